@@ -1,0 +1,1 @@
+"""Bytes to typed Kafka messages and back."""
