@@ -1,0 +1,58 @@
+"""The apis that this package can decode, and what holds for every api key.
+
+Owns the mapping from an api key to its messages. What a gateway does with an api is not known here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kafka_codecs.errors import WireError
+from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+
+__all__ = ["APIS", "Api", "ApiKey", "first_flexible_version"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """An api with its messages; `request` is None where only responses are decoded."""
+
+    key: ApiKey
+    versions: range
+    request: type[Struct] | None
+    response: type[Struct]
+
+
+_MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
+    (MetadataRequest, MetadataResponse),
+    (FindCoordinatorRequest, FindCoordinatorResponse),
+    (ApiVersionsRequest, ApiVersionsResponse),
+    (DescribeClusterRequest, DescribeClusterResponse),
+)
+
+
+def _api(request: type[Struct] | None, response: type[Struct]) -> Api:
+    schema = response.SCHEMA
+    assert schema.api_key is not None
+    return Api(key=schema.api_key, versions=schema.versions, request=request, response=response)
+
+
+APIS: Mapping[ApiKey, Api] = MappingProxyType(
+    {api.key: api for api in (_api(request, response) for request, response in _MESSAGES)}
+)
+
+
+def first_flexible_version(api_key: int) -> int | None:
+    """First version of an api with compact lengths and tagged fields; None if no version has them.
+
+    Raises `WireError` for an api key that Kafka 4.3 does not have.
+    """
+    try:
+        return ApiKey(api_key).first_flexible_version
+    except ValueError:
+        raise WireError(f"unknown api key {api_key}") from None

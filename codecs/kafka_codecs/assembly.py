@@ -1,0 +1,174 @@
+"""From a declaration to one construct per version, put together once and kept.
+
+Owns the meaning of the declared rules: which version has which field, in which encoding. Nothing
+is decided about versions while bytes are read or written.
+"""
+
+import struct
+from dataclasses import fields
+from functools import cache
+from io import BytesIO
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from construct import ConstructError, MappingError
+
+from kafka_codecs.declaration import Struct, rules_of
+from kafka_codecs.primitives import (
+    BOOL,
+    COMPACT_LENGTH,
+    INT16,
+    INT32,
+    TAGGED_FIELDS,
+    UUID16,
+    Array,
+    Bytes,
+    NullableStruct,
+    String,
+    WireType,
+    build_all,
+    parse_all,
+)
+
+MALFORMED = (ConstructError, struct.error, UnicodeError)
+"""Everything that bad bytes or bad values raise inside this package."""
+
+
+_TAGS = "tagged fields"
+
+_M = TypeVar("_M", bound=Struct)
+
+
+class Tag:
+    """A tagged field that we know."""
+
+    def __init__(self, tag: int, name: str, wire_type: WireType, default: Any) -> None:
+        self.tag = tag
+        self.name = name
+        self.wire_type = wire_type
+        self.default = default
+
+
+class Structure(WireType, Generic[_M]):
+    """A structure in one version: its fields in order, then its tagged fields if it has any."""
+
+    def __init__(
+        self,
+        made: type[_M],
+        members: list[tuple[str, WireType]],
+        *,
+        tags: list[Tag] | None,
+        absent: list[tuple[str, Any]],
+    ) -> None:
+        """`tags` is None in a version that is not flexible; `absent` lists the fields that must
+        have their default because this version cannot carry them."""
+        super().__init__()
+        self.min_size = sum(member.min_size for _, member in members) + (tags is not None)
+        self._made = made
+        self._readers = [(name, member.read) for name, member in members]
+        self._writers = [(name, member.write) for name, member in members]
+        self._flexible = tags is not None
+        self._tags = {tag.tag: tag for tag in tags or ()}
+        self._absent = absent if self._flexible else [*absent, ("unknown_tags", ())]
+
+    def read(self, stream: BytesIO) -> _M:
+        values: dict[str, Any] = {}
+        name = _TAGS
+        try:
+            for name, read in self._readers:
+                values[name] = read(stream)
+            if self._flexible:
+                name = _TAGS
+                if found := TAGGED_FIELDS.read(stream):
+                    values.update(self._read_tags(found))
+        except MALFORMED as error:
+            error.add_note(name)
+            raise
+        return self._made(**values)
+
+    def write(self, value: _M, stream: BytesIO) -> None:
+        name = _TAGS
+        try:
+            for name, default in self._absent:
+                if getattr(value, name) != default:
+                    raise MappingError("this version has no such field")
+            for name, write in self._writers:
+                write(getattr(value, name), stream)
+            if self._flexible:
+                name = _TAGS
+                TAGGED_FIELDS.write(self._written_tags(value), stream)
+        except MALFORMED as error:
+            error.add_note(name)
+            raise
+
+    def _read_tags(self, found: tuple[tuple[int, bytes], ...]) -> dict[str, Any]:
+        values = {
+            self._tags[tag].name: parse_all(self._tags[tag].wire_type, data)
+            for tag, data in found
+            if tag in self._tags
+        }
+        values["unknown_tags"] = tuple([pair for pair in found if pair[0] not in self._tags])
+        return values
+
+    def _written_tags(self, value: Struct) -> tuple[tuple[int, bytes], ...]:
+        """Kafka leaves out a tagged field that has its default."""
+        if not self._tags:
+            return value.unknown_tags
+        known = [
+            (tag.tag, build_all(tag.wire_type, getattr(value, tag.name)))
+            for tag in self._tags.values()
+            if getattr(value, tag.name) != tag.default
+        ]
+        return tuple(sorted([*known, *value.unknown_tags]))
+
+
+def message_codec(made: type[_M], version: int) -> Structure[_M]:
+    """The construct of one message in one version that it has."""
+    hashable: Any = made  # mypy takes a class that defines __hash__ for unhashable
+    codec: Structure[_M] = _assemble(hashable, version, made.SCHEMA.is_flexible(version))
+    return codec
+
+
+@cache
+def _assemble(made: type[Any], version: int, flexible: bool) -> Structure[Any]:
+    hints = get_type_hints(made, include_extras=True)
+    members: list[tuple[str, WireType]] = []
+    tags: list[Tag] = []
+    absent: list[tuple[str, Any]] = []
+    for declared in fields(made):
+        if declared.name == "unknown_tags":
+            continue
+        rules = rules_of(declared)
+        if rules.is_in(version):
+            nullable = version >= rules.nullable_since
+            wire_type = _wire_type(hints[declared.name], version, flexible, nullable)
+            if rules.tag is None:
+                members.append((declared.name, wire_type))
+            else:
+                tags.append(Tag(rules.tag, declared.name, wire_type, declared.default))
+        elif not rules.ignorable:
+            absent.append((declared.name, declared.default))
+    return Structure(made, members, tags=tags if flexible else None, absent=absent)
+
+
+def _wire_type(hint: Any, version: int, flexible: bool, nullable: bool) -> WireType:
+    """The construct of one annotation; `nullable` says whether its None counts in this version."""
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = [choice for choice in get_args(hint) if choice is not NoneType]
+    else:
+        nullable = False
+    if get_origin(hint) is Annotated:
+        wire_type: WireType = hint.__metadata__[0]
+        return wire_type
+    if get_origin(hint) is tuple:
+        element = _wire_type(get_args(hint)[0], version, flexible, nullable=False)
+        return Array(COMPACT_LENGTH if flexible else INT32, element, nullable=nullable)
+    if hint is str:
+        return String(COMPACT_LENGTH if flexible else INT16, nullable=nullable)
+    if hint is bytes:
+        return Bytes(COMPACT_LENGTH if flexible else INT32, nullable=nullable)
+    if issubclass(hint, Struct):
+        nested = _assemble(hint, version, flexible)
+        return NullableStruct(nested) if nullable else nested
+    return {bool: BOOL, UUID: UUID16}[hint]

@@ -1,0 +1,58 @@
+"""Decode and encode: the two functions everybody else calls.
+
+Owns the one place where errors of construct, struct and UTF-8 become `WireError`.
+"""
+
+from io import BytesIO
+from typing import TypeVar
+
+from kafka_codecs.assembly import MALFORMED, Structure, message_codec
+from kafka_codecs.declaration import Struct
+from kafka_codecs.errors import WireError
+from kafka_codecs.primitives import remaining
+
+_M = TypeVar("_M", bound=Struct)
+
+
+def decode(made: type[_M], data: bytes, version: int, *, trailing_ok: bool = False) -> _M:
+    """Decode the body of a message, that is what follows its header.
+
+    Raises `WireError` for any bytes that are not such a message, and for bytes left over unless
+    `trailing_ok`.
+    """
+    codec = _codec(made, version)
+    stream = BytesIO(data)
+    try:
+        value = codec.read(stream)
+    except MALFORMED as error:
+        raise _wire_error(made, version, error) from None
+    if not trailing_ok and (left := remaining(stream)):
+        raise WireError(f"{made.__name__} v{version}: {left} bytes left over")
+    return value
+
+
+def encode(message: Struct, version: int) -> bytes:
+    """Encode a message as `version`.
+
+    Raises `WireError` if that version cannot carry a value the message has.
+    """
+    codec = _codec(type(message), version)
+    stream = BytesIO()
+    try:
+        codec.write(message, stream)
+    except MALFORMED as error:
+        raise _wire_error(type(message), version, error) from None
+    return stream.getvalue()
+
+
+def _codec(made: type[_M], version: int) -> Structure[_M]:
+    if version not in made.SCHEMA.versions:
+        raise WireError(f"{made.__name__} has no version {version}")
+    return message_codec(made, version)
+
+
+def _wire_error(made: type[Struct], version: int, error: Exception) -> WireError:
+    """Structures leave the name of the failing field as a note, innermost first."""
+    field = ".".join(reversed(getattr(error, "__notes__", [])))
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return WireError(f"{made.__name__} v{version}, {field}: {reason}")

@@ -1,0 +1,120 @@
+"""How a message is declared: a dataclass whose annotations are the wire types.
+
+    @message(ApiKey.HEARTBEAT, versions=range(0, 5))
+    class HeartbeatRequest(Struct):
+        group_id: str
+        generation_id: Int32
+        member_id: str
+        group_instance_id: str | None = wire(since=3, default=None)
+
+Owns what may be said about a field and checks that it makes sense when the class is made. Knows
+nothing of bytes: `assembly` turns a declaration into one construct per version.
+
+A field with `| None` is nullable, a `tuple[X, ...]` is an array, a `Struct` a nested structure. A
+field that some version lacks needs Kafka's default: it is what decoding such a version gives, and
+encoding such a version refuses anything else unless the field is ignorable.
+"""
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from kafka_codecs.api_keys import ApiKey
+
+ALWAYS = 1 << 15
+"""A version above all others: the `until` of a field that was never removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """What Kafka's schema says about a field beside its type; versions are inclusive."""
+
+    since: int = 0
+    until: int = ALWAYS
+    nullable_since: int = 0
+    tag: int | None = None
+    ignorable: bool = False
+
+    def is_in(self, version: int) -> bool:
+        """Whether `version` has the field."""
+        return self.since <= version <= self.until
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """What Kafka's schema says about a message as a whole."""
+
+    api_key: ApiKey | None
+    versions: range
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether `version` has compact lengths and tagged fields (KIP-482)."""
+        return self.api_key is not None and self.api_key.is_flexible(version)
+
+
+def wire(
+    *,
+    since: int = 0,
+    until: int = ALWAYS,
+    nullable_since: int = 0,
+    tag: int | None = None,
+    default: Any = MISSING,
+    ignorable: bool = False,
+) -> Any:
+    """Declare a field that needs more than its type.
+
+    `tag` makes it a tagged field, in all versions from `since` on; such a field is left out of the
+    bytes while it has its default.
+    """
+    rules = Wire(
+        since=since, until=until, nullable_since=nullable_since, tag=tag, ignorable=ignorable
+    )
+    return field(default=default, metadata={Wire: rules})
+
+
+def rules_of(declared: Any) -> Wire:
+    """The rules of one of `dataclasses.fields(...)`."""
+    rules: Wire = declared.metadata.get(Wire, _PLAIN)
+    return rules
+
+
+_PLAIN = Wire()
+_T = TypeVar("_T", bound="Struct")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struct:
+    """Base of every message and nested structure.
+
+    `unknown_tags` holds tagged fields that we do not know, in ascending order of their tags, so
+    that a message which is passed on loses nothing.
+    """
+
+    SCHEMA: ClassVar[Schema]
+    """Only messages have it: a nested structure follows the message it is in."""
+
+    unknown_tags: tuple[tuple[int, bytes], ...] = ()
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
+def structure(cls: type[_T]) -> type[_T]:
+    """Make a nested structure of a class."""
+    made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    for declared in fields(made):
+        rules = rules_of(declared)
+        optional = rules.since > 0 or rules.until != ALWAYS or rules.tag is not None
+        if optional and declared.default is MISSING:
+            raise TypeError(f"{cls.__name__}.{declared.name} can be absent and needs a default")
+    return made
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
+def message(api_key: ApiKey | None, *, versions: range) -> Callable[[type[_T]], type[_T]]:
+    """Make a message of a class; without an api key it is never flexible."""
+
+    def make(cls: type[_T]) -> type[_T]:
+        made = structure(cls)
+        made.SCHEMA = Schema(api_key=api_key, versions=versions)
+        return made
+
+    return make

@@ -1,0 +1,118 @@
+"""Request and response headers, for every api key of Kafka 4.3.
+
+Owns which header a frame has: a request of a flexible version ends its header with tagged fields,
+and so does the response, except that of ApiVersions, which every client must be able to read
+(KIP-511). A frame is meant without its four bytes of size.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, TypeVar
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.apis import first_flexible_version
+from kafka_codecs.assembly import MALFORMED
+from kafka_codecs.errors import WireError
+from kafka_codecs.primitives import INT16, TAGGED_FIELDS, String
+
+_T = TypeVar("_T")
+
+_REQUEST_START = struct.Struct(">hhi")
+_CORRELATION_ID = struct.Struct(">i")
+# Never compact, so that any broker can read the header of any ApiVersions request.
+_CLIENT_ID = String(INT16, nullable=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHeader:
+    """What stands before each request."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    unknown_tags: tuple[tuple[int, bytes], ...] = ()
+
+
+def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
+    """Decode the header of a request; the second value is where the body begins.
+
+    The version need not be one that Kafka has: ApiVersions is answered even then. Raises
+    `WireError` for an unknown api key, a negative version, and for malformed or missing bytes.
+    """
+    return _guarded(_decode_request_header, frame)
+
+
+def _decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
+    api_key, api_version, correlation_id = _REQUEST_START.unpack_from(frame)
+    if api_version < 0:
+        raise WireError(f"request header: version {api_version}")
+    flexible = _is_flexible(api_key, api_version)
+    stream = BytesIO(frame)
+    stream.seek(_REQUEST_START.size)
+    header = RequestHeader(
+        api_key=api_key,
+        api_version=api_version,
+        correlation_id=correlation_id,
+        client_id=_CLIENT_ID.read(stream),
+        unknown_tags=TAGGED_FIELDS.read(stream) if flexible else (),
+    )
+    return header, stream.tell()
+
+
+def encode_request_header(header: RequestHeader) -> bytes:
+    """Encode the header of a request. Raises `WireError` for values that do not fit."""
+    return _guarded(_encode_request_header, header)
+
+
+def _encode_request_header(header: RequestHeader) -> bytes:
+    stream = BytesIO()
+    stream.write(
+        _REQUEST_START.pack(header.api_key, header.api_version, header.correlation_id),
+    )
+    _CLIENT_ID.write(header.client_id, stream)
+    if _is_flexible(header.api_key, header.api_version):
+        TAGGED_FIELDS.write(header.unknown_tags, stream)
+    elif header.unknown_tags:
+        raise WireError("request header: this version has no tagged fields")
+    return stream.getvalue()
+
+
+def response_header_size(api_key: int, api_version: int) -> int:
+    """Bytes of a response header as we write it. Raises `WireError` for an unknown api key."""
+    return _CORRELATION_ID.size + _has_tags(api_key, api_version)
+
+
+def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    """Encode the header of a response. Raises `WireError` for values that do not fit."""
+    return _guarded(_CORRELATION_ID.pack, correlation_id) + bytes(_has_tags(api_key, api_version))
+
+
+def decode_response_header(api_key: int, api_version: int, data: bytes) -> tuple[int, int]:
+    """Decode the header of a response into its correlation id and where the body begins.
+
+    Tagged fields are skipped: Kafka has none there. Raises `WireError` for malformed bytes.
+    """
+    stream = BytesIO(data)
+    (correlation_id,) = _guarded(_CORRELATION_ID.unpack, stream.read(_CORRELATION_ID.size))
+    if _has_tags(api_key, api_version):
+        _guarded(lambda: TAGGED_FIELDS.read(stream))
+    return correlation_id, stream.tell()
+
+
+def _is_flexible(api_key: int, api_version: int) -> bool:
+    first = first_flexible_version(api_key)
+    return first is not None and api_version >= first
+
+
+def _has_tags(api_key: int, api_version: int) -> bool:
+    return api_key != ApiKey.API_VERSIONS and _is_flexible(api_key, api_version)
+
+
+def _guarded(work: Callable[..., _T], *arguments: Any) -> _T:
+    try:
+        return work(*arguments)
+    except MALFORMED as error:
+        raise WireError(f"header: {error}") from None

@@ -1,0 +1,324 @@
+"""Kafka's primitive wire types as construct leafs.
+
+Owns how one value is written in bytes, and that no length is believed before it was compared with
+the bytes that are left. Knows nothing of messages, versions or api keys.
+
+All of them read from and write to `io.BytesIO`. They call each other directly, past construct's
+context and path: that halves the time of a message, and a structure adds the name of the failing
+field to the error (see `assembly`).
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from io import SEEK_END, BytesIO
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+from construct import Construct, IntegerError, RangeError, StreamError, StringError, TerminatedError
+
+if TYPE_CHECKING:
+    AnyConstruct = Construct[Any, Any]
+else:  # the stubs make Construct generic, the class itself is not
+    AnyConstruct = Construct
+
+NULL = -1
+"""The length that stands for null."""
+
+UVARINT_MAX_SIZE = 5
+"""Bytes of the longest unsigned varint: Kafka's hold 32 bits."""
+
+STRING_MAX_SIZE = 0x7FFF
+"""UTF-8 bytes of the longest string; Kafka has the same limit for compact strings."""
+
+
+class WireType(AnyConstruct):
+    """A construct that needs neither context nor path, and knows the fewest bytes it can take."""
+
+    min_size: int
+
+    def read(self, stream: BytesIO) -> Any:
+        """Take one value off the stream."""
+        raise NotImplementedError
+
+    def write(self, value: Any, stream: BytesIO) -> None:
+        """Append one value to the stream."""
+        raise NotImplementedError
+
+    def _parse(self, stream: Any, context: Any, path: Any) -> Any:  # noqa: ARG002 construct's own
+        return self.read(stream)
+
+    def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:  # noqa: ARG002 as above
+        self.write(obj, stream)
+        return obj
+
+
+def take(stream: BytesIO, size: int) -> bytes:
+    """Read exactly `size` bytes; `BytesIO` never allocates more than it has."""
+    data = stream.read(size)
+    if len(data) != size:
+        raise StreamError(f"{size} bytes wanted, {len(data)} left")
+    return data
+
+
+def remaining(stream: BytesIO) -> int:
+    """Bytes not yet read. (`getbuffer()` would copy a buffer that is shared with its source.)"""
+    here = stream.tell()
+    end = stream.seek(0, SEEK_END)
+    stream.seek(here)
+    return end - here
+
+
+class _Fixed(WireType):
+    """A number of fixed width, big endian."""
+
+    def __init__(self, layout: str) -> None:
+        super().__init__()
+        packer = struct.Struct(layout)
+        self.min_size = packer.size
+        self._unpack = packer.unpack
+        self._pack = packer.pack
+
+    def read(self, stream: BytesIO) -> Any:
+        return self._unpack(stream.read(self.min_size))[0]
+
+    def write(self, value: Any, stream: BytesIO) -> None:
+        stream.write(self._pack(value))
+
+
+class _UVarint(WireType):
+    """An unsigned number, seven bits per byte, lowest first, at most 32 bits (KIP-482)."""
+
+    min_size = 1
+
+    def read(self, stream: BytesIO) -> int:
+        value = shift = 0
+        while True:
+            byte = take(stream, 1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift == 7 * UVARINT_MAX_SIZE:
+                raise IntegerError(f"varint longer than {UVARINT_MAX_SIZE} bytes")
+        if value > 0xFFFFFFFF:
+            raise IntegerError("varint above 32 bits")
+        return value
+
+    def write(self, value: int, stream: BytesIO) -> None:
+        if not 0 <= value <= 0xFFFFFFFF:
+            raise IntegerError(f"{value} is not an unsigned 32-bit number")
+        rest = value
+        while rest > 0x7F:
+            stream.write(_ONE_BYTE[rest & 0x7F | 0x80])
+            rest >>= 7
+        stream.write(_ONE_BYTE[rest])
+
+
+class _CompactLength(WireType):
+    """A length plus one as varint; zero stands for null."""
+
+    min_size = 1
+
+    def read(self, stream: BytesIO) -> int:
+        first = stream.read(1)
+        if first and first[0] < 0x80:
+            return first[0] - 1
+        stream.seek(-len(first), 1)
+        return UVARINT.read(stream) - 1
+
+    def write(self, value: int, stream: BytesIO) -> None:
+        UVARINT.write(value + 1, stream)
+
+
+class _Uuid(WireType):
+    """Sixteen bytes; Kafka has no null uuid, all zeros stand for none."""
+
+    min_size = 16
+
+    def read(self, stream: BytesIO) -> UUID:
+        return UUID(bytes=take(stream, 16))
+
+    def write(self, value: UUID, stream: BytesIO) -> None:
+        stream.write(value.bytes)
+
+
+_ONE_BYTE = [bytes([value]) for value in range(256)]
+
+INT8, INT16, INT32, INT64 = (_Fixed(layout) for layout in (">b", ">h", ">i", ">q"))
+BOOL = _Fixed(">?")
+UVARINT = _UVarint()
+COMPACT_LENGTH = _CompactLength()
+UUID16 = _Uuid()
+
+Int8 = Annotated[int, INT8]
+Int16 = Annotated[int, INT16]
+Int32 = Annotated[int, INT32]
+Int64 = Annotated[int, INT64]
+
+
+class _Sized(WireType):
+    """A value behind its length. `length` is the construct of the length."""
+
+    def __init__(self, length: WireType, *, nullable: bool) -> None:
+        super().__init__()
+        self.min_size = length.min_size
+        self._nullable = nullable
+        self._read_length: Callable[[BytesIO], int] = length.read
+        self._write_length: Callable[[int, BytesIO], None] = length.write
+
+    def _refuse_null(self, length: int) -> None:
+        if length < NULL:
+            raise StreamError(f"length {length}")
+        if not self._nullable:
+            raise StreamError("null where a value is required")
+
+
+class Bytes(_Sized):
+    """Raw bytes behind their length."""
+
+    def read(self, stream: BytesIO) -> bytes | None:
+        length = self._read_length(stream)
+        if length < 0:
+            self._refuse_null(length)
+            return None
+        data = stream.read(length)
+        if len(data) != length:
+            raise StreamError(f"{length} bytes wanted, {len(data)} left")
+        return data
+
+    def write(self, value: bytes | None, stream: BytesIO) -> None:
+        if value is None:
+            self._refuse_null(NULL)
+            self._write_length(NULL, stream)
+        else:
+            self._write_length(len(value), stream)
+            stream.write(value)
+
+
+class String(_Sized):
+    """UTF-8 behind its length in bytes."""
+
+    def read(self, stream: BytesIO) -> str | None:
+        length = self._read_length(stream)
+        if length < 0:
+            self._refuse_null(length)
+            return None
+        if length > STRING_MAX_SIZE:
+            raise StringError(f"string of {length} bytes")
+        data = stream.read(length)
+        if len(data) != length:
+            raise StreamError(f"{length} bytes wanted, {len(data)} left")
+        return data.decode()
+
+    def write(self, value: str | None, stream: BytesIO) -> None:
+        if value is None:
+            self._refuse_null(NULL)
+            self._write_length(NULL, stream)
+            return
+        data = value.encode()
+        if len(data) > STRING_MAX_SIZE:
+            raise StringError(f"string of {len(data)} bytes")
+        self._write_length(len(data), stream)
+        stream.write(data)
+
+
+class Array(_Sized):
+    """Elements behind their count, as a tuple."""
+
+    def __init__(self, length: WireType, element: WireType, *, nullable: bool) -> None:
+        super().__init__(length, nullable=nullable)
+        self._element = element
+
+    def read(self, stream: BytesIO) -> tuple[Any, ...] | None:
+        count = self._read_length(stream)
+        if count < 0:
+            self._refuse_null(count)
+            return None
+        if count * self._element.min_size > remaining(stream):
+            raise RangeError(f"{count} elements cannot fit in {remaining(stream)} bytes")
+        read = self._element.read
+        return tuple([read(stream) for _ in range(count)])
+
+    def write(self, value: tuple[Any, ...] | None, stream: BytesIO) -> None:
+        if value is None:
+            self._refuse_null(NULL)
+            self._write_length(NULL, stream)
+            return
+        self._write_length(len(value), stream)
+        write = self._element.write
+        for element in value:
+            write(element, stream)
+
+
+class NullableStruct(WireType):
+    """A structure behind one byte: 1 if it is there, -1 for null."""
+
+    min_size = 1
+
+    def __init__(self, subject: WireType) -> None:
+        super().__init__()
+        self._subject = subject
+
+    def read(self, stream: BytesIO) -> Any:
+        present = INT8.read(stream)
+        if present not in (1, NULL):
+            raise IntegerError(f"a structure is announced by 1 or -1, not {present}")
+        return None if present == NULL else self._subject.read(stream)
+
+    def write(self, value: Any, stream: BytesIO) -> None:
+        INT8.write(NULL if value is None else 1, stream)
+        if value is not None:
+            self._subject.write(value, stream)
+
+
+class TaggedFields(WireType):
+    """The optional fields at the end of a flexible structure, as ascending (tag, bytes) pairs."""
+
+    min_size = 1
+
+    def read(self, stream: BytesIO) -> tuple[tuple[int, bytes], ...]:
+        count = UVARINT.read(stream)
+        if not count:
+            return ()
+        if count * 2 > remaining(stream):
+            raise RangeError(f"{count} tagged fields cannot fit in {remaining(stream)} bytes")
+        fields = []
+        for _ in range(count):
+            tag = UVARINT.read(stream)
+            fields.append((tag, take(stream, UVARINT.read(stream))))
+        _check_order(fields)
+        return tuple(fields)
+
+    def write(self, value: tuple[tuple[int, bytes], ...], stream: BytesIO) -> None:
+        _check_order(value)
+        UVARINT.write(len(value), stream)
+        for tag, data in value:
+            UVARINT.write(tag, stream)
+            UVARINT.write(len(data), stream)
+            stream.write(data)
+
+
+TAGGED_FIELDS = TaggedFields()
+
+
+def _check_order(fields: Sequence[tuple[int, bytes]]) -> None:
+    """Kafka writes tags in ascending order, each once (KIP-482)."""
+    if any(later[0] <= earlier[0] for earlier, later in pairwise(fields)):
+        raise RangeError(f"tags are not ascending: {[tag for tag, _ in fields]}")
+
+
+def parse_all(subject: WireType, data: bytes) -> Any:
+    """Parse `data`, all of it."""
+    stream = BytesIO(data)
+    value = subject.read(stream)
+    if left := remaining(stream):
+        raise TerminatedError(f"{left} bytes left over")
+    return value
+
+
+def build_all(subject: WireType, value: Any) -> bytes:
+    """Build the bytes of `value`."""
+    stream = BytesIO()
+    subject.write(value, stream)
+    return stream.getvalue()
