@@ -1,0 +1,88 @@
+"""ConsumerGroupDescribe (key 69), versions 0 and 1, both flexible (KIP-848).
+
+- v1 adds the member type (KIP-1099).
+
+Errors, per group: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
+COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND,
+TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION.
+"""
+
+from enum import IntEnum
+from uuid import UUID
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.metadata import AUTHORIZED_OPERATIONS_OMITTED
+from kafka_codecs.primitives import Int8, Int16, Int32
+
+
+class MemberType(IntEnum):
+    """Which protocol a member speaks (`member_type`)."""
+
+    UNKNOWN = -1
+    CLASSIC = 0
+    CONSUMER = 1
+
+
+@message(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=range(2))
+class ConsumerGroupDescribeRequest(Struct):
+    """Ask about groups of the new protocol."""
+
+    group_ids: tuple[str, ...]
+    include_authorized_operations: bool
+
+
+@structure
+class TopicPartitions(Struct):
+    """Partitions of a topic."""
+
+    topic_id: UUID
+    topic_name: str
+    partitions: tuple[Int32, ...]
+
+
+@structure
+class Assignment(Struct):
+    """Partitions of a member."""
+
+    topic_partitions: tuple[TopicPartitions, ...]
+
+
+@structure
+class Member(Struct):
+    """A member with what it has (`assignment`) and what it shall have (`target_assignment`)."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    member_epoch: Int32
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None = None
+    assignment: Assignment
+    target_assignment: Assignment
+    member_type: Int8 = wire(since=1, default=MemberType.UNKNOWN, ignorable=True)
+
+
+@structure
+class DescribedGroup(Struct):
+    """A group; an error leaves all but its id empty."""
+
+    error_code: Int16 = 0
+    error_message: str | None = None
+    group_id: str
+    group_state: str = ""
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
+    assignor_name: str = ""
+    members: tuple[Member, ...] = ()
+    authorized_operations: Int32 = AUTHORIZED_OPERATIONS_OMITTED
+
+
+@message(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=range(2))
+class ConsumerGroupDescribeResponse(Struct):
+    """One entry per group that was asked for."""
+
+    throttle_time_ms: Int32 = 0
+    groups: tuple[DescribedGroup, ...] = ()

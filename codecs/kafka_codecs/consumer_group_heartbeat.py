@@ -1,0 +1,62 @@
+"""ConsumerGroupHeartbeat (key 68), versions 0 and 1, both flexible (KIP-848).
+
+- v1 adds the subscribed regular expression; the client makes its own member id (KIP-1082).
+
+Errors: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
+COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
+UNSUPPORTED_ASSIGNOR, UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, TOPIC_AUTHORIZATION_FAILED,
+GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION, INVALID_REGULAR_EXPRESSION (v1+).
+"""
+
+from uuid import UUID
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.primitives import Int16, Int32
+
+
+@structure
+class TopicPartitions(Struct):
+    """Partitions of a topic."""
+
+    topic_id: UUID
+    partitions: tuple[Int32, ...]
+
+
+@message(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=range(2))
+class ConsumerGroupHeartbeatRequest(Struct):
+    """A member says that it is alive, and what has changed: null or -1 means that it has not.
+
+    `member_epoch` is 0 to join, -1 to leave, -2 for a static member that will be back.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: Int32
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: Int32 = -1
+    subscribed_topic_names: tuple[str, ...] | None = None
+    subscribed_topic_regex: str | None = wire(since=1, default=None)
+    server_assignor: str | None = None
+    topic_partitions: tuple[TopicPartitions, ...] | None = None
+
+
+@structure
+class Assignment(Struct):
+    """All the partitions a member may have."""
+
+    topic_partitions: tuple[TopicPartitions, ...]
+
+
+@message(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=range(2))
+class ConsumerGroupHeartbeatResponse(Struct):
+    """The member's epoch; `assignment` None means that it has not changed."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: Int32 = 0
+    heartbeat_interval_ms: Int32 = 0
+    assignment: Assignment | None = None
