@@ -9,11 +9,31 @@ from types import MappingProxyType
 
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_codecs.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafka_codecs.declaration import Struct
+from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_codecs.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.errors import WireError
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafka_codecs.produce import ProduceResponse
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 __all__ = ["APIS", "Api", "ApiKey", "first_flexible_version"]
 
@@ -29,10 +49,24 @@ class Api:
 
 
 _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
+    (None, ProduceResponse),
     (MetadataRequest, MetadataResponse),
+    (OffsetCommitRequest, OffsetCommitResponse),
+    (OffsetFetchRequest, OffsetFetchResponse),
     (FindCoordinatorRequest, FindCoordinatorResponse),
+    (JoinGroupRequest, JoinGroupResponse),
+    (HeartbeatRequest, HeartbeatResponse),
+    (LeaveGroupRequest, LeaveGroupResponse),
+    (SyncGroupRequest, SyncGroupResponse),
+    (DescribeGroupsRequest, DescribeGroupsResponse),
+    (ListGroupsRequest, ListGroupsResponse),
     (ApiVersionsRequest, ApiVersionsResponse),
+    (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
+    (DeleteGroupsRequest, DeleteGroupsResponse),
+    (OffsetDeleteRequest, OffsetDeleteResponse),
     (DescribeClusterRequest, DescribeClusterResponse),
+    (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
+    (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
 )
 
 

@@ -10,16 +10,14 @@ the end. So does Kafka, and so does it write topics and partitions in sorted ord
 subscriptions have equal bytes.
 """
 
+import struct
 from dataclasses import replace
-from io import BytesIO
 from typing import TypeVar
-
-from construct import IntegerError
 
 from kafka_codecs.codec import decode, encode
 from kafka_codecs.declaration import Struct, message, structure, wire
 from kafka_codecs.errors import WireError
-from kafka_codecs.primitives import INT16, Int32
+from kafka_codecs.primitives import Int32
 
 NO_GENERATION = -1
 VERSIONS = range(4)
@@ -50,3 +48,62 @@ class Assignment(Struct):
 
     assigned_partitions: tuple[TopicPartition, ...]
     user_data: bytes | None = None
+
+
+_M = TypeVar("_M", Subscription, Assignment)
+
+_VERSION = struct.Struct(">h")
+
+
+def decode_subscription(data: bytes) -> tuple[int, Subscription]:
+    """Decode a subscription; the version is the one that was sent, which may be a newer one.
+
+    Raises `WireError` for a negative version and for malformed or missing bytes.
+    """
+    return _decode(Subscription, data)
+
+
+def encode_subscription(value: Subscription, version: int) -> bytes:
+    """Encode a subscription; the fields that `version` lacks are left out.
+
+    Raises `WireError` for a negative version.
+    """
+    in_order = replace(
+        value,
+        topics=tuple(sorted(value.topics)),
+        owned_partitions=_sorted(value.owned_partitions),
+    )
+    return _encode(in_order, version)
+
+
+def decode_assignment(data: bytes) -> tuple[int, Assignment]:
+    """Decode an assignment, as `decode_subscription` does."""
+    return _decode(Assignment, data)
+
+
+def encode_assignment(value: Assignment, version: int) -> bytes:
+    """Encode an assignment, as `encode_subscription` does."""
+    return _encode(replace(value, assigned_partitions=_sorted(value.assigned_partitions)), version)
+
+
+def _decode(made: type[_M], data: bytes) -> tuple[int, _M]:
+    if len(data) < _VERSION.size:
+        raise WireError(f"{made.__name__}: no version in {len(data)} bytes")
+    (version,) = _VERSION.unpack_from(data)
+    fields = data[_VERSION.size :]
+    return version, decode(made, fields, _spoken(version), trailing_ok=version > VERSIONS[-1])
+
+
+def _encode(value: _M, version: int) -> bytes:
+    spoken = _spoken(version)
+    return _VERSION.pack(spoken) + encode(value, spoken)
+
+
+def _spoken(version: int) -> int:
+    """The version we speak for the one that is asked for; negative ones remain and are refused."""
+    return min(version, VERSIONS[-1])
+
+
+def _sorted(partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+    in_order = [replace(each, partitions=tuple(sorted(each.partitions))) for each in partitions]
+    return tuple(sorted(in_order, key=lambda each: each.topic))
