@@ -1,0 +1,114 @@
+"""One child process of the demo: started, read line by line, asked to end, always reaped.
+
+Owns the process and its three pipes. Must not know what the child does. Closing the child's
+stdin asks it to end, and so does the death of this process, however it dies: the kernel closes
+the pipe. The child has a process group of its own, so Ctrl-C on the terminal reaches only us.
+"""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import structlog
+import trio
+
+from gateway.demo.errors import DemoError
+
+LINE_BYTES_MAX = 1 << 20
+_READ_BYTES = 1 << 16
+
+log = structlog.get_logger()
+
+
+class Child:
+    """A running child process, as the rest of the demo may use it."""
+
+    def __init__(self, process: trio.Process, name: str) -> None:
+        self._process = process
+        self._name = name
+        self.ended = trio.Event()
+        self.asked_to_end = False
+        self.last_complaint = ""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask_to_end(self) -> None:
+        """Ask the child to close in good order. It may still report for a while."""
+        self.asked_to_end = True
+        assert isinstance(self._process.stdin, trio.lowlevel.FdStream)
+        self._process.stdin.close()
+
+    async def finish(self, limit_s: float) -> None:
+        """Ask the child to end and wait until it has; DemoError if it takes longer."""
+        self.ask_to_end()
+        with trio.move_on_after(limit_s):
+            await self.ended.wait()
+            return
+        raise DemoError(f"{self._name} did not close within {limit_s:.0f} s")
+
+    def fate(self) -> str:
+        """Say in a few words how the child ended."""
+        status = self._process.returncode
+        assert status is not None
+        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return f"{how}: {self.last_complaint}" if self.last_complaint else how
+
+
+async def run_child(
+    module: str,
+    arguments: list[str],
+    *,
+    name: str,
+    on_line: Callable[[str], None],
+    task_status: trio.TaskStatus[Child] = trio.TASK_STATUS_IGNORED,
+) -> Child:
+    """Run `python -m module` until it ends and all its lines have been passed to `on_line`.
+
+    Cancelled, or left by any error, it kills the child and reaps it before it goes.
+    """
+    command = [sys.executable, "-P", "-m", module, *arguments]
+    process = await trio.lowlevel.open_process(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0,
+    )
+    child = Child(process, name)
+
+    def complain(line: str) -> None:
+        child.last_complaint = line
+        log.warning("child_complained", child=name, text=line)
+
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        task_status.started(child)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_read_lines, process.stdout, on_line)
+            nursery.start_soon(_read_lines, process.stderr, complain)
+        await process.wait()
+    finally:
+        with trio.CancelScope(shield=True):
+            process.kill()
+            await process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                assert pipe is not None
+                await pipe.aclose()
+    child.ended.set()
+    return child
+
+
+async def _read_lines(stream: trio.abc.ReceiveStream, on_line: Callable[[str], None]) -> None:
+    pending = b""
+    async for chunk in stream:
+        *lines, pending = (pending + chunk).split(b"\n")
+        for line in lines:
+            on_line(line.decode(errors="replace"))
+        if len(pending) > LINE_BYTES_MAX:
+            raise DemoError(f"a child wrote a line of more than {LINE_BYTES_MAX} bytes")
+    if pending:
+        on_line(pending.decode(errors="replace"))

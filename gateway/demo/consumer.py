@@ -1,0 +1,194 @@
+"""Child process: one real consumer, `confluent_kafka.Consumer`, of either group protocol.
+
+It reports what its own callbacks saw: partitions assigned and given up, record numbers consumed,
+commits acknowledged. It never assigns or unassigns by itself: confluent-kafka does so right after
+a callback returns, incrementally or not as the rebalance protocol asks, so the end of a callback
+is the moment at which the client gives up.
+"""
+
+import argparse
+import contextlib
+import sys
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from gateway.demo.clients import StopRequest, end_now
+from gateway.demo.reports import (
+    Assigned,
+    Closed,
+    Committed,
+    Consumed,
+    Lost,
+    Revoked,
+    Troubled,
+    as_runs,
+    say,
+)
+
+_POLL_S = 0.1
+_REPORT_INTERVAL_S = 0.2
+_COMMIT_INTERVAL_S = 1.0
+# The shortest that Kafka allows by default (group.min.session.timeout.ms), and the demo is in a
+# hurry: a classic member learns of a rebalance with its next heartbeat.
+_CLASSIC_TIMERS = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+
+
+def configuration(options: argparse.Namespace) -> dict[str, Any]:
+    """Configure the client. Timers and assignor of a native member are the broker's."""
+    config: dict[str, Any] = {
+        "bootstrap.servers": options.bootstrap,
+        "group.id": options.group,
+        "client.id": options.client_id,
+        "group.protocol": options.protocol,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        # The embedded cluster lets an empty fetch wait to its very end.
+        "fetch.wait.max.ms": 50,
+        "log_level": 0,  # errors come through error_cb
+    }
+    if options.protocol == "classic":
+        config |= {"partition.assignment.strategy": options.assignor, **_CLASSIC_TIMERS}
+    if options.static:
+        config["group.instance.id"] = options.client_id
+    return config
+
+
+class ReportingConsumer:
+    """Consumes one topic, commits explicitly, and reports each step."""
+
+    def __init__(self, config: dict[str, Any], topic: str) -> None:
+        self._topic = topic
+        self._unreported: dict[int, list[int]] = {}
+        self._uncommitted: dict[int, int] = {}
+        self._consumer = Consumer(
+            config | {"on_commit": self._on_commit, "error_cb": self._on_error}
+        )
+        self._consumer.subscribe(
+            [topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def run(self, stop: StopRequest) -> None:
+        """Consume until asked to stop, then leave in good order.
+
+        A static member does not leave the group: its place is kept for its replacement.
+        """
+        reported_s = committed_s = time.monotonic()
+        while not stop:
+            message = self._consumer.poll(_POLL_S)
+            if message is not None:
+                self._take(message)
+            now_s = time.monotonic()
+            if now_s - reported_s >= _REPORT_INTERVAL_S:
+                reported_s = now_s
+                self._report_consumed()
+            if now_s - committed_s >= _COMMIT_INTERVAL_S:
+                committed_s = now_s
+                self._commit_soon()
+        self._report_consumed()
+        self._commit_now(list(self._uncommitted))
+        self._consumer.close()
+        say(Closed(at_s=time.monotonic()))
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            self._on_error(error)
+            if error.fatal():
+                sys.exit(f"fatal: {error}")
+            return
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        assert partition is not None
+        assert offset is not None
+        assert value is not None
+        self._unreported.setdefault(partition, []).append(int(value))
+        self._uncommitted[partition] = offset + 1
+
+    def _report_consumed(self) -> None:
+        for partition, numbers in self._unreported.items():
+            say(Consumed(at_s=time.monotonic(), partition=partition, runs=as_runs(numbers)))
+        self._unreported.clear()
+
+    def _commit_soon(self) -> None:
+        offsets = self._unacknowledged(list(self._uncommitted))
+        if offsets:
+            self._consumer.commit(offsets=offsets, asynchronous=True)
+
+    def _commit_now(self, partitions: list[int]) -> None:
+        """Commit what was consumed of these partitions and wait for the answer.
+
+        A refusal is reported and no more: the next owner then consumes those records again.
+        """
+        offsets = self._unacknowledged(partitions)
+        if not offsets:
+            return
+        try:
+            self._on_commit(None, self._consumer.commit(offsets=offsets, asynchronous=False))
+        except KafkaException as refusal:
+            self._on_commit(refusal.args[0], offsets)
+
+    def _unacknowledged(self, partitions: list[int]) -> list[TopicPartition]:
+        return [
+            TopicPartition(self._topic, partition, self._uncommitted[partition])
+            for partition in partitions
+            if partition in self._uncommitted
+        ]
+
+    def _forget(self, partitions: list[TopicPartition]) -> None:
+        for each in partitions:
+            self._uncommitted.pop(each.partition, None)
+
+    def _on_assign(self, _: Consumer, added: list[TopicPartition]) -> None:
+        say(Assigned(at_s=time.monotonic(), partitions=_numbers(added)))
+
+    def _on_revoke(self, _: Consumer, removed: list[TopicPartition]) -> None:
+        self._report_consumed()
+        self._commit_now([each.partition for each in removed])
+        self._forget(removed)
+        say(Revoked(at_s=time.monotonic(), partitions=_numbers(removed)))
+
+    def _on_lost(self, _: Consumer, removed: list[TopicPartition]) -> None:
+        self._report_consumed()
+        self._forget(removed)  # no longer ours to commit
+        say(Lost(at_s=time.monotonic(), partitions=_numbers(removed)))
+
+    def _on_commit(self, error: KafkaError | None, offsets: list[TopicPartition]) -> None:
+        for refusal in {str(each.error or error) for each in offsets if each.error or error}:
+            say(Troubled(at_s=time.monotonic(), doing="commit", error=refusal))
+        stored = [each for each in offsets if not (each.error or error)]
+        for each in stored:
+            # A later record may have been consumed since this commit was sent.
+            if self._uncommitted.get(each.partition) == each.offset:
+                self._forget([each])
+        if stored:
+            pairs = tuple((each.partition, each.offset) for each in stored)
+            say(Committed(at_s=time.monotonic(), offsets=pairs))
+
+    def _on_error(self, error: KafkaError) -> None:
+        say(Troubled(at_s=time.monotonic(), doing="consume", error=str(error)))
+
+
+def _numbers(partitions: list[TopicPartition]) -> tuple[int, ...]:
+    return tuple(sorted(each.partition for each in partitions))
+
+
+def main() -> None:
+    """Consume until asked to end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--client-id", required=True)
+    parser.add_argument("--protocol", choices=("classic", "consumer"), required=True)
+    parser.add_argument("--assignor", required=True, help="for the classic protocol")
+    parser.add_argument("--static", action="store_true", help="client id as group.instance.id")
+    options = parser.parse_args()
+    stop = StopRequest()
+    with contextlib.suppress(BrokenPipeError):
+        ReportingConsumer(configuration(options), options.topic).run(stop)
+    end_now()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The demo's consumers: which are wanted, with which protocol, and the processes that fill them.
+
+Owns the consumer processes. A process that ends without having been asked to (somebody killed
+it) is replaced, as any supervisor would; the books say whether that did harm.
+"""
+
+import itertools
+import time
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+import trio
+
+from gateway.demo import reports
+from gateway.demo.child import Child, run_child
+from gateway.demo.errors import DemoError
+from gateway.demo.group_view import Protocol
+from gateway.demo.ledger import Ledger, Process
+
+CLOSE_LIMIT_S = 20.0
+UNEXPECTED_ENDS_MAX = 5
+
+log = structlog.get_logger()
+
+
+class Fleet:
+    """A fixed set of members, each filled by one process at a time."""
+
+    def __init__(self, names: list[str], arguments: list[str], ledger: Ledger) -> None:
+        """`arguments` go to every consumer process, beside its name and protocol."""
+        self.wanted: dict[str, Protocol] = dict.fromkeys(names, "classic")
+        """The protocol that each member is to speak."""
+
+        self.unexpected_ends = 0
+        self._arguments = arguments
+        self._ledger = ledger
+        self._children: dict[str, Child] = {}
+        self._closing = trio.Event()
+
+    async def run(self) -> None:
+        """Keep every member filled until `close`; killed and reaped if cancelled.
+
+        DemoError if processes keep ending by themselves.
+        """
+        async with trio.open_nursery() as nursery:
+            for name in self.wanted:
+                nursery.start_soon(self._keep, name)
+
+    async def replace(self, name: str, protocol: Protocol) -> None:
+        """Stop one member in good order; its replacement, with this protocol, starts at once."""
+        self.wanted[name] = protocol
+        await self._children[name].finish(CLOSE_LIMIT_S)
+
+    async def close(self) -> None:
+        """Stop all members in good order; DemoError if one takes too long."""
+        self._closing.set()
+        async with trio.open_nursery() as nursery:
+            for child in self._children.values():
+                nursery.start_soon(child.finish, CLOSE_LIMIT_S)
+
+    async def _keep(self, name: str) -> None:
+        for incarnation in itertools.count(1):
+            if self._closing.is_set():
+                return
+            process = Process(member=name, incarnation=incarnation)
+            protocol = self.wanted[name]
+            async with trio.open_nursery() as nursery:
+                child = self._children[name] = await nursery.start(
+                    partial(
+                        run_child,
+                        "gateway.demo.consumer",
+                        [*self._arguments, f"--client-id={name}", f"--protocol={protocol}"],
+                        name=name,
+                        on_line=self._listener(process),
+                    )
+                )
+                log.info("consumer_started", member=name, group_protocol=protocol, pid=child.pid)
+                if self._closing.is_set() or self.wanted[name] != protocol:
+                    child.ask_to_end()  # the wish changed while it was starting
+            self._ledger.process_ended(process, time.monotonic())
+            if child.asked_to_end:
+                log.info("consumer_ended", member=name, group_protocol=protocol, pid=child.pid)
+            else:
+                self._mourn(name, child)
+
+    def _listener(self, process: Process) -> Callable[[str], None]:
+        def hear(line: str) -> None:
+            report = reports.decode(line)
+            assert not isinstance(report, reports.Produced)
+            self._ledger.hear(process, report)
+            if isinstance(report, reports.Troubled):
+                log.debug("consumer_troubled", member=process.member, error=report.error)
+
+        return hear
+
+    def _mourn(self, name: str, child: Child) -> None:
+        self.unexpected_ends += 1
+        log.warning("consumer_died", member=name, pid=child.pid, cause=child.fate(), next="restart")
+        if self.unexpected_ends > UNEXPECTED_ENDS_MAX:
+            raise DemoError(f"the consumers keep dying, {name} last ({child.fate()})")

@@ -1,0 +1,89 @@
+"""Asks the gateway to describe the group, as an admin tool would.
+
+Owns one connection to the group's coordinator, found through the gateway and found again when it
+breaks or the coordinator moves. Must not know what the demo expects to see.
+"""
+
+from types import TracebackType
+from typing import Self
+
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.errors import UpstreamError
+from gateway.demo.group_view import GroupView
+from kafka_codecs import WireError
+from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
+
+_GROUP_ID_NOT_FOUND = 69
+_LAST_VERSION_FOR_ONE_KEY = 3
+
+
+class GroupDescription:
+    """Looks at one group again and again; an async context manager that closes its connection."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        self._bootstrap = bootstrap
+        self._group = group
+        self._coordinator: BrokerConnection | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect later, at the first look."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the connection."""
+        await self._forget_coordinator()
+
+    async def look(self) -> GroupView | str:
+        """Return the group as it is described now, or in words why it is not."""
+        try:
+            found = await self._describe(self._coordinator or await self._find_coordinator())
+        except (UpstreamError, WireError) as failure:
+            found = str(failure)
+        if isinstance(found, str):
+            await self._forget_coordinator()
+        return found
+
+    async def _describe(self, coordinator: BrokerConnection) -> GroupView | str:
+        """Ask as for a group of the new protocol; a classic group says that it is none."""
+        answer = await coordinator.ask(
+            ConsumerGroupDescribeRequest(
+                group_ids=(self._group,), include_authorized_operations=False
+            )
+        )
+        (group,) = answer.groups
+        if group.error_code == 0:
+            return GroupView.of_consumer_group(group)
+        if group.error_code != _GROUP_ID_NOT_FOUND:
+            return f"ConsumerGroupDescribe was answered with error {group.error_code}"
+        answer = await coordinator.ask(DescribeGroupsRequest(groups=(self._group,)))
+        (classic,) = answer.groups
+        if classic.error_code:
+            return f"DescribeGroups was answered with error {classic.error_code}"
+        return GroupView.of_classic_group(classic)
+
+    async def _find_coordinator(self) -> BrokerConnection:
+        async with await _connect(self._bootstrap) as connection:
+            found = await connection.ask(
+                FindCoordinatorRequest(key=self._group), _LAST_VERSION_FOR_ONE_KEY
+            )
+        if found.error_code:
+            raise UpstreamError(f"FindCoordinator was answered with error {found.error_code}")
+        self._coordinator = await _connect(f"{found.host}:{found.port}")
+        return self._coordinator
+
+    async def _forget_coordinator(self) -> None:
+        if self._coordinator is not None:
+            await self._coordinator.aclose()
+            self._coordinator = None
+
+
+async def _connect(address: str) -> BrokerConnection:
+    host, _, port = address.rpartition(":")
+    return await BrokerConnection.open(host, int(port), client_id="groupferry-demo")

@@ -1,0 +1,119 @@
+"""A group as the gateway describes it, and whether that is what a step of the demo expects.
+
+Pure: it reads decoded answers of ConsumerGroupDescribe and DescribeGroups. Must not know how they
+were fetched.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from kafka_codecs.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from kafka_codecs.consumer_group_describe import MemberType
+from kafka_codecs.consumer_protocol import decode_assignment
+from kafka_codecs.describe_groups import DescribedGroup as DescribedClassicGroup
+
+Protocol: TypeAlias = Literal["classic", "consumer"]
+"""The values of the client setting `group.protocol`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberView:
+    """One member: the client's own name for itself, its protocol, the partitions it has."""
+
+    client_id: str
+    protocol: Protocol
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """One description of the group; `protocol` is the kind of group that it is."""
+
+    protocol: Protocol
+    state: str
+    members: tuple[MemberView, ...]
+
+    @classmethod
+    def of_consumer_group(cls, group: DescribedConsumerGroup) -> "GroupView":
+        """Read what ConsumerGroupDescribe (v1 or later) answered."""
+        return cls(
+            protocol="consumer",
+            state=group.group_state,
+            members=tuple(
+                MemberView(
+                    client_id=member.client_id,
+                    protocol=(
+                        "classic" if member.member_type == MemberType.CLASSIC else "consumer"
+                    ),
+                    partitions=tuple(
+                        partition
+                        for topic in member.assignment.topic_partitions
+                        for partition in topic.partitions
+                    ),
+                )
+                for member in group.members
+            ),
+        )
+
+    @classmethod
+    def of_classic_group(cls, group: DescribedClassicGroup) -> "GroupView":
+        """Read what DescribeGroups answered; WireError if an assignment does not decode."""
+        return cls(
+            protocol="classic",
+            state=group.group_state,
+            members=tuple(
+                MemberView(
+                    client_id=member.client_id,
+                    protocol="classic",
+                    partitions=_assigned(member.member_assignment),
+                )
+                for member in group.members
+            ),
+        )
+
+
+def disagreement(
+    view: GroupView,
+    *,
+    expected: Mapping[str, Protocol],
+    owners: Mapping[int, set[str]],
+) -> str | None:
+    """Say what is not yet as a settled group must be, or None.
+
+    `expected` has the protocol of each member by client id; `owners` is who owns each partition
+    by the clients' own callbacks.
+    """
+    if view.state != "Stable":
+        return f"the group is {view.state or 'in no state'}"
+    names = Counter(member.client_id for member in view.members)
+    if names != Counter(expected):
+        return f"its members are {_listed(names.elements())}, not {_listed(expected)}"
+    for member in view.members:
+        if member.protocol != expected[member.client_id]:
+            return f"{member.client_id} is a {member.protocol} member"
+    described: dict[int, set[str]] = {partition: set() for partition in owners}
+    for member in view.members:
+        for partition in member.partitions:
+            described.setdefault(partition, set()).add(member.client_id)
+    for partition, members in described.items():
+        if len(members) != 1:
+            return f"partition {partition} is assigned to {_listed(members)}"
+        if owners.get(partition) != members:
+            held_by = _listed(owners.get(partition, ()))
+            return f"partition {partition} is assigned to {_listed(members)}, held by {held_by}"
+    return None
+
+
+def _assigned(member_assignment: bytes) -> tuple[int, ...]:
+    if not member_assignment:
+        return ()
+    _, assignment = decode_assignment(member_assignment)
+    return tuple(
+        partition for topic in assignment.assigned_partitions for partition in topic.partitions
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "nobody"

@@ -1,0 +1,123 @@
+"""The embedded upstream: librdkafka's mock cluster, hosted by a child process.
+
+Owns everything the demo knows about the mock; no other module may know that it is one. It ships
+inside the confluent-kafka wheel, but its header calls it test equipment and promises no
+stability, so the wheel is pinned. Three of its limits shape the demo:
+
+- A hostile or unlucky request aborts the whole process (null records, several group requests).
+  Hence a process of its own, and a parent that says so when it dies.
+- It keeps at most 5 MiB and 100,000 batches per partition and silently drops the oldest.
+- An auto-created topic always has four partitions. Only the C interface can choose the number,
+  hence ctypes.
+"""
+
+import argparse
+import ctypes
+import os
+import sys
+from typing import Any
+
+import trio
+
+from gateway.demo.child import run_child
+from gateway.demo.errors import DemoError
+
+BROKERS = 3
+PARTITION_BYTES_MAX = 5 << 20
+_START_LIMIT_S = 15.0
+_PRODUCER_HANDLE = 0
+
+
+async def run(
+    *, topic: str, partitions: int, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Run the cluster until cancelled; starts with its bootstrap address.
+
+    The child is dead and reaped when this returns. DemoError if it does not come up in time or
+    dies by itself.
+    """
+    address = ""
+    announced = trio.Event()
+
+    def hear(line: str) -> None:
+        nonlocal address
+        address = line
+        announced.set()
+
+    async def announce() -> None:
+        with trio.move_on_after(_START_LIMIT_S):
+            await announced.wait()
+            task_status.started(address)
+            return
+        raise DemoError(f"the embedded cluster did not start within {_START_LIMIT_S:.0f} s")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(announce)
+        child = await run_child(
+            __name__,
+            [f"--topic={topic}", f"--partitions={partitions}"],
+            name="embedded-cluster",
+            on_line=hear,
+        )
+        raise DemoError(f"the embedded cluster died ({child.fate()})")
+
+
+def host(topic: str, partitions: int) -> None:
+    """Be the child: start the cluster, print its bootstrap address, end when stdin does."""
+    library = _librdkafka()
+    reason = ctypes.create_string_buffer(512)
+    config = library.rd_kafka_conf_new()
+    # Without this it complains that nobody told it a bootstrap server; it is one.
+    library.rd_kafka_conf_set(config, b"log_level", b"4", reason, len(reason))
+    client = library.rd_kafka_new(_PRODUCER_HANDLE, config, reason, len(reason))
+    if not client:
+        raise DemoError(f"librdkafka: {reason.value.decode()}")
+    cluster = library.rd_kafka_mock_cluster_new(client, BROKERS)
+    if not cluster:
+        raise DemoError("librdkafka: no mock cluster")
+    error = library.rd_kafka_mock_topic_create(cluster, topic.encode(), partitions, BROKERS)
+    if error:
+        raise DemoError(f"librdkafka: topic {topic} not created, error {error}")
+    sys.stdout.write(library.rd_kafka_mock_cluster_bootstraps(cluster).decode() + "\n")
+    sys.stdout.flush()
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    # Everything is in memory and nobody will read it again: no orderly destruction.
+    os._exit(0)
+
+
+def _librdkafka() -> Any:
+    """Return the librdkafka that confluent_kafka itself runs on, with the few calls we make.
+
+    A symbol is looked up in the extension and all it links, so this finds the library in the
+    wheel without knowing its hashed file name.
+    """
+    # Imported here, because the parent's side of this module does without it.
+    from confluent_kafka import cimpl  # noqa: PLC0415
+
+    library = ctypes.CDLL(cimpl.__file__)
+    pointer, text = ctypes.c_void_p, ctypes.c_char_p
+    number, size = ctypes.c_int, ctypes.c_size_t
+    for name, result, arguments in (
+        ("rd_kafka_conf_new", pointer, []),
+        ("rd_kafka_conf_set", number, [pointer, text, text, text, size]),
+        ("rd_kafka_new", pointer, [number, pointer, text, size]),
+        ("rd_kafka_mock_cluster_new", pointer, [pointer, number]),
+        ("rd_kafka_mock_topic_create", number, [pointer, text, number, number]),
+        ("rd_kafka_mock_cluster_bootstraps", text, [pointer]),
+    ):
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--partitions", type=int, required=True)
+    options = parser.parse_args()
+    try:
+        host(options.topic, options.partitions)
+    except DemoError as refusal:
+        sys.exit(str(refusal))

@@ -1,0 +1,160 @@
+"""What a run of the demo came to, and whether that is what it promises.
+
+Pure. The promise: nothing lost, nothing owned twice, what was committed is in the cluster, and the
+group converted in both directions.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gateway.demo.group_view import Protocol
+from gateway.demo.ledger import Ledger
+from gateway.demo.reports import Produced
+from gateway.demo.roll import Step
+
+Direction: TypeAlias = Literal["generic->consumer", "consumer->generic"]
+Conversion: TypeAlias = Literal["live", "replaced while empty", "none"]
+
+_KINDS: Mapping[Direction, tuple[Protocol, Protocol]] = {
+    "generic->consumer": ("classic", "consumer"),
+    "consumer->generic": ("consumer", "classic"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the user asked for."""
+
+    consumers: int = 3
+    partitions: int = 12
+    assignor: str = "range"
+    static: bool = False
+    rate: int = 200
+    """Records per second, over all partitions."""
+
+    @property
+    def group_is_never_empty(self) -> bool:
+        """Say whether a member always remains while another one is replaced."""
+        return self.consumers > 1 or self.static
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """The figures of a run that reached its end."""
+
+    produced: int
+    not_produced: int
+    consumed: int
+    lost: int
+    delivered_twice: int
+    partitions_with_two_owners: int
+    partitions_held_after_fencing: int
+    consumers_died: int
+    end_offsets: tuple[int, ...]
+    acknowledged_commits: tuple[int, ...]
+    committed_offsets: tuple[int, ...]
+    """As read from the upstream cluster, not through the gateway; 0 where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """All of it; `reason` is None if the run held what it promises."""
+
+    options: Options
+    steps: tuple[Step, ...]
+    conversions: Mapping[Direction, Conversion]
+    totals: Totals | None
+    reason: str | None
+
+
+def totals(
+    ledger: Ledger,
+    produced: Produced,
+    committed_offsets: tuple[int, ...],
+    consumers_died: int,
+) -> Totals:
+    """Close the books."""
+    acknowledged = ledger.acknowledged_commits
+    return Totals(
+        produced=produced.acknowledged,
+        not_produced=produced.failed,
+        consumed=ledger.delivered(),
+        lost=ledger.never_delivered(produced.acknowledged + produced.failed),
+        delivered_twice=ledger.delivered_again(),
+        partitions_with_two_owners=len(ledger.owned_twice()),
+        partitions_held_after_fencing=len(ledger.held_after_fencing()),
+        consumers_died=consumers_died,
+        end_offsets=produced.end_offsets,
+        acknowledged_commits=tuple(
+            acknowledged.get(partition, 0) for partition in range(len(produced.end_offsets))
+        ),
+        committed_offsets=committed_offsets,
+    )
+
+
+def conversions(
+    steps: tuple[Step, ...], converted_live: Set[Direction]
+) -> dict[Direction, Conversion]:
+    """Tell how the group changed its kind, if it did, in each direction.
+
+    `converted_live` are the directions in which the gateway converted the group with its members.
+    """
+    kinds = [step.group_protocol for step in steps]
+    changes = set(itertools.pairwise(kinds))
+    return {
+        direction: (
+            "none"
+            if change not in changes
+            else "live"
+            if direction in converted_live
+            else "replaced while empty"
+        )
+        for direction, change in _KINDS.items()
+    }
+
+
+def broken_promise(
+    options: Options, seen: Mapping[Direction, Conversion], figures: Totals
+) -> str | None:
+    """Return the first promise that was not kept, in one line, or None."""
+    checks = (_wrong_figures(figures), _wrong_commits(figures), _wrong_conversions(options, seen))
+    return next(itertools.chain(*checks), None)
+
+
+def _wrong_figures(figures: Totals) -> Iterator[str]:
+    if figures.not_produced:
+        yield f"{figures.not_produced} records could not be produced"
+    if not figures.produced:
+        yield "nothing was produced"
+    if figures.lost:
+        yield f"{figures.lost} of {figures.produced} records were never delivered"
+    if figures.partitions_with_two_owners:
+        yield f"{figures.partitions_with_two_owners} partitions had two owners at a time"
+
+
+def _wrong_commits(figures: Totals) -> Iterator[str]:
+    for partition, (end, acknowledged, committed) in enumerate(
+        zip(
+            figures.end_offsets,
+            figures.acknowledged_commits,
+            figures.committed_offsets,
+            strict=True,
+        )
+    ):
+        if committed < acknowledged:
+            yield (
+                f"partition {partition}: {acknowledged} was acknowledged as committed, "
+                f"the cluster has {committed}"
+            )
+        if committed != end:
+            yield f"partition {partition}: committed up to {committed} of {end} records"
+
+
+def _wrong_conversions(options: Options, seen: Mapping[Direction, Conversion]) -> Iterator[str]:
+    for direction, conversion in seen.items():
+        if conversion == "none":
+            yield f"the group did not convert {direction}"
+        elif conversion != "live" and options.group_is_never_empty:
+            yield f"the group converted {direction} while empty, not with its members"

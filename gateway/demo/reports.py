@@ -1,0 +1,138 @@
+"""What the demo's child processes say to their parent: one JSON object per line.
+
+Owns the words of that conversation and their form on the wire. Must not know who listens; it is
+imported by every child, so it stays light. Times are seconds of CLOCK_MONOTONIC, which all
+processes of a machine share.
+"""
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """The assign callback was entered with these partitions (only the added ones)."""
+
+    at_s: float
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revoked:
+    """The revoke callback is done with these partitions; the client gives them up right after."""
+
+    at_s: float
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """The lost callback is done: the member was fenced, others may own these already."""
+
+    at_s: float
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumed:
+    """These record numbers were handed to the application, as runs of (start, stop, step)."""
+
+    at_s: float
+    partition: int
+    runs: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """The coordinator acknowledged these commits: pairs of partition and next offset."""
+
+    at_s: float
+    offsets: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Troubled:
+    """The client library reported an error; most of them heal by themselves."""
+
+    at_s: float
+    doing: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """The consumer closed itself in good order; it owns nothing any more."""
+
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produced:
+    """Records acknowledged so far, how many never will be, and the end offset of each partition."""
+
+    at_s: float
+    acknowledged: int
+    failed: int
+    end_offsets: tuple[int, ...]
+    final: bool
+
+
+ConsumerReport: TypeAlias = Assigned | Revoked | Lost | Consumed | Committed | Troubled | Closed
+Report: TypeAlias = ConsumerReport | Produced
+
+_KINDS: dict[str, type[Report]] = {
+    kind.__name__.lower(): kind
+    for kind in (Assigned, Revoked, Lost, Consumed, Committed, Troubled, Closed, Produced)
+}
+
+
+def encode(report: Report) -> str:
+    """Return the report as one line of JSON, without the line end."""
+    return json.dumps(
+        {"kind": type(report).__name__.lower(), **asdict(report)}, separators=(",", ":")
+    )
+
+
+def decode(line: str) -> Report:
+    """Read one line that `encode` made; ValueError if it is anything else."""
+    document = json.loads(line)
+    if not isinstance(document, dict) or document.get("kind") not in _KINDS:
+        raise ValueError(f"not a report: {line[:200]}")
+    kind: Any = _KINDS[document.pop("kind")]
+    if set(document) != {field.name for field in fields(kind)}:
+        raise ValueError(f"not the fields of {kind.__name__}: {line[:200]}")
+    report: Report = kind(**{name: _frozen(value) for name, value in document.items()})
+    return report
+
+
+def say(report: Report) -> None:
+    """Write the report to stdout at once. BrokenPipeError means that the parent is gone."""
+    sys.stdout.write(encode(report) + "\n")
+    sys.stdout.flush()
+
+
+def as_runs(numbers: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
+    """Fold numbers into runs of (start, stop, step), in order, as `range` takes them.
+
+    A partition holds every n-th record, so a whole batch usually is one run.
+    """
+    runs: list[tuple[int, int, int]] = []
+    for number in numbers:
+        if runs:
+            start, stop, step = runs[-1]
+            last = stop - step
+            if start == last and number > start:
+                runs[-1] = (start, 2 * number - start, number - start)
+                continue
+            if number == stop and start != last:
+                runs[-1] = (start, stop + step, step)
+                continue
+        runs.append((number, number + 1, 1))
+    return tuple(runs)
+
+
+def _frozen(value: object) -> object:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

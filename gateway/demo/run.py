@@ -1,0 +1,216 @@
+"""One run of the demo, from the embedded cluster to the verdict.
+
+Owns the order in which everything starts and ends. Whatever ends the run (its own end, a failed
+step, a dead child, a signal) cancels one nursery, and with it every child process is killed and
+reaped. Must not know how a gateway is made: it is given a function that runs one.
+"""
+
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol, TypeVar
+
+import structlog
+import trio
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from gateway.demo import mock_cluster, reports
+from gateway.demo.child import Child, run_child
+from gateway.demo.errors import DemoError
+from gateway.demo.fleet import Fleet
+from gateway.demo.group_description import GroupDescription
+from gateway.demo.ledger import Ledger
+from gateway.demo.outcome import (
+    Direction,
+    Options,
+    Outcome,
+    Totals,
+    broken_promise,
+    conversions,
+    totals,
+)
+from gateway.demo.roll import Roll, Step
+
+TOPIC = "numbers"
+GROUP = "demo"
+_FLUSH_LIMIT_S = 15.0
+_DRAIN_LIMIT_S = 30.0
+_DRAIN_LOOK_S = 0.1
+_UPSTREAM_LIMIT_S = 10.0
+
+log = structlog.get_logger()
+
+_E = TypeVar("_E", bound=Exception)
+
+
+class RunGateway(Protocol):
+    """Runs a gateway in front of `upstream` until cancelled."""
+
+    async def __call__(
+        self,
+        upstream: str,
+        *,
+        on_conversion: Callable[[Direction], None],
+        task_status: trio.TaskStatus[str],
+    ) -> None:
+        """Start with the gateway's bootstrap address; tell of each conversion of a live group."""
+
+
+class Interrupted(Exception):  # noqa: N818  (not an error: the user wanted it)
+    """A signal ended the run."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.exit_status = 128 + number
+
+
+async def run(options: Options, run_gateway: RunGateway) -> Outcome:
+    """Run the demo once. No process is left when this returns or raises.
+
+    Interrupted on SIGINT or SIGTERM. A run that fails is an Outcome with the reason.
+    """
+    demo = Demo(options, run_gateway)
+    failure: str | None = None
+    interruption: Interrupted | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_watch_signals)
+            await demo.run()
+            nursery.cancel_scope.cancel()
+    except* Interrupted as group:
+        interruption = _first(group)
+    except* DemoError as group:
+        failure = str(_first(group))
+    if interruption is not None:
+        raise interruption
+    return demo.outcome(failure)
+
+
+class Demo:
+    """The parts of one run while it goes on."""
+
+    def __init__(self, options: Options, run_gateway: RunGateway) -> None:
+        self._options = options
+        self._run_gateway = run_gateway
+        self._ledger = Ledger(options.partitions)
+        self._produced: reports.Produced | None = None
+        self._converted_live: set[Direction] = set()
+        self._steps: list[Step] = []
+        self._totals: Totals | None = None
+
+    async def run(self) -> None:
+        """Do it all; DemoError as soon as something does not work out."""
+        async with trio.open_nursery() as nursery:
+            upstream: str = await nursery.start(
+                partial(mock_cluster.run, topic=TOPIC, partitions=self._options.partitions)
+            )
+            log.info("embedded_cluster_started", upstream=upstream)
+            bootstrap: str = await nursery.start(
+                partial(self._run_gateway, upstream, on_conversion=self._converted_live.add)
+            )
+            producer = await nursery.start(self._produce, bootstrap)
+            fleet = self._fleet(bootstrap)
+            nursery.start_soon(fleet.run)
+            async with GroupDescription(bootstrap, GROUP) as description:
+                roll = Roll(fleet, self._ledger, description.look)
+                self._steps = roll.steps
+                await roll.run()
+            produced = await self._drain(producer)
+            await fleet.close()
+            committed = await trio.to_thread.run_sync(
+                _committed_offsets, upstream, self._options.partitions, abandon_on_cancel=True
+            )
+            self._totals = totals(self._ledger, produced, committed, fleet.unexpected_ends)
+            nursery.cancel_scope.cancel()
+
+    def outcome(self, failure: str | None) -> Outcome:
+        """Return what the run came to."""
+        steps = tuple(self._steps)
+        seen = conversions(steps, self._converted_live)
+        if failure is None and self._totals is not None:
+            failure = broken_promise(self._options, seen, self._totals)
+        return Outcome(
+            options=self._options,
+            steps=steps,
+            conversions=seen,
+            totals=self._totals,
+            reason=failure,
+        )
+
+    def _fleet(self, bootstrap: str) -> Fleet:
+        options = self._options
+        names = [f"consumer-{number}" for number in range(1, options.consumers + 1)]
+        arguments = [
+            f"--bootstrap={bootstrap}",
+            f"--topic={TOPIC}",
+            f"--group={GROUP}",
+            f"--assignor={options.assignor}",
+            *(["--static"] if options.static else []),
+        ]
+        return Fleet(names, arguments, self._ledger)
+
+    async def _produce(
+        self, bootstrap: str, task_status: trio.TaskStatus[Child] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Run the producer to its end; DemoError if it ends without having been asked to."""
+        child = await run_child(
+            "gateway.demo.producer",
+            [
+                f"--bootstrap={bootstrap}",
+                f"--topic={TOPIC}",
+                f"--partitions={self._options.partitions}",
+                f"--rate={self._options.rate}",
+            ],
+            name="producer",
+            on_line=self._hear_producer,
+            task_status=task_status,
+        )
+        if not child.asked_to_end:
+            raise DemoError(f"the producer died ({child.fate()})")
+
+    def _hear_producer(self, line: str) -> None:
+        report = reports.decode(line)
+        if isinstance(report, reports.Produced):
+            self._produced = report
+        elif isinstance(report, reports.Troubled):
+            log.debug("producer_troubled", error=report.error)
+
+    async def _drain(self, producer: Child) -> reports.Produced:
+        """Stop the producer and let the consumers read to the end, as far as they get in time."""
+        await producer.finish(_FLUSH_LIMIT_S)
+        produced = self._produced
+        if produced is None or not produced.final:
+            raise DemoError(f"the producer ended without its final count ({producer.fate()})")
+        log.info("producer_ended", records=produced.acknowledged)
+        deadline_s = time.monotonic() + _DRAIN_LIMIT_S
+        while self._ledger.never_delivered(produced.acknowledged):
+            if time.monotonic() > deadline_s:
+                break
+            await trio.sleep(_DRAIN_LOOK_S)
+        log.info("consumers_drained", records=self._ledger.delivered())
+        return produced
+
+
+async def _watch_signals() -> None:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+        async for number in received:
+            raise Interrupted(signal.Signals(number))
+
+
+def _committed_offsets(upstream: str, partitions: int) -> tuple[int, ...]:
+    """Ask the upstream itself, with a client that is not ours. Blocks: call it in a thread."""
+    reader = Consumer({"bootstrap.servers": upstream, "group.id": GROUP, "log_level": 0})
+    wanted = [TopicPartition(TOPIC, partition) for partition in range(partitions)]
+    try:
+        stored = reader.committed(wanted, timeout=_UPSTREAM_LIMIT_S)
+    except KafkaException as failure:
+        raise DemoError(f"reading the committed offsets upstream failed: {failure}") from failure
+    finally:
+        reader.close()
+    return tuple(max(each.offset, 0) for each in sorted(stored, key=lambda each: each.partition))
+
+
+def _first(group: BaseExceptionGroup[_E]) -> _E:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,86 @@
+"""Shows the outcome of a run: a table for people, one JSON document for programs."""
+
+import json
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.table import Table
+
+from gateway.demo.outcome import Outcome, Totals
+
+_PLAIN_WIDTH = 110
+
+
+def as_json(outcome: Outcome) -> str:
+    """Return the outcome as one JSON document."""
+    return json.dumps({"ok": outcome.reason is None, **asdict(outcome)}, indent=2)
+
+
+def show(outcome: Outcome) -> None:
+    """Print the outcome to stdout, coloured if that is a terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_PLAIN_WIDTH)
+    console.print(_steps(outcome))
+    if outcome.totals is not None:
+        console.print(_figures(outcome, outcome.totals))
+
+
+def _steps(outcome: Outcome) -> Table:
+    table = Table(title="The roll, step by step", title_justify="left")
+    table.add_column("step")
+    table.add_column("group")
+    for heading in ("classic", "native", "settled after", "moved", "disturbed", "unowned"):
+        table.add_column(heading, justify="right")
+    for step in outcome.steps:
+        table.add_row(
+            step.title,
+            step.group_protocol,
+            str(step.classic_members),
+            str(step.native_members),
+            f"{step.settled_after_s:.1f} s",
+            str(step.disturbance.partitions_moved),
+            str(step.disturbance.members_disturbed),
+            f"{step.disturbance.unowned_partition_s:.1f} part.-s",
+        )
+    return table
+
+
+def _figures(outcome: Outcome, totals: Totals) -> Table:
+    table = Table(title="In total", title_justify="left", show_header=False)
+    table.add_column("what")
+    table.add_column("figure")
+    committed, end = sum(totals.committed_offsets), sum(totals.end_offsets)
+    rows = [
+        ("records produced", _checked(totals.produced, totals.not_produced == 0)),
+        ("records consumed", str(totals.consumed)),
+        ("lost", _checked(totals.lost, totals.lost == 0)),
+        ("delivered twice", str(totals.delivered_twice)),
+        (
+            "partitions with two owners",
+            _checked(totals.partitions_with_two_owners, totals.partitions_with_two_owners == 0),
+        ),
+        (
+            "committed, read from the upstream",
+            _checked(
+                f"{committed} of {end}, {len(totals.end_offsets)} partitions",
+                totals.committed_offsets == totals.end_offsets,
+            ),
+        ),
+        *(
+            (f"conversion {direction}", _checked(conversion, conversion != "none"))
+            for direction, conversion in outcome.conversions.items()
+        ),
+    ]
+    if totals.consumers_died:
+        rows.append(("consumers that died and were restarted", str(totals.consumers_died)))
+    if totals.partitions_held_after_fencing:
+        held = str(totals.partitions_held_after_fencing)
+        rows.append(("partitions held by a fenced member", held))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _checked(figure: object, good: bool) -> str:
+    return f"[{'green' if good else 'bold red'}]{figure}[/]"

@@ -1,0 +1,53 @@
+"""Log lines: coloured ones for people, JSON for machines, always to one stream.
+
+Owns structlog's configuration and nothing else. What is bound with structlog's contextvars goes
+into every line, and Trio's child tasks inherit it. The stream is stderr for every command, so that
+stdout carries results only.
+"""
+
+import logging
+import os
+import sys
+from typing import Literal, TextIO, TypeAlias
+
+import structlog
+
+LogFormat: TypeAlias = Literal["console", "json"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+
+def configure(
+    log_format: LogFormat = "console", log_level: LogLevel = "info", stream: TextIO | None = None
+) -> None:
+    """Send all log lines of this level and above to the stream, stderr by default."""
+    stream = stream or sys.stderr
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *_renderers(log_format, stream),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[log_level.upper()]
+        ),
+        logger_factory=structlog.WriteLoggerFactory(stream),
+        # A cached logger would keep the old configuration, and tests capture logs by changing it.
+        cache_logger_on_first_use=False,
+    )
+
+
+def _renderers(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.Processor]:
+    # Values of local variables may be somebody's data, or a secret: tracebacks go without them.
+    if log_format == "json":
+        without_locals = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        return [
+            structlog.processors.ExceptionRenderer(without_locals),
+            structlog.processors.JSONRenderer(),
+        ]
+    coloured = stream.isatty() and not os.environ.get("NO_COLOR")
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=coloured, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+        )
+    ]
