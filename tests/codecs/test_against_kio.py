@@ -1,0 +1,27 @@
+"""A codec library that we did not write must agree on every message in every version."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_codecs import decode, encode
+from kafka_codecs.declaration import Struct
+from tests.support.codecs import every_message, message_id, values
+from tests.support.codecs_kio import TAME, kio_read, kio_write, plain
+
+EVERY_MESSAGE = pytest.mark.parametrize(("made", "version"), every_message(), ids=message_id)
+
+
+@EVERY_MESSAGE
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_kio_reads_what_we_write_and_writes_what_we_read(
+    made: type[Struct], version: int, data: st.DataObject
+) -> None:
+    """Our bytes mean the same to kio, and kio makes the same bytes of that meaning."""
+    value = data.draw(values(made, version, TAME))
+    wire = encode(value, version)
+    entity = kio_read(made, wire, version)
+    assert plain(entity) == plain(value, version)
+    assert kio_write(entity) == wire
+    assert decode(made, kio_write(entity), version) == value

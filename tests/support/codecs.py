@@ -1,0 +1,143 @@
+"""Values and bytes for the tests of the codecs.
+
+`octets` reads hand-written wire bytes; `values` and `sample` derive messages from their declaration.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from types import MappingProxyType, NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from hypothesis import strategies as st
+
+from kafka_codecs import decode, encode
+from kafka_codecs.apis import APIS
+from kafka_codecs.consumer_protocol import Assignment, Subscription
+from kafka_codecs.declaration import Struct, rules_of
+
+_TOKEN = re.compile(r"'([^']*)'|((?:[0-9a-f]{2})+)")
+_NOTHING: Mapping[str, st.SearchStrategy[Any]] = MappingProxyType({})
+_FIRST_UNKNOWN_TAG = 100
+
+
+def octets(text: str) -> bytes:
+    """Bytes from hex, quoted ASCII and comments: `06 'group' # a compact string`."""
+    data = b""
+    for line in text.splitlines():
+        written = line.partition("#")[0]
+        assert not _TOKEN.sub("", written).strip(), line
+        for quoted, digits in _TOKEN.findall(written):
+            data += quoted.encode("ascii") or bytes.fromhex(digits)
+    return data
+
+
+def check_both_ways(message: Struct, version: int, wire: str) -> None:
+    """The bytes are the message, and the message is the bytes."""
+    assert encode(message, version) == octets(wire)
+    assert decode(type(message), octets(wire), version) == message
+
+
+def every_message() -> list[tuple[type[Struct], int]]:
+    """Every message in every version."""
+    messages = [made for api in APIS.values() for made in (api.request, api.response) if made]
+    return [
+        (made, version)
+        for made in [*messages, Subscription, Assignment]
+        for version in made.SCHEMA.versions
+    ]
+
+
+def message_id(value: object) -> str:
+    """The name of a test parameter."""
+    return value.__name__ if isinstance(value, type) else f"v{value}"
+
+
+@cache
+def _hints(made: type[Any]) -> dict[str, Any]:
+    return get_type_hints(made, include_extras=True)
+
+
+def values(
+    made: type[Any],
+    version: int,
+    by_name: Mapping[str, st.SearchStrategy[Any]] = _NOTHING,
+    *,
+    flexible: bool | None = None,
+) -> st.SearchStrategy[Any]:
+    """Any value of a message that `version` can carry; `by_name` narrows fields down."""
+    if flexible is None:
+        flexible = made.SCHEMA.is_flexible(version)
+    chosen: dict[str, st.SearchStrategy[Any]] = {}
+    for declared in fields(made):
+        rules = rules_of(declared)
+        if declared.name in by_name:
+            chosen[declared.name] = by_name[declared.name]
+        elif declared.name == "unknown_tags":
+            chosen[declared.name] = _unknown_tags() if flexible else st.just(())
+        elif rules.is_in(version):
+            nullable = version >= rules.nullable_since
+            hint = _hints(made)[declared.name]
+            chosen[declared.name] = _values_of(hint, version, by_name, flexible, nullable)
+        if declared.name in by_name and not rules.is_in(version):
+            del chosen[declared.name]
+    return st.builds(made, **chosen)
+
+
+def _values_of(
+    hint: Any,
+    version: int,
+    by_name: Mapping[str, st.SearchStrategy[Any]],
+    flexible: bool,
+    nullable: bool = False,
+) -> st.SearchStrategy[Any]:
+    if get_origin(hint) in (Union, UnionType):
+        (plain,) = [choice for choice in get_args(hint) if choice is not NoneType]
+        strategy = _values_of(plain, version, by_name, flexible)
+        return st.none() | strategy if nullable else strategy
+    if get_origin(hint) is Annotated:
+        bits = 8 * hint.__metadata__[0].min_size
+        return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if get_origin(hint) is tuple:
+        element = _values_of(get_args(hint)[0], version, by_name, flexible)
+        return st.lists(element, max_size=3).map(tuple)
+    if issubclass(hint, Struct):
+        return values(hint, version, by_name, flexible=flexible)
+    return {
+        bool: st.booleans(),
+        str: st.text(max_size=12),
+        bytes: st.binary(max_size=12),
+        UUID: st.uuids(allow_nil=True),
+    }[hint]
+
+
+def _unknown_tags() -> st.SearchStrategy[tuple[tuple[int, bytes], ...]]:
+    tags = st.integers(_FIRST_UNKNOWN_TAG, 2**32 - 1)
+    found = st.dictionaries(tags, st.binary(max_size=9), max_size=2)
+    return found.map(lambda tagged: tuple(sorted(tagged.items())))
+
+
+def sample(made: type[Any], version: int, *, flexible: bool | None = None) -> Any:
+    """One value of a message in which nothing that `version` has is empty, null or default."""
+    if flexible is None:
+        flexible = made.SCHEMA.is_flexible(version)
+    chosen = {
+        declared.name: _sample_of(_hints(made)[declared.name], version, flexible)
+        for declared in fields(made)
+        if declared.name != "unknown_tags" and rules_of(declared).is_in(version)
+    }
+    return made(**chosen, unknown_tags=((_FIRST_UNKNOWN_TAG, b"new"),) if flexible else ())
+
+
+def _sample_of(hint: Any, version: int, flexible: bool) -> Any:
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = [choice for choice in get_args(hint) if choice is not NoneType]
+    if get_origin(hint) is Annotated:
+        return 5
+    if get_origin(hint) is tuple:
+        return (_sample_of(get_args(hint)[0], version, flexible),) * 2
+    if issubclass(hint, Struct):
+        return sample(hint, version, flexible=flexible)
+    return {bool: True, str: "naïve", bytes: b"\x00\xff", UUID: UUID(int=7)}[hint]

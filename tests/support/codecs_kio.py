@@ -1,0 +1,84 @@
+"""kio as a second opinion: its schemas come from Kafka's sources by another road than ours.
+
+kio is an oracle only. It refuses unknown tagged fields and error codes, turns times into
+`timedelta` and `datetime`, and reads a zero uuid as None; `tame` and `plain` even that out.
+"""
+
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+from importlib import import_module
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+
+from kafka_codecs.consumer_protocol import Assignment, Subscription
+from kafka_codecs.declaration import Struct, rules_of
+
+_MILLISECONDS = st.integers(0, 2**31 - 1)
+_EMBEDDED = {
+    Subscription: ("consumer_protocol_subscription", "ConsumerProtocolSubscription"),
+    Assignment: ("consumer_protocol_assignment", "ConsumerProtocolAssignment"),
+}
+
+TAME: dict[str, st.SearchStrategy[Any]] = {
+    "unknown_tags": st.just(()),
+    "error_code": st.sampled_from([code.value for code in ErrorCode]),
+    "throttle_time_ms": _MILLISECONDS,
+    "session_timeout_ms": _MILLISECONDS,
+    "rebalance_timeout_ms": _MILLISECONDS,
+    "heartbeat_interval_ms": _MILLISECONDS,
+    "retention_time_ms": _MILLISECONDS,
+    "log_append_time_ms": _MILLISECONDS,
+}
+"""Strategies for fields in which kio is narrower than the wire."""
+
+
+def kio_class(made: type[Struct], version: int) -> Any:
+    """kio's class for one of our messages in one version."""
+    if made in _EMBEDDED:
+        module, name = _EMBEDDED[made]
+        return getattr(import_module(f"kio.schema.{module}.v{version}.data"), name)
+    kind = "request" if made.__name__.endswith("Request") else "response"
+    module = made.__module__.rpartition(".")[2]
+    return getattr(import_module(f"kio.schema.{module}.v{version}.{kind}"), made.__name__)
+
+
+def kio_read(made: type[Struct], wire: bytes, version: int) -> Any:
+    """Decode with kio, all of the bytes."""
+    entity, size = entity_reader(kio_class(made, version))(wire, 0)
+    assert size == len(wire)
+    return entity
+
+
+def kio_write(entity: Any) -> bytes:
+    """Encode with kio."""
+    buffer = BytesIO()
+    entity_writer(type(entity))(buffer, entity)
+    return buffer.getvalue()
+
+
+def plain(value: Any, version: int | None = None) -> Any:
+    """A message of either side as bare tuples, dicts and numbers.
+
+    Ours needs the version, because it has the fields of all of them.
+    """
+    if isinstance(value, tuple):
+        return tuple(plain(each, version) for each in value)
+    if is_dataclass(value):
+        return {
+            each.name.removesuffix("_ms"): plain(getattr(value, each.name), version)
+            for each in fields(value)
+            if each.name != "unknown_tags" and (version is None or rules_of(each).is_in(version))
+        }
+    if isinstance(value, timedelta):
+        return round(value.total_seconds() * 1000)
+    if isinstance(value, datetime):
+        return round(value.timestamp() * 1000)
+    if isinstance(value, UUID):
+        return None if value.int == 0 else value
+    return int(value) if isinstance(value, IntEnum) else value
