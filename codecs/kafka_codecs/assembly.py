@@ -7,6 +7,7 @@ is decided about versions while bytes are read or written.
 import struct
 from dataclasses import fields
 from functools import cache
+from heapq import merge
 from io import BytesIO
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -115,12 +116,12 @@ class Structure(WireType, Generic[_M]):
         """Kafka leaves out a tagged field that has its default."""
         if not self._tags:
             return value.unknown_tags
-        known = [
+        known = sorted(
             (tag.tag, build_all(tag.wire_type, getattr(value, tag.name)))
             for tag in self._tags.values()
             if getattr(value, tag.name) != tag.default
-        ]
-        return tuple(sorted([*known, *value.unknown_tags]))
+        )
+        return tuple(merge(known, value.unknown_tags))
 
 
 def message_codec(made: type[_M], version: int) -> Structure[_M]:

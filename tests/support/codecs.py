@@ -1,12 +1,11 @@
 """Values and bytes for the tests of the codecs.
 
-`octets` reads hand-written wire bytes; `values` and `sample` derive messages from their declaration.
+`octets` reads hand-written wire bytes; `values` and `sample` make messages from their declaration.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cache
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
@@ -42,10 +41,11 @@ def check_both_ways(message: Struct, version: int, wire: str) -> None:
 
 def every_message() -> list[tuple[type[Struct], int]]:
     """Every message in every version."""
-    messages = [made for api in APIS.values() for made in (api.request, api.response) if made]
+    messages = [*(api.request for api in APIS.values()), *(api.response for api in APIS.values())]
     return [
         (made, version)
         for made in [*messages, Subscription, Assignment]
+        if made is not None
         for version in made.SCHEMA.versions
     ]
 
@@ -55,7 +55,6 @@ def message_id(value: object) -> str:
     return value.__name__ if isinstance(value, type) else f"v{value}"
 
 
-@cache
 def _hints(made: type[Any]) -> dict[str, Any]:
     return get_type_hints(made, include_extras=True)
 

@@ -1,0 +1,56 @@
+"""The mapping from api keys to messages."""
+
+import pytest
+
+from kafka_codecs import WireError
+from kafka_codecs.apis import APIS, Api, ApiKey, first_flexible_version
+from tests.support.codecs import message_id
+
+VERSIONS = {
+    ApiKey.PRODUCE: range(3, 14),
+    ApiKey.METADATA: range(14),
+    ApiKey.OFFSET_COMMIT: range(2, 11),
+    ApiKey.OFFSET_FETCH: range(1, 11),
+    ApiKey.FIND_COORDINATOR: range(7),
+    ApiKey.JOIN_GROUP: range(10),
+    ApiKey.HEARTBEAT: range(5),
+    ApiKey.LEAVE_GROUP: range(6),
+    ApiKey.SYNC_GROUP: range(6),
+    ApiKey.DESCRIBE_GROUPS: range(7),
+    ApiKey.LIST_GROUPS: range(6),
+    ApiKey.API_VERSIONS: range(5),
+    ApiKey.TXN_OFFSET_COMMIT: range(6),
+    ApiKey.DELETE_GROUPS: range(3),
+    ApiKey.OFFSET_DELETE: range(1),
+    ApiKey.DESCRIBE_CLUSTER: range(3),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: range(2),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
+}
+
+
+def test_the_versions_are_those_of_kafka() -> None:
+    """All versions of Kafka 4.3, and no api more or less than we look into."""
+    assert {key: api.versions for key, api in APIS.items()} == VERSIONS
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: message_id(api.response))
+def test_an_api_and_its_messages_belong_together(api: Api) -> None:
+    """Names, keys and versions of request and response agree, and so does the module's name."""
+    camel = api.key.name.title().replace("_", "")
+    assert api.response.__name__ == f"{camel}Response"
+    assert api.response.SCHEMA.api_key == api.key
+    assert api.response.__module__ == f"kafka_codecs.{api.key.name.lower()}"
+    if api.key == ApiKey.PRODUCE:
+        assert api.request is None
+        return
+    assert api.request is not None
+    assert api.request.__name__ == f"{camel}Request"
+    assert api.request.SCHEMA == api.response.SCHEMA
+
+
+def test_an_unknown_api_key_is_a_wire_error() -> None:
+    """A key that Kafka 4.3 does not have, or no longer."""
+    assert first_flexible_version(12) == 4
+    for key in (-1, 4, 7, 93):
+        with pytest.raises(WireError, match=f"unknown api key {key}"):
+            first_flexible_version(key)

@@ -1,0 +1,70 @@
+"""What a declaration promises to those who make messages."""
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.primitives import Int32
+from tests.support.codecs import every_message, message_id
+
+
+@structure
+class Point(Struct):
+    """An example."""
+
+    x: Int32
+    y: Int32 = wire(since=1, default=-1)
+
+
+@pytest.mark.parametrize("made", sorted({m for m, _ in every_message()}, key=message_id))
+def test_messages_are_frozen_slotted_and_keyword_only(made: type[Struct]) -> None:
+    """A message is a value: no attribute changes or appears, no field is given by position."""
+    assert not hasattr(made, "__dict__") or "__dict__" not in made.__slots__
+    with pytest.raises(TypeError, match="positional"):
+        made(())  # type: ignore[misc]
+
+
+def test_a_message_does_not_change() -> None:
+    """Messages are shared between tasks."""
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    with pytest.raises(FrozenInstanceError):
+        request.group_id = "other"  # type: ignore[misc]
+    assert not hasattr(request, "__dict__")
+
+
+def test_messages_are_equal_by_value_and_hashable() -> None:
+    """Values can be compared and be keys."""
+    assert Point(x=1) == Point(x=1, y=-1)
+    assert len({Point(x=1), Point(x=1), Point(x=2)}) == 2
+
+
+def test_a_field_of_all_versions_is_required_without_a_default() -> None:
+    """A forgotten field is an error at once, not a zero on the wire."""
+    with pytest.raises(TypeError, match="'x'"):
+        Point()  # type: ignore[call-arg]
+
+
+def test_a_field_that_can_be_absent_needs_a_default() -> None:
+    """Decoding a version without the field must have something to give."""
+    with pytest.raises(TypeError, match=r"Gap\.late can be absent and needs a default"):
+
+        @structure
+        class Gap(Struct):
+            late: Int32 = wire(since=3)
+
+
+def test_a_message_knows_its_api_and_versions() -> None:
+    """Flexible or not follows from the api key alone."""
+
+    @message(ApiKey.HEARTBEAT, versions=range(5))
+    class Beat(Struct):
+        count: Int32
+
+    assert Beat.SCHEMA.api_key is ApiKey.HEARTBEAT
+    assert [Beat.SCHEMA.is_flexible(version) for version in Beat.SCHEMA.versions] == [
+        *(False, False, False, False),
+        True,
+    ]
