@@ -1,0 +1,226 @@
+"""One connection of the gateway's own to a broker: one request, one answer, with limits.
+
+It knows frames, correlation ids and which versions both sides speak; not which broker of which
+cluster it talks to. The data path opens its upstream connections here too, and then takes the
+socket over (`detach`).
+"""
+
+import contextlib
+import itertools
+import re
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version as package_version
+from types import TracebackType
+from typing import Any, Self
+
+import trio
+
+from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
+from kafka_codecs import WireError, decode, encode
+from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader, decode_response_header, encode_request_header
+
+CONNECT_TIMEOUT_S = 10
+REQUEST_TIMEOUT_S = 30
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+
+SOFTWARE_NAME = "groupferry"
+SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]", "-", package_version("groupferry"))
+
+_SIZE = struct.Struct(">i")
+_ERROR_CODE = struct.Struct(">h")
+_UNSUPPORTED_VERSION = 35
+_VERSION_ASKED_FIRST = 3  # the first that says which client asks
+_TLS_ALERT = b"\x15\x03"
+
+TLS_WANTED = "it wants TLS, which is not supported yet"
+
+
+class BrokerConnection:
+    """Requests in, answers out, one at a time; more tasks than one may ask, they queue.
+
+    After any UpstreamError the connection is closed.
+    """
+
+    def __init__(self, stream: trio.SocketStream, address: str, client_id: str | None) -> None:
+        self._stream = stream
+        self._address = address
+        self._client_id = client_id
+        self._turn = trio.Lock()
+        self._correlation_ids = itertools.count()
+        self.closed = False
+        self.spoken = ApiVersionsResponse()
+        """What the broker said it speaks."""
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        """Lowest and highest version per api key, as the broker said."""
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str | None = SOFTWARE_NAME,
+        software_name: str = SOFTWARE_NAME,
+        software_version: str = SOFTWARE_VERSION,
+    ) -> Self:
+        """Connect and ask which versions the broker speaks.
+
+        Raises UpstreamRefused when it wants TLS, UpstreamError for everything else.
+        """
+        address = f"{host}:{port}"
+        try:
+            with trio.fail_after(CONNECT_TIMEOUT_S):
+                stream = await trio.open_tcp_stream(host, port)
+        except (OSError, trio.TooSlowError) as error:
+            raise UpstreamError(f"cannot connect to {address}: {_reason(error)}") from None
+        connection = cls(stream, address, client_id)
+        try:
+            await connection._negotiate(software_name, software_version)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def __aenter__(self) -> Self:
+        """Close at the end of the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close; whoever waits for an answer gets an UpstreamError."""
+        self.closed = True
+        self._stream.socket.close()
+
+    def detach(self) -> socket.socket:
+        """Hand the socket over, non-blocking; nothing of any answer has been read ahead."""
+        return socket.socket(fileno=self._stream.socket.detach())
+
+    def highest_version(self, key: ApiKey) -> int:
+        """The highest version of an api that both sides know. Raises UpstreamError if none."""
+        known = APIS[key].versions
+        low, high = self.versions.get(key, (0, -1))
+        version = min(high, known[-1])
+        if version < max(low, known[0]):
+            raise UpstreamError(f"{self._address} does not speak {key.name} as we do")
+        return version
+
+    async def ask(self, message: Struct, version: int | None = None) -> Any:
+        """The response to a request, in the highest common version unless told otherwise.
+
+        Returns the response class of the request's api. Raises UpstreamError.
+        """
+        key = message.SCHEMA.api_key
+        assert key is not None
+        if version is None:
+            version = self.highest_version(key)
+        async with self._turn:
+            body = await self._exchange(key, version, encode(message, version))
+        # librdkafka's mock cluster ends its Metadata answers with one byte too many.
+        trailing_ok = key is ApiKey.METADATA
+        with self._closing_on_wire_error():
+            return decode(APIS[key].response, body, version, trailing_ok=trailing_ok)
+
+    async def _negotiate(self, software_name: str, software_version: str) -> None:
+        request = ApiVersionsRequest(
+            client_software_name=software_name, client_software_version=software_version
+        )
+        version = _VERSION_ASKED_FIRST
+        try:
+            body = await self._exchange(ApiKey.API_VERSIONS, version, encode(request, version))
+            if body[: _ERROR_CODE.size] == _ERROR_CODE.pack(_UNSUPPORTED_VERSION):
+                # The rest of that answer should be a v0 one, but not every broker keeps to it.
+                version = 0
+                body = await self._exchange(ApiKey.API_VERSIONS, version, encode(request, version))
+        except UpstreamClosed:
+            raise UpstreamRefused(
+                f"{self._address} closed the connection at the first request: most likely"
+                f" {TLS_WANTED}"
+            ) from None
+        with self._closing_on_wire_error():
+            self.spoken = decode(ApiVersionsResponse, body, version)
+        if self.spoken.error_code:
+            raise UpstreamError(
+                f"{self._address} answered ApiVersions with error {self.spoken.error_code}"
+            )
+        self.versions = {
+            api.api_key: (api.min_version, api.max_version) for api in self.spoken.api_keys
+        }
+
+    async def _exchange(self, key: ApiKey, version: int, body: bytes) -> bytes:
+        correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
+        header = RequestHeader(
+            api_key=key,
+            api_version=version,
+            correlation_id=correlation_id,
+            client_id=self._client_id,
+        )
+        request = encode_request_header(header) + body
+        try:
+            with trio.fail_after(REQUEST_TIMEOUT_S):
+                await self._stream.send_all(_SIZE.pack(len(request)) + request)
+                answer = await self._receive_frame()
+        except BaseException as error:
+            self.close()  # an answer that nobody waits for would be taken for the next one's
+            if isinstance(error, trio.TooSlowError):
+                raise UpstreamError(
+                    f"{self._address} did not answer {key.name} in {REQUEST_TIMEOUT_S} s"
+                ) from None
+            if isinstance(error, (trio.BrokenResourceError, trio.ClosedResourceError)):
+                raise UpstreamClosed(
+                    f"{self._address} closed the connection at {key.name}"
+                ) from None
+            raise
+        with self._closing_on_wire_error():
+            answered_id, offset = decode_response_header(key, version, answer)
+            if answered_id != correlation_id:
+                raise WireError(f"answer {answered_id} to request {correlation_id}")
+        return answer[offset:]
+
+    async def _receive_frame(self) -> bytes:
+        start = await self._receive_exactly(_SIZE.size)
+        if start.startswith(_TLS_ALERT):
+            raise UpstreamRefused(f"{self._address}: {TLS_WANTED}")
+        (size,) = _SIZE.unpack(start)
+        if not 0 < size <= MAX_ANSWER_BYTES:
+            raise UpstreamError(f"{self._address} sent an answer of {size} bytes")
+        return await self._receive_exactly(size)
+
+    async def _receive_exactly(self, count: int) -> bytes:
+        received = bytearray()
+        while len(received) < count:
+            some = await self._stream.receive_some(count - len(received))
+            if not some:
+                raise trio.BrokenResourceError
+            received += some
+        return bytes(received)
+
+    @contextlib.contextmanager
+    def _closing_on_wire_error(self) -> Iterator[None]:
+        try:
+            yield
+        except WireError as error:
+            self.close()
+            raise UpstreamError(f"{self._address} sent a malformed answer: {error}") from None
+
+
+def _reason(error: OSError | trio.TooSlowError) -> str:
+    if isinstance(error, trio.TooSlowError):
+        return f"no answer in {CONNECT_TIMEOUT_S} s"
+    cause = error.__cause__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    shown = cause if isinstance(cause, OSError) else error
+    return shown.strerror or str(shown)

@@ -1,0 +1,222 @@
+"""The upstream cluster as the gateway sees it: its brokers, and the topics somebody asked for.
+
+It owns the gateway's own connections, one per broker, and keeps what it knows up to date. It must
+not know clients, listeners or groups.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import structlog
+import trio
+
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
+from gateway.cluster.topics import Topic, topics_in
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+log = structlog.get_logger()
+
+Address = tuple[str, int]
+
+POLL_INTERVAL_S = 5.0
+"""How often brokers and topics are asked for; a new partition is seen this late at the most."""
+FIRST_BACKOFF_S = 0.2
+LAST_BACKOFF_S = 10.0
+MAX_TOPICS = 10_000
+"""Topics that are kept up to date; asking for more is refused."""
+
+_FIRST_BATCHED_COORDINATORS = 4
+_UNKNOWN_TOPIC = 3
+
+
+class Cluster:
+    """One Kafka cluster. `run` keeps it up to date; call the rest once that has started."""
+
+    def __init__(
+        self, bootstrap: Sequence[Address], *, poll_interval_s: float = POLL_INTERVAL_S
+    ) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._poll_interval_s = poll_interval_s
+        self._connections: dict[int, BrokerConnection] = {}
+        self._connecting = trio.Lock()
+        self._refreshing = trio.Lock()
+        self._wanted: dict[str, None] = {}
+        self._topics: dict[str, Topic] = {}
+        self._seen: frozenset[str] = frozenset()  # topics that the last answer was about
+        self.brokers: Mapping[int, Address] = {}
+        """The live brokers by node id."""
+        self.cluster_id: str | None = None
+        self.changed = trio.Event()
+        """Set when brokers or topics have changed; a new event then takes its place."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Find the cluster, report it, then watch it for ever.
+
+        Raises UpstreamError if no bootstrap address answers, UpstreamRefused if the cluster wants
+        what the gateway does not have. Later failures are logged and tried again. Closes every
+        connection at the end.
+        """
+        try:
+            await self.refresh()
+            task_status.started()
+            await self._watch()
+        finally:
+            for connection in self._connections.values():
+                connection.close()
+
+    async def refresh(self) -> None:
+        """Ask for brokers and topics now. Raises UpstreamError."""
+        async with self._refreshing:
+            names = tuple(self._wanted)
+            request = MetadataRequest(
+                topics=tuple(MetadataRequestTopic(name=name) for name in names),
+                allow_auto_topic_creation=False,
+            )
+            try:
+                answer = await self._ask_any(request)
+            except UpstreamError:
+                answer = await self._ask_bootstrap(request)
+            self._learn(answer, names)
+
+    async def topics_for(self, names: Iterable[str]) -> Mapping[str, Topic]:
+        """Those of the named topics that exist. From now on they are kept up to date.
+
+        Never makes the cluster create a topic. Raises UpstreamError when the cluster must be asked
+        and cannot be, or when more than MAX_TOPICS are kept already.
+        """
+        names = tuple(names)
+        self._wanted.update(dict.fromkeys(names))
+        if len(self._wanted) > MAX_TOPICS:
+            for name in names:
+                if name not in self._seen:
+                    self._wanted.pop(name, None)
+            raise UpstreamError(f"more than {MAX_TOPICS} topics are asked for")
+        if not self._seen.issuperset(names):
+            await self.refresh()
+        return {name: self._topics[name] for name in names if name in self._topics}
+
+    async def coordinator_of(self, group_id: str) -> int:
+        """The node id of the group's coordinator. Raises UpstreamError if there is none for now."""
+        failure = UpstreamError("no broker is known")
+        for node_id in self._nodes_in_turn():
+            try:
+                connection = await self._connection(node_id)
+                version = connection.highest_version(ApiKey.FIND_COORDINATOR)
+                batched = version >= _FIRST_BATCHED_COORDINATORS
+                request = (
+                    FindCoordinatorRequest(coordinator_keys=(group_id,))
+                    if batched
+                    else FindCoordinatorRequest(key=group_id)
+                )
+                answer: FindCoordinatorResponse = await self.ask(node_id, request, version)
+            except UpstreamError as error:
+                failure = error
+                continue
+            found = answer.coordinators[0] if batched and answer.coordinators else answer
+            if not found.error_code:
+                return found.node_id
+            failure = UpstreamError(
+                f"no coordinator for group {group_id}: error {found.error_code}"
+            )
+        raise failure
+
+    async def ask(self, node_id: int, message: Struct, version: int | None = None) -> Any:
+        """The answer of one broker, in the highest version both know unless told otherwise.
+
+        Raises UpstreamError. Whether the broker did what it was asked is then unknown.
+        """
+        connection = await self._connection(node_id)
+        try:
+            return await connection.ask(message, version)
+        finally:
+            if connection.closed and self._connections.get(node_id) is connection:
+                del self._connections[node_id]
+
+    async def versions_of(self, node_id: int) -> Mapping[int, tuple[int, int]]:
+        """Lowest and highest version per api key that a broker speaks. Raises UpstreamError."""
+        return (await self._connection(node_id)).versions
+
+    async def _watch(self) -> None:
+        backoff_s = FIRST_BACKOFF_S
+        wait_s = self._poll_interval_s
+        lost = False
+        while True:
+            await trio.sleep(wait_s)
+            try:
+                await self.refresh()
+            except UpstreamError as error:
+                wait_s = backoff_s
+                backoff_s = min(2 * backoff_s, LAST_BACKOFF_S)
+                if not lost:
+                    log.warning("upstream_lost", reason=str(error), next_retry_s=wait_s)
+                lost = True
+            else:
+                wait_s, backoff_s = self._poll_interval_s, FIRST_BACKOFF_S
+                if lost:
+                    log.info("upstream_back", brokers=sorted(self.brokers))
+                lost = False
+
+    def _learn(self, answer: MetadataResponse, names: tuple[str, ...]) -> None:
+        brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        if not brokers:
+            raise UpstreamError("the cluster names no broker yet")
+        topics = topics_in(answer)
+        for topic in answer.topics:
+            # Only a plain "no such topic" takes away what is known; other errors pass.
+            if topic.error_code not in {0, _UNKNOWN_TOPIC} and topic.name in self._topics:
+                topics[topic.name] = self._topics[topic.name]
+        news = (brokers, answer.cluster_id, topics) != (self.brokers, self.cluster_id, self._topics)
+        self.brokers, self.cluster_id, self._topics = brokers, answer.cluster_id, topics
+        self._seen = frozenset(names)
+        if news:
+            self.changed.set()
+            self.changed = trio.Event()
+
+    async def _connection(self, node_id: int) -> BrokerConnection:
+        async with self._connecting:
+            connection = self._connections.get(node_id)
+            if connection is None or connection.closed:
+                if node_id not in self.brokers:
+                    raise UpstreamError(f"broker {node_id} is not known")
+                connection = await BrokerConnection.open(*self.brokers[node_id])
+                self._connections[node_id] = connection
+            return connection
+
+    def _nodes_in_turn(self) -> list[int]:
+        """The brokers, those first that are connected already."""
+        return sorted(self.brokers, key=lambda node_id: (node_id not in self._connections, node_id))
+
+    async def _ask_any(self, message: Struct) -> Any:
+        failure = UpstreamError("no broker is known")
+        for node_id in self._nodes_in_turn():
+            try:
+                return await self.ask(node_id, message)
+            except UpstreamError as error:
+                failure = error
+        raise failure
+
+    async def _ask_bootstrap(self, message: Struct) -> Any:
+        """Ask each bootstrap address in turn. Raises UpstreamRefused as soon as one refuses."""
+        reasons = []
+        for host, port in self._bootstrap:
+            try:
+                async with await BrokerConnection.open(host, port) as connection:
+                    try:
+                        return await connection.ask(message)
+                    except UpstreamClosed:
+                        # Before authentication a broker answers ApiVersions and nothing else.
+                        if ApiKey.SASL_HANDSHAKE in connection.versions:
+                            raise UpstreamRefused(
+                                f"{host}:{port} closed the connection at Metadata: most likely it"
+                                " wants SASL, which is not supported yet"
+                            ) from None
+                        raise
+            except UpstreamRefused:
+                raise
+            except UpstreamError as error:
+                reasons.append(str(error))
+        raise UpstreamError("; ".join(reasons) or "no bootstrap address is given")

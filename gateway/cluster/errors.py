@@ -1,0 +1,13 @@
+"""What can go wrong with the upstream cluster. Each message is one line, fit for a person."""
+
+
+class UpstreamError(Exception):
+    """The cluster could not be asked, or its answer was no use. Asking again later may help."""
+
+
+class UpstreamRefused(UpstreamError):  # noqa: N818  # a refusal, and it is ours
+    """The cluster wants something that the gateway does not have; asking again will not help."""
+
+
+class UpstreamClosed(UpstreamError):  # noqa: N818  # what happened, not what is wrong
+    """A broker closed the connection instead of answering."""

@@ -1,0 +1,55 @@
+"""What the gateway knows of a topic, and the id it gives to a topic whose cluster has no ids."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from kafka_codecs.metadata import NO_TOPIC_ID, MetadataResponse, MetadataResponseTopic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic that exists."""
+
+    topic_id: UUID
+    partitions: int
+    racks: tuple[frozenset[str], ...]
+    """Per partition, the racks that hold a replica; empty where no broker names its rack."""
+
+
+def topics_in(answer: MetadataResponse) -> dict[str, Topic]:
+    """The topics of a Metadata answer that exist, by name."""
+    rack_of = {broker.node_id: broker.rack for broker in answer.brokers}
+    return {
+        topic.name: Topic(
+            topic_id=_topic_id(answer, topic.topic_id, topic.name),
+            partitions=len(topic.partitions),
+            racks=_racks(topic, rack_of),
+        )
+        for topic in answer.topics
+        if topic.name and not topic.error_code
+    }
+
+
+def derived_topic_id(cluster_id: str | None, name: str) -> UUID:
+    """A stable id for a topic of a cluster without topic ids: a hash of the two names.
+
+    A topic that is deleted and created anew keeps it; clusters with ids give it another.
+    """
+    digest = hashlib.sha256(f"{cluster_id or ''}\0{name}".encode()).digest()
+    return UUID(bytes=digest[:16], version=8)
+
+
+def _topic_id(answer: MetadataResponse, topic_id: UUID, name: str) -> UUID:
+    return derived_topic_id(answer.cluster_id, name) if topic_id == NO_TOPIC_ID else topic_id
+
+
+def _racks(
+    topic: MetadataResponseTopic, rack_of: Mapping[int, str | None]
+) -> tuple[frozenset[str], ...]:
+    ordered = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+    return tuple(
+        frozenset(rack for node in partition.replica_nodes if (rack := rack_of.get(node)))
+        for partition in ordered
+    )

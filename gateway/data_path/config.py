@@ -1,0 +1,40 @@
+"""What the data path is told: where to listen, what to advertise, and every limit."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Named limits of the data path."""
+
+    max_connections: int = 10_000
+    """Client connections, over all listeners."""
+    max_brokers: int = 1_000
+    """Listeners, one per broker."""
+    max_request_bytes: int = 100 * 1024 * 1024
+    """The longest request frame; Kafka's own default (socket.request.max.bytes)."""
+    max_held_request_bytes: int = 4 * 1024 * 1024
+    """The longest request that is read whole: those of groups, and Metadata."""
+    max_held_answer_bytes: int = 64 * 1024 * 1024
+    """The longest upstream answer that is read whole to be rewritten."""
+    max_pipelined: int = 256
+    """Requests of one connection that the upstream has not answered yet."""
+    linger_timeout_s: float = 5.0
+    """How long answers on their way keep a connection open whose client sends no more."""
+    drain_timeout_s: float = 30.0
+    """How long requests in flight may take to be answered once the gateway stops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataPathConfig:
+    """Settings of the data path."""
+
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 19092
+    """The bootstrap port; brokers take the next ones. 0: every port is the system's choice."""
+    advertised_host: str
+    """The host that clients are told to connect to, for every broker."""
+    state_folder: Path | None = None
+    """Where the brokers' ports are kept; None: they are not."""
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,301 @@
+"""One client connection: its requests, each served as the table of treatments says.
+
+The reader here and the pump of `Upstream` are its two tasks. It must not know how a group works,
+which port stands for which broker, or how bytes move.
+"""
+
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+import trio
+
+from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION, BrokerConnection
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path import offer
+from gateway.data_path.config import Limits
+from gateway.data_path.errors import BadFrame, ListenError, RequestRefused, UpstreamLost
+from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.produce_acks import acks_of
+from gateway.data_path.splice import PipePool, StreamEnded
+from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource, send_all
+from gateway.data_path.treatments import PRODUCE_ADDRESSES_SINCE, TREATMENTS, Treatment
+from gateway.data_path.upstream import SIZE, Upstream
+from kafka_codecs import WireError, decode, encode
+from kafka_codecs.api_versions import ApiVersionsRequest
+from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import (
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_response_header,
+)
+
+log = structlog.get_logger()
+
+_REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
+_SHORTEST_REQUEST = _REQUEST_START.size - SIZE.size
+_CORRELATION_ID_IN_REQUEST = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What every client connection shares."""
+
+    limits: Limits
+    group_apis: GroupApis
+    rewrite: Callable[[Struct], Awaitable[Struct]]
+    """Puts our addresses in the place of the upstream's, once there are listeners behind them."""
+    buffers: BufferPool
+    pipes: PipePool
+
+    def make_source(self, sock: socket.socket) -> FrameSource:
+        """The frames that arrive at a socket."""
+        return FrameSource(sock, self.buffers, self.pipes)
+
+
+class Connect(Protocol):
+    """Opens a connection to the broker that a listener stands for."""
+
+    async def __call__(
+        self, *, client_id: str | None, software_name: str, software_version: str
+    ) -> tuple[int, BrokerConnection]:
+        """The broker's node id and the connection, opened in the client's name.
+
+        Raises UpstreamError.
+        """
+        ...
+
+
+class ClientConnection:
+    """Serves one client until either side closes; `serve` owns the socket and closes it."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        connection_id: str,
+        client_host: str,
+        connect: Connect,
+        surroundings: Surroundings,
+    ) -> None:
+        self._sock = sock
+        self._connection_id = connection_id
+        self._client_host = client_host
+        self._connect = connect
+        self._shared = surroundings
+        self._source = surroundings.make_source(sock)
+        self._upstream: Upstream | None = None
+        self._offered: offer.Versions = {}
+        self._tasks: trio.Nursery
+        self._reading = trio.CancelScope()
+        self._at_rest = False  # waiting for a request of which nothing has come yet
+        self._stopping = False
+
+    async def serve(self) -> None:
+        """Serve until the end. Whatever ends the connection is logged here and goes no further."""
+        try:
+            async with trio.open_nursery(strict_exception_groups=True) as self._tasks:
+                with self._reading:
+                    await self._read_requests()
+                if self._upstream:
+                    with trio.move_on_after(self._shared.limits.linger_timeout_s):
+                        await self._upstream.idle()
+                self._tasks.cancel_scope.cancel()
+        except* RequestRefused as group:
+            refused = _first(group)
+            assert isinstance(refused, RequestRefused)
+            log.warning("request_refused", api_key=refused.api_key, api_version=refused.api_version)
+        except* (BadFrame, WireError) as group:
+            log.warning("bad_frame_received", reason=str(_first(group)))
+        except* (OSError, StreamEnded, UpstreamLost) as group:
+            log.debug("connection_lost", reason=str(_first(group)))
+        except* (UpstreamError, ListenError) as group:
+            log.warning("upstream_unreachable", reason=str(_first(group)))
+        except* Exception:  # the boundary: a bug ends this connection only
+            log.exception("connection_failed")
+        finally:
+            self._close()
+
+    def drain(self) -> None:
+        """Read no further request; what is in flight is still answered, then `serve` ends."""
+        self._stopping = True
+        if self._at_rest:
+            self._reading.cancel()
+
+    def _close(self) -> None:
+        if self._upstream:
+            self._upstream.close()
+        self._source.close()
+        trio.lowlevel.notify_closing(self._sock)
+        self._sock.close()
+
+    async def _read_requests(self) -> None:
+        while not self._stopping:
+            if not self._source.ready(_REQUEST_START.size):
+                if not await self._receive():
+                    return
+                continue
+            size, api_key, version, correlation_id = self._source.unpack(_REQUEST_START)
+            if not _SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:
+                raise BadFrame(f"a request of {size} bytes")
+            if api_key == ApiKey.API_VERSIONS:
+                await self._answer_api_versions(size)
+                continue
+            upstream = self._upstream or await self._open_upstream()
+            treatment = self._treatment(api_key, version)
+            if treatment is Treatment.RELAY:
+                await self._relay(upstream, size, correlation_id)
+            elif api_key == ApiKey.PRODUCE:
+                await self._relay_produce(upstream, size, version, correlation_id)
+            elif treatment is Treatment.REWRITE:
+                take = partial(self._rewritten, ApiKey(api_key), version, correlation_id)
+                await self._relay(upstream, size, correlation_id, take)
+            else:
+                await self._answer(upstream, ApiKey(api_key), size)
+
+    async def _receive(self) -> bool:
+        """More bytes of the client's; False when it closed between two requests."""
+        await self._flush()
+        self._at_rest = self._source.empty
+        more = await self._source.fill()
+        self._at_rest = False
+        if not more and not self._source.empty:
+            raise StreamEnded
+        return more
+
+    async def _flush(self) -> None:
+        await self._source.flush(self._upstream.sock if self._upstream else None)
+
+    def _treatment(self, api_key: int, version: int) -> Treatment:
+        low, high = self._offered.get(api_key, (0, -1))
+        if not low <= version <= high:
+            raise RequestRefused(api_key, version)
+        return TREATMENTS[ApiKey(api_key)].treatment
+
+    async def _relay(
+        self, upstream: Upstream, size: int, correlation_id: int, take: Any = None
+    ) -> None:
+        if upstream.full:
+            await self._flush()
+            await upstream.room()
+        upstream_id = upstream.expect(correlation_id, take)
+        await self._pass_on(upstream, size, upstream_id)
+
+    async def _relay_produce(
+        self, upstream: Upstream, size: int, version: int, correlation_id: int
+    ) -> None:
+        if await self._acks(size, version) == 0:
+            await self._pass_on(upstream, size, upstream.unanswered_id())
+            return
+        take = None
+        if version >= PRODUCE_ADDRESSES_SINCE:
+            take = partial(self._rewritten, ApiKey.PRODUCE, version, correlation_id)
+        await self._relay(upstream, size, correlation_id, take)
+
+    async def _pass_on(self, upstream: Upstream, size: int, upstream_id: int) -> None:
+        self._source.patch(_CORRELATION_ID_IN_REQUEST, upstream_id)
+        await self._source.pass_on(size, upstream.sock)
+
+    async def _acks(self, size: int, version: int) -> int:
+        frame_bytes = SIZE.size + size
+        while True:
+            head = self._source.head()[:frame_bytes]
+            acks = acks_of(head, version)
+            if acks is not None:
+                return acks
+            if len(head) in {frame_bytes, BUFFER_BYTES}:
+                raise BadFrame("a Produce request without acks where they belong")
+            await self._receive()
+
+    async def _rewritten(
+        self, key: ApiKey, version: int, correlation_id: int, answer: bytes
+    ) -> bytes:
+        _, offset = decode_response_header(key, version, answer)
+        # librdkafka's mock cluster ends its Metadata answers with one byte too many.
+        message = decode(APIS[key].response, answer[offset:], version, trailing_ok=True)
+        return _framed(key, version, correlation_id, await self._shared.rewrite(message))
+
+    async def _answer(self, upstream: Upstream, key: ApiKey, size: int) -> None:
+        header, body = await self._hold(size)
+        request = APIS[key].request
+        assert request is not None
+        upstream.client_id = header.client_id
+        response = await self._shared.group_apis.answer(
+            GroupRequest(
+                header=header,
+                message=decode(request, body, header.api_version, trailing_ok=True),
+                client_host=self._client_host,
+                connection_id=self._connection_id,
+                upstream=upstream,
+                node_id=upstream.node_id,
+            )
+        )
+        await self._send(header, response)
+
+    async def _answer_api_versions(self, size: int) -> None:
+        header, body = await self._hold(size)
+        if header.api_version not in APIS[ApiKey.API_VERSIONS].versions:
+            await self._send(header, offer.too_new_answer(), version=0)
+            return
+        request = decode(ApiVersionsRequest, body, header.api_version, trailing_ok=True)
+        if not offer.well_formed(request, header.api_version):
+            await self._send(header, offer.refused_answer())
+            return
+        upstream = self._upstream or await self._open_upstream(header, request)
+        answer = offer.api_versions_answer(self._offered, upstream.spoken, header.api_version)
+        await self._send(header, answer)
+
+    async def _open_upstream(
+        self, header: RequestHeader | None = None, request: ApiVersionsRequest | None = None
+    ) -> Upstream:
+        node_id, connection = await self._connect(
+            client_id=header.client_id if header else SOFTWARE_NAME,
+            software_name=(request and request.client_software_name) or SOFTWARE_NAME,
+            software_version=(request and request.client_software_version) or SOFTWARE_VERSION,
+        )
+        self._upstream = Upstream(
+            connection,
+            node_id=node_id,
+            limits=self._shared.limits,
+            make_source=self._shared.make_source,
+        )
+        self._offered = offer.offered_versions(self._upstream.versions)
+        self._tasks.start_soon(self._upstream.pump, self._sock)
+        return self._upstream
+
+    async def _hold(self, size: int) -> tuple[RequestHeader, bytes]:
+        await self._flush()
+        if size > self._shared.limits.max_held_request_bytes:
+            raise BadFrame(f"a request of {size} bytes that must be held")
+        frame = await self._source.hold(size)
+        header, offset = decode_request_header(frame)
+        return header, frame[offset:]
+
+    async def _send(
+        self, header: RequestHeader, response: Struct, version: int | None = None
+    ) -> None:
+        """Answer the client ourselves, after every answer that is still on its way to it."""
+        if version is None:
+            version = header.api_version
+        frame = _framed(ApiKey(header.api_key), version, header.correlation_id, response)
+        if self._upstream:
+            await self._upstream.idle()
+        await send_all(self._sock, frame)
+
+
+def _framed(key: ApiKey, version: int, correlation_id: int, response: Struct) -> bytes:
+    answer = encode_response_header(key, version, correlation_id) + encode(response, version)
+    return SIZE.pack(len(answer)) + answer
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

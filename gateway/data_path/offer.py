@@ -1,0 +1,102 @@
+"""What the gateway offers on one connection: our table, met with what its upstream speaks.
+
+Pure functions; which upstream, and over which socket, is not known here.
+"""
+
+import re
+from collections.abc import Mapping
+
+from gateway.data_path.treatments import FEATURE_NEEDS, TREATMENTS
+from kafka_codecs.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kafka_codecs.apis import ApiKey
+
+Versions = Mapping[int, tuple[int, int]]
+"""Lowest and highest version per api key."""
+
+_UNSUPPORTED_VERSION = 35
+_INVALID_REQUEST = 42
+_GROUP_VERSION = "group.version"
+_FIRST_WITH_SOFTWARE = 3
+_FIRST_WITH_FEATURES_FROM_0 = 4
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+
+
+def offered_versions(upstream: Versions) -> Versions:
+    """The versions that a client may use towards this upstream."""
+    offered = {}
+    for key, treated in TREATMENTS.items():
+        low, high = upstream.get(key, (0, -1))
+        low, high = max(low, treated.min_version), min(high, treated.max_version)
+        if treated.added_up_to is not None:
+            low, high = treated.min_version, max(high, treated.added_up_to)
+        if low <= high:
+            offered[key.value] = (low, high)
+    return offered
+
+
+def api_versions_answer(
+    offered: Versions, upstream: ApiVersionsResponse, version: int
+) -> ApiVersionsResponse:
+    """The answer to a client that asks for versions, in a version that we know."""
+    supported = [
+        *(key for key in upstream.supported_features if _passed_on(key.name, offered)),
+        SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1),
+    ]
+    return ApiVersionsResponse(
+        api_keys=tuple(
+            ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in sorted(offered.items())
+        ),
+        # Before v4 a client may trip over a level 0 (KAFKA-17011), so brokers hide such features.
+        supported_features=tuple(
+            key
+            for key in supported
+            if key.min_version > 0 or version >= _FIRST_WITH_FEATURES_FROM_0
+        ),
+        finalized_features_epoch=max(upstream.finalized_features_epoch, 0),
+        finalized_features=(
+            *(key for key in upstream.finalized_features if _passed_on(key.name, offered)),
+            FinalizedFeatureKey(name=_GROUP_VERSION, max_version_level=1, min_version_level=1),
+        ),
+    )
+
+
+def too_new_answer() -> ApiVersionsResponse:
+    """The answer, laid out as v0, to an ApiVersions request of a version nobody knows (KIP-511)."""
+    treated = TREATMENTS[ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(
+        error_code=_UNSUPPORTED_VERSION,
+        api_keys=(
+            ApiVersion(
+                api_key=ApiKey.API_VERSIONS,
+                min_version=treated.min_version,
+                max_version=treated.max_version,
+            ),
+        ),
+    )
+
+
+def refused_answer() -> ApiVersionsResponse:
+    """The answer to a client whose software name or version is not well formed."""
+    return ApiVersionsResponse(error_code=_INVALID_REQUEST)
+
+
+def well_formed(request: ApiVersionsRequest, version: int) -> bool:
+    """Whether the client's software name and version may be passed on and logged."""
+    return version < _FIRST_WITH_SOFTWARE or bool(
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    )
+
+
+def _passed_on(feature: str, offered: Versions) -> bool:
+    needs = FEATURE_NEEDS.get(feature, {})
+    return feature != _GROUP_VERSION and all(
+        key in offered and offered[key][1] >= version for key, version in needs.items()
+    )

@@ -1,0 +1,85 @@
+"""Which port stands for which broker, remembered across restarts.
+
+A broker keeps its port for as long as the state folder lives, so that a new or lost broker never
+moves the others. Knows nothing of sockets.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gateway.data_path.errors import ListenError
+
+FILE_NAME = "broker_ports.json"
+MAX_PORT = 65535
+
+
+class _Ports(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    listen_port: int
+    ports: dict[str, int] = Field(default_factory=dict)
+
+
+class PortBook:
+    """Ports by broker id, for one listen port. With another listen port it starts anew."""
+
+    def __init__(self, folder: Path | None, listen_port: int) -> None:
+        """Read the folder's file, if there is one. Raises ListenError if it is no good."""
+        self._path = folder / FILE_NAME if folder and listen_port else None
+        self._listen_port = listen_port
+        self._ports = _read(self._path, listen_port) if self._path else {}
+
+    def kept(self, node_id: int) -> int | None:
+        """The port that this broker had before."""
+        return self._ports.get(node_id)
+
+    def free(self) -> Iterator[int]:
+        """Ports that no broker has, in ascending order; for ever 0 if the system is to choose."""
+        if self._listen_port == 0:
+            while True:
+                yield 0
+        taken = {self._listen_port, *self._ports.values()}
+        yield from (port for port in range(self._listen_port, MAX_PORT + 1) if port not in taken)
+
+    def keep(self, node_id: int, port: int) -> None:
+        """Remember a broker's port, on disk before this returns."""
+        self._ports[node_id] = port
+        if self._path:
+            _write(self._path, self._listen_port, self._ports)
+
+
+def _read(path: Path, listen_port: int) -> dict[int, int]:
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ListenError(f"{path}: {error.strerror}") from None
+    try:
+        found = _Ports.model_validate_json(text)
+        ports = {int(node_id): port for node_id, port in found.ports.items()}
+    except (ValidationError, ValueError):
+        raise ListenError(f"{path} is not a file of broker ports; repair or remove it") from None
+    if len(set(ports.values())) < len(ports) or not all(0 < p <= MAX_PORT for p in ports.values()):
+        raise ListenError(f"{path} gives two brokers one port, or no port; repair or remove it")
+    return ports if found.listen_port == listen_port else {}
+
+
+def _write(path: Path, listen_port: int, ports: dict[int, int]) -> None:
+    """Write beside, then rename: a reader sees the old file or the new one, whole."""
+    kept = {str(node_id): port for node_id, port in sorted(ports.items())}
+    beside = path.with_suffix(".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("w") as file:
+            json.dump({"listen_port": listen_port, "ports": kept}, file, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise ListenError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,62 @@
+"""Broker addresses in upstream answers, found and replaced. Pure functions on decoded messages."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
+from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
+from kafka_codecs.produce import NodeEndpoint, ProduceResponse
+
+Address = tuple[str, int]
+Readdress = Callable[[int, Address], Address]
+"""From a node id and the upstream's address for it to the address that the client is told."""
+
+_Addressed = TypeVar(
+    "_Addressed",
+    MetadataResponseBroker,
+    DescribeClusterBroker,
+    Coordinator,
+    FindCoordinatorResponse,
+    NodeEndpoint,
+)
+
+
+def addresses_in(message: Struct) -> dict[int, Address]:
+    """Every broker address that an answer carries, by node id."""
+    found: dict[int, Address] = {}
+
+    def note(node_id: int, address: Address) -> Address:
+        found[node_id] = address
+        return address
+
+    with_addresses(message, note)
+    return found
+
+
+def with_addresses(message: Struct, readdress: Readdress) -> Struct:
+    """The answer with every broker address replaced.
+
+    An empty host stays: FindCoordinator names nobody when it has an error.
+    """
+
+    def replaced(named: _Addressed, node_id: int) -> _Addressed:
+        if not named.host:
+            return named
+        host, port = readdress(node_id, (named.host, named.port))
+        return replace(named, host=host, port=port)
+
+    match message:
+        case MetadataResponse(brokers=brokers):
+            return replace(message, brokers=tuple(replaced(b, b.node_id) for b in brokers))
+        case DescribeClusterResponse(brokers=described):
+            return replace(message, brokers=tuple(replaced(b, b.broker_id) for b in described))
+        case FindCoordinatorResponse(coordinators=found):
+            batch = tuple(replaced(each, each.node_id) for each in found)
+            return replace(replaced(message, message.node_id), coordinators=batch)
+        case ProduceResponse(node_endpoints=endpoints):
+            return replace(message, node_endpoints=tuple(replaced(e, e.node_id) for e in endpoints))
+        case _:
+            raise TypeError(f"{type(message).__name__} is not an answer that is rewritten")

@@ -1,0 +1,123 @@
+"""The data path as a whole: opens the listeners, runs the clients' connections, drains them.
+
+It must not know how a group works or how the cluster is watched.
+"""
+
+import itertools
+import socket
+
+import structlog
+import trio
+
+from gateway.cluster.cluster import Cluster
+from gateway.data_path.config import DataPathConfig
+from gateway.data_path.connection import ClientConnection, Connect, Surroundings
+from gateway.data_path.errors import BadFrame, ListenError
+from gateway.data_path.group_apis import GroupApis
+from gateway.data_path.listeners import Listeners
+from gateway.data_path.rewrite import Address
+from gateway.data_path.splice import PipePool
+from gateway.data_path.stream import BufferPool
+
+log = structlog.get_logger()
+
+
+async def serve(
+    config: DataPathConfig,
+    group_apis: GroupApis,
+    cluster: Cluster,
+    *,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve clients until `stop`, then answer what is in flight, and return.
+
+    Reports the bootstrap address once every known broker has its listener; the cluster must be
+    running by then. Raises ListenError when a port cannot be had at the start. Cancelled, it closes
+    every connection at once.
+    """
+    pipes = PipePool()
+    surroundings = Surroundings(
+        limits=config.limits,
+        group_apis=group_apis,
+        rewrite=lambda answer: listeners.rewrite(answer),  # noqa: PLW0108  # not made yet
+        buffers=BufferPool(),
+        pipes=pipes,
+    )
+    clients = _Clients(surroundings)
+    try:
+        async with trio.open_nursery() as connections:
+            async with trio.open_nursery() as accepting:
+                listeners = Listeners(
+                    config,
+                    live_brokers=lambda: cluster.brokers,
+                    accept=clients.accept,
+                    accepting=accepting,
+                    clients=connections,
+                )
+                address = await listeners.open_bootstrap()
+                await listeners.learn(cluster.brokers)
+                accepting.start_soon(_follow, cluster, listeners)
+                task_status.started(address)
+                await stop.wait()
+                accepting.cancel_scope.cancel()
+            log.info("drain_started", connections=clients.count)
+            connections.cancel_scope.deadline = trio.current_time() + config.limits.drain_timeout_s
+            clients.drain()
+    finally:
+        pipes.close()
+    log.info("drain_finished", closed_unanswered=connections.cancel_scope.cancelled_caught)
+
+
+async def _follow(cluster: Cluster, listeners: Listeners) -> None:
+    """Open listeners for the brokers that the cluster's own watch finds."""
+    while True:
+        changed = cluster.changed
+        try:
+            await listeners.learn(cluster.brokers)
+        except (ListenError, BadFrame) as error:
+            log.error("broker_listener_failed", reason=str(error))  # noqa: TRY400  # not a bug
+        await changed.wait()
+
+
+class _Clients:
+    """The clients' connections, over all listeners."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._connections: set[ClientConnection] = set()
+        self._ids = itertools.count(1)
+
+    @property
+    def count(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    async def accept(self, connect: Connect, stream: trio.SocketStream) -> None:
+        """Serve one client until it or its broker closes."""
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        peer = stream.socket.getpeername()
+        sock = socket.socket(fileno=stream.socket.detach())
+        if self.count >= self._surroundings.limits.max_connections:
+            sock.close()
+            log.warning("connection_refused", client_host=peer[0], connections=self.count)
+            return
+        connection_id = f"c{next(self._ids)}"
+        connection = ClientConnection(
+            sock,
+            connection_id=connection_id,
+            client_host=peer[0],
+            connect=connect,
+            surroundings=self._surroundings,
+        )
+        self._connections.add(connection)
+        try:
+            with structlog.contextvars.bound_contextvars(connection_id=connection_id):
+                await connection.serve()
+        finally:
+            self._connections.discard(connection)
+
+    def drain(self) -> None:
+        """Let every connection end once its requests in flight are answered."""
+        for connection in tuple(self._connections):
+            connection.drain()

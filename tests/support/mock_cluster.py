@@ -1,0 +1,161 @@
+"""librdkafka's mock cluster in a child process, and the few things tests do to it.
+
+Run as a script it is that child: it prints the bootstrap addresses, then obeys one command per
+line of its standard input, answering each with one line, until the input ends.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+Address = tuple[str, int]
+
+
+class MockCluster:
+    """A running mock cluster."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self._process = process
+        self._lines = _lines(process)
+        self.bootstrap: list[Address] = []
+
+    async def start(self) -> None:
+        """Learn where it listens."""
+        for address in (await anext(self._lines)).split(","):
+            host, _, port = address.rpartition(":")
+            self.bootstrap.append((host, int(port)))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """As clients are told."""
+        return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
+
+    async def create_topic(self, name: str, partitions: int) -> None:
+        """Create a topic on every broker."""
+        await self._command(f"topic {name} {partitions}")
+
+    async def set_down(self, node_id: int) -> None:
+        """Close a broker's port and its connections."""
+        await self._command(f"down {node_id}")
+
+    async def set_up(self, node_id: int) -> None:
+        """Let a broker listen again."""
+        await self._command(f"up {node_id}")
+
+    async def set_host_port(self, node_id: int, host: str, port: int) -> None:
+        """Change the address that the cluster names for a broker."""
+        await self._command(f"address {node_id} {host} {port}")
+
+    async def set_round_trip_ms(self, node_id: int, round_trip_ms: int) -> None:
+        """Let a broker answer this much later."""
+        await self._command(f"rtt {node_id} {round_trip_ms}")
+
+    async def add_broker(self, node_id: int) -> None:
+        """Add a broker to the cluster."""
+        await self._command(f"broker {node_id}")
+
+    async def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        await self._process.wait()
+
+    async def _command(self, line: str) -> None:
+        assert self._process.stdin
+        await self._process.stdin.send_all(f"{line}\n".encode())
+        answer = await anext(self._lines)
+        assert answer == "0", f"{line}: error {answer}"
+
+
+@asynccontextmanager
+async def running_mock_cluster(brokers: int = 3) -> AsyncIterator[MockCluster]:
+    """Run a mock cluster in a child process for the length of the block."""
+    async with trio.open_nursery() as nursery:
+        process = await nursery.start(
+            lambda task_status: trio.run_process(
+                [sys.executable, __file__, str(brokers)],
+                stdin=-1,
+                stdout=-1,
+                check=False,
+                task_status=task_status,
+            )
+        )
+        cluster = MockCluster(process)
+        await cluster.start()
+        yield cluster
+        nursery.cancel_scope.cancel()
+
+
+async def _lines(process: trio.Process) -> AsyncIterator[str]:
+    assert process.stdout
+    kept = b""
+    async for chunk in process.stdout:
+        *whole, kept = (kept + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode()
+
+
+def _library() -> Any:
+    from confluent_kafka import cimpl
+
+    library = ctypes.CDLL(cimpl.__file__)
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    for name, result, arguments in (
+        ("rd_kafka_conf_new", pointer, []),
+        ("rd_kafka_new", pointer, [number, pointer, text, ctypes.c_size_t]),
+        ("rd_kafka_mock_cluster_new", pointer, [pointer, number]),
+        ("rd_kafka_mock_cluster_bootstraps", text, [pointer]),
+        ("rd_kafka_mock_topic_create", number, [pointer, text, number, number]),
+        ("rd_kafka_mock_broker_set_down", number, [pointer, ctypes.c_int32]),
+        ("rd_kafka_mock_broker_set_up", number, [pointer, ctypes.c_int32]),
+        ("rd_kafka_mock_broker_set_rtt", number, [pointer, ctypes.c_int32, number]),
+        ("rd_kafka_mock_broker_set_host_port", number, [pointer, ctypes.c_int32, text, number]),
+        ("rd_kafka_mock_broker_add", number, [pointer, ctypes.c_int32]),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def _obey(library: Any, cluster: Any, brokers: int, words: list[str]) -> int:
+    match words:
+        case ["topic", name, partitions]:
+            done = library.rd_kafka_mock_topic_create(
+                cluster, name.encode(), int(partitions), brokers
+            )
+        case ["down", node_id]:
+            done = library.rd_kafka_mock_broker_set_down(cluster, int(node_id))
+        case ["up", node_id]:
+            done = library.rd_kafka_mock_broker_set_up(cluster, int(node_id))
+        case ["rtt", node_id, round_trip_ms]:
+            done = library.rd_kafka_mock_broker_set_rtt(cluster, int(node_id), int(round_trip_ms))
+        case ["address", node_id, host, port]:
+            done = library.rd_kafka_mock_broker_set_host_port(
+                cluster, int(node_id), host.encode(), int(port)
+            )
+        case ["broker", node_id]:
+            done = library.rd_kafka_mock_broker_add(cluster, int(node_id))
+        case _:
+            done = -1
+    return int(done)
+
+
+def main() -> None:
+    """Be the child."""
+    brokers = int(sys.argv[1])
+    library = _library()
+    reason = ctypes.create_string_buffer(512)
+    client = library.rd_kafka_new(0, library.rd_kafka_conf_new(), reason, len(reason))
+    cluster = library.rd_kafka_mock_cluster_new(client, brokers)
+    print(library.rd_kafka_mock_cluster_bootstraps(cluster).decode(), flush=True)
+    for line in sys.stdin:
+        print(_obey(library, cluster, brokers, line.split()), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
