@@ -23,7 +23,8 @@ from gateway.demo.child import run_child
 from gateway.demo.errors import DemoError
 
 BROKERS = 3
-PARTITION_BYTES_MAX = 5 << 20
+# At 20 bytes a record, 5 MiB hold four minutes of this: no consumer falls behind that far.
+RATE_PER_PARTITION_MAX = 1000
 _START_LIMIT_S = 15.0
 _PRODUCER_HANDLE = 0
 

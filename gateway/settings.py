@@ -1,0 +1,323 @@
+"""The settings of `groupferry serve`: one table of fields, three places to set each.
+
+Owns names, defaults and bounds. A field `listen` is the flag `--listen`, the environment variable
+`GROUPFERRY_LISTEN` and the key `listen` of the TOML file named by `--config`; the flag wins over
+the variable, the variable over the file. What Kafka has a broker config for is named like it:
+`group.max.size` in the file, `--group-max-size` as a flag. Must not know what settings are used
+for, with one exception: the engine's own are handed over as its `GroupConfig`.
+"""
+
+import argparse
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from coordinator.config import INT32_MAX, GroupConfig, MigrationPolicy
+from gateway.logs import LogFormat, LogLevel
+
+ENVIRONMENT_PREFIX = "GROUPFERRY_"
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; each line of `lines` names one and says what to do."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = lines
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port, written HOST:PORT; an IPv6 host stands in brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: object) -> "Address":
+        """Read HOST:PORT; ValueError if it is anything else."""
+        if isinstance(text, Address):
+            return text
+        if "://" in str(text):
+            raise ValueError(f"{text}: TLS and SASL are not supported yet, give plain HOST:PORT")
+        host, _, port = str(text).strip().rpartition(":")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:
+            raise ValueError(f"{text}: write an IPv6 address as [ADDRESS]:PORT")
+        if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 1 << 16:
+            raise ValueError(f"{text} is not HOST:PORT, with a port from 1 to 65535")
+        return cls(host, int(port))
+
+
+def _listed(value: object) -> object:
+    """Split the text of a flag or a variable at its commas; a file may hold a real list."""
+    if isinstance(value, str):
+        return tuple(item.strip() for item in value.split(",") if item.strip())
+    return value
+
+
+def _host_only(value: object) -> object:
+    if isinstance(value, str) and (":" in value.rpartition("]")[2] and value.count(":") == 1):
+        raise ValueError(f"{value}: give a host without a port, the ports follow `listen`")
+    return value
+
+
+def _state_dir(value: object) -> Path:
+    if value:
+        return Path(str(value)).expanduser()
+    base = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state")
+    try:
+        return Path(base).expanduser() / "groupferry"
+    except RuntimeError:
+        raise ValueError("this user has no home directory, so give a folder") from None
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+_BETWEEN = (
+    (
+        "group_min_session_timeout_ms",
+        "group_min_session_timeout_ms",
+        "group_max_session_timeout_ms",
+    ),
+    (
+        "group_consumer_session_timeout_ms",
+        "group_consumer_min_session_timeout_ms",
+        "group_consumer_max_session_timeout_ms",
+    ),
+    (
+        "group_consumer_heartbeat_interval_ms",
+        "group_consumer_min_heartbeat_interval_ms",
+        "group_consumer_max_heartbeat_interval_ms",
+    ),
+)
+"""A setting, and the two that bound it."""
+
+_Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
+_Count = Annotated[int, Field(ge=1, le=INT32_MAX)]
+_Address = Annotated[Address, NoDecode, BeforeValidator(Address.parse)]
+
+
+class Settings(BaseSettings):
+    """All of them, checked; SettingsError comes from `load`, not from here."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
+    )
+
+    config: Path | None = Field(None, description="TOML file with settings")
+    upstream: Annotated[tuple[_Address, ...], NoDecode, BeforeValidator(_listed)] = Field(
+        min_length=1, description="bootstrap addresses of the Kafka cluster, HOST:PORT[,...]"
+    )
+    listen: _Address = Field(
+        Address("127.0.0.1", 19092),
+        description="bootstrap address for clients; the brokers take the ports after it",
+    )
+    advertise: Annotated[str, Field(min_length=1), BeforeValidator(_host_only)] | None = Field(
+        None, description="host that clients are told to connect to; that of `listen` if not set"
+    )
+    state_dir: Annotated[Path, BeforeValidator(_state_dir)] = Field(
+        None,
+        validate_default=True,
+        description="folder for the gateway's state; $XDG_STATE_HOME/groupferry if not set",
+    )
+    log_format: LogFormat = Field("console", description="console for people, json for machines")
+    log_level: LogLevel = Field("info", description="debug, info, warning or error")
+    groups_forward: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
+        (), description="patterns (* and ?) of group ids that are only forwarded, never hosted"
+    )
+
+    group_min_session_timeout_ms: _Milliseconds = 6_000
+    group_max_session_timeout_ms: _Milliseconds = 1_800_000
+    group_initial_rebalance_delay_ms: Annotated[int, Field(ge=0, le=INT32_MAX)] = 3_000
+    group_max_size: _Count = INT32_MAX
+    group_consumer_session_timeout_ms: _Milliseconds = 45_000
+    group_consumer_min_session_timeout_ms: _Milliseconds = 45_000
+    group_consumer_max_session_timeout_ms: _Milliseconds = 60_000
+    group_consumer_heartbeat_interval_ms: _Milliseconds = 5_000
+    group_consumer_min_heartbeat_interval_ms: _Milliseconds = 5_000
+    group_consumer_max_heartbeat_interval_ms: _Milliseconds = 15_000
+    group_consumer_max_size: _Count = INT32_MAX
+    group_consumer_assignors: Annotated[
+        tuple[Literal["uniform", "range"], ...], NoDecode, BeforeValidator(_listed)
+    ] = Field(("uniform", "range"), min_length=1)
+    group_consumer_migration_policy: Annotated[MigrationPolicy, BeforeValidator(_lower)] = (
+        MigrationPolicy.BIDIRECTIONAL
+    )
+    group_consumer_assignment_interval_ms: Annotated[int, Field(ge=0, le=15_000)] = 1_000
+
+    max_connections: _Count = Field(2_000, description="client connections at a time")
+    max_groups: _Count = Field(10_000, description="hosted groups at a time")
+    drain_timeout_ms: _Milliseconds = Field(
+        10_000, description="how long SIGTERM waits for requests in flight"
+    )
+
+    @property
+    def advertised_host(self) -> str:
+        """The host that clients are told to connect to."""
+        return self.advertise or self.listen.host
+
+    def group_config(self) -> GroupConfig:
+        """Return what the engine is to go by."""
+        return GroupConfig(
+            generic_min_session_timeout_ms=self.group_min_session_timeout_ms,
+            generic_max_session_timeout_ms=self.group_max_session_timeout_ms,
+            generic_initial_rebalance_delay_ms=self.group_initial_rebalance_delay_ms,
+            generic_max_size=self.group_max_size,
+            consumer_session_timeout_ms=self.group_consumer_session_timeout_ms,
+            consumer_heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
+            consumer_max_size=self.group_consumer_max_size,
+            consumer_assignors=self.group_consumer_assignors,
+            consumer_migration_policy=self.group_consumer_migration_policy,
+            consumer_assignment_interval_ms=self.group_consumer_assignment_interval_ms,
+        )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        """Check what no field can check alone, as Kafka does for its own configs."""
+        if self.listen.host in _ANY_ADDRESS and self.advertise is None:
+            raise ValueError(
+                f"advertise: no client can connect to {self.listen.host}, "
+                "so give the host name under which they reach the gateway"
+            )
+        for value, low, high in _BETWEEN:
+            if not getattr(self, low) <= getattr(self, value) <= getattr(self, high):
+                raise ValueError(
+                    f"{file_key(value)}: {getattr(self, value)} must lie between "
+                    f"{file_key(low)} ({getattr(self, low)}) and "
+                    f"{file_key(high)} ({getattr(self, high)})"
+                )
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            raise ValueError(
+                "group.consumer.heartbeat.interval.ms must be below "
+                f"group.consumer.session.timeout.ms ({self.group_consumer_session_timeout_ms})"
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (no secrets in a .env file)
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (no secrets yet)
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flag over variable over file."""
+        path = init_settings().get("config") or env_settings().get("config")
+        in_file = read_file(Path(path)) if path else {}
+        return (init_settings, env_settings, InitSettingsSource(settings_cls, in_file))
+
+
+def load(flags: Mapping[str, str]) -> Settings:
+    """Return the settings, from these flags (field name to text), the environment and the file.
+
+    SettingsError if any is wrong, all of them at once.
+    """
+    try:
+        return Settings(**dict[str, Any](flags))
+    except ValidationError as wrong:
+        # A list can be wrong in an item and, for that reason, as a whole: one line is enough.
+        first = {error["loc"][:1]: error for error in reversed(wrong.errors())}
+        lines = [_explained(error, flags) for error in reversed(first.values())]
+        raise SettingsError(lines) from None
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Return the file's settings by field name; SettingsError if it cannot be read.
+
+    A dotted key is a table in TOML; here it is a name again.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError([f"config: cannot read {path}: {error.strerror}"]) from None
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise SettingsError([f"config: {path} is not a TOML file: {error}"]) from None
+    return {name.replace(".", "_"): value for name, value in _flat(document)}
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def file_key(field_name: str) -> str:
+    """Return a field's name in the file and in messages: Kafka's own names have dots."""
+    return field_name.replace("_", ".") if field_name.startswith("group") else field_name
+
+
+def flag(field_name: str) -> str:
+    """Return a field's flag."""
+    return "--" + field_name.replace("_", "-")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Give the parser one flag per setting; those not given stay out of its result."""
+    for name, field in Settings.model_fields.items():
+        if field.is_required():
+            default = "required"
+        elif field.default in (None, ()):
+            default = ""
+        else:
+            default = f"default {_as_text(field.default)}"
+        about = field.description or f"as Kafka's broker config {file_key(name)}"
+        parser.add_argument(
+            flag(name),
+            dest=name,
+            metavar="VALUE",
+            default=argparse.SUPPRESS,
+            help=f"{about} ({default})" if default else about,
+        )
+
+
+def _as_text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _explained(error: ErrorDetails, flags: Mapping[str, str]) -> str:
+    """Say in one line which setting is wrong, where it came from, and what would be right."""
+    cause = error.get("ctx", {}).get("error")
+    if not error["loc"]:  # found by `_fit_together`, which names the setting itself
+        return str(cause)
+    name = str(error["loc"][0])
+    if error["type"] == "missing":
+        variable = ENVIRONMENT_PREFIX + name.upper()
+        return f"{name}: not set; give {flag(name)}, {variable}, or {file_key(name)} in a file"
+    if error["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(name, Settings.model_fields, n=1)
+        hint = f"did you mean {file_key(close[0])}?" if close else "see groupferry serve --help"
+        return f"{name}: there is no such setting in the config file; {hint}"
+    why = str(cause or error["msg"].replace("Input ", f"{error['input']!r} "))
+    return f"{_where(name, flags)}: {why}"
+
+
+def _where(name: str, flags: Mapping[str, str]) -> str:
+    if name in flags:
+        return flag(name)
+    variable = ENVIRONMENT_PREFIX + name.upper()
+    return variable if os.environ.get(variable) else f"{file_key(name)} in the config file"

@@ -1,0 +1,80 @@
+"""Log lines: what they hold, for whom, and what they must never hold."""
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from gateway import logs
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _configuration_restored() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def test_a_json_line_has_time_level_event_and_what_is_bound() -> None:
+    """Machines read one object per line; times are UTC."""
+    stream = io.StringIO()
+    logs.configure("json", stream=stream)
+    with structlog.contextvars.bound_contextvars(connection_id=7):
+        structlog.get_logger().info("group_epoch_bumped", group_id="g", group_epoch=8)
+    line = json.loads(stream.getvalue())
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "event": "group_epoch_bumped",
+        "level": "info",
+        "group_id": "g",
+        "group_epoch": 8,
+        "connection_id": 7,
+    }
+
+
+@pytest.mark.parametrize(
+    ("stream", "no_color", "coloured"),
+    [(io.StringIO(), "", False), (Terminal(), "", True), (Terminal(), "1", False)],
+)
+def test_colours_are_for_terminals(
+    stream: io.StringIO, no_color: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file or a pipe gets plain text, and so does who asks for it (no-color.org)."""
+    monkeypatch.setenv("NO_COLOR", no_color)
+    logs.configure(stream=stream)
+    structlog.get_logger().info("member_joined", member_id="m")
+    assert ("\x1b[" in stream.getvalue()) is coloured
+    assert "member_joined" in stream.getvalue()
+
+
+def test_lines_below_the_level_are_dropped() -> None:
+    """The level is the least that is written."""
+    stream = io.StringIO()
+    logs.configure(log_level="warning", stream=stream)
+    structlog.get_logger().info("unheard")
+    structlog.get_logger().warning("heard")
+    assert "unheard" not in stream.getvalue()
+    assert "heard" in stream.getvalue()
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_a_traceback_shows_no_values_of_variables(log_format: logs.LogFormat) -> None:
+    """They may be a client's data or its password."""
+    stream = io.StringIO()
+    logs.configure(log_format, stream=stream)
+    password = "hunter" + "2"
+    try:
+        int("broken " + str(len(password)))
+    except ValueError:
+        structlog.get_logger().exception("connection_failed")
+    assert "broken 7" in stream.getvalue()
+    assert password not in stream.getvalue()

@@ -1,0 +1,202 @@
+"""The settings: three places, one order, and messages that name what is wrong."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import GroupConfig, MigrationPolicy
+from gateway.settings import Address, Settings, SettingsError, flag, load
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"GROUPFERRY_{name.upper()}", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def refusal(flags: Mapping[str, str]) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load(flags)
+    return caught.value.lines
+
+
+def test_only_the_upstream_must_be_given(tmp_path: Path) -> None:
+    """Every other setting has a default, and the engine's are Kafka's own."""
+    settings = load({"upstream": "kafka-1:9092, kafka-2:9093"})
+    assert settings.upstream == (Address("kafka-1", 9092), Address("kafka-2", 9093))
+    assert settings.listen == Address("127.0.0.1", 19092)
+    assert settings.advertised_host == "127.0.0.1"
+    assert settings.state_dir == tmp_path / "state" / "groupferry"
+    assert settings.group_config() == GroupConfig()
+
+
+def test_flag_wins_over_variable_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nearer to the command, the stronger."""
+    file = tmp_path / "groupferry.toml"
+    file.write_text("max_groups = 1\nmax_connections = 1\ndrain_timeout_ms = 1\n")
+    monkeypatch.setenv("GROUPFERRY_MAX_GROUPS", "2")
+    monkeypatch.setenv("GROUPFERRY_MAX_CONNECTIONS", "2")
+    settings = load({"upstream": "k:1", "config": str(file), "max_groups": "3"})
+    assert (settings.max_groups, settings.max_connections, settings.drain_timeout_ms) == (3, 2, 1)
+
+
+def test_the_variable_may_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GROUPFERRY_CONFIG stands for --config."""
+    file = tmp_path / "groupferry.toml"
+    file.write_text('upstream = ["k:1"]')
+    monkeypatch.setenv("GROUPFERRY_CONFIG", str(file))
+    assert load({}).upstream == (Address("k", 1),)
+
+
+def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compose files and charts pass on variables that nobody filled in."""
+    monkeypatch.setenv("GROUPFERRY_LISTEN", "")
+    assert load({"upstream": "k:1"}).listen == Address("127.0.0.1", 19092)
+
+
+def test_every_setting_can_be_set_in_every_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One table of fields gives flag, variable and key."""
+    values = {
+        "upstream": "k:1",
+        "listen": "10.0.0.1:9",
+        "advertise": "gateway.example",
+        "state_dir": "/var/lib/x",
+        "log_format": "json",
+        "log_level": "error",
+        "groups_forward": "connect-*,schema-*",
+        "group_min_session_timeout_ms": "5",
+        "group_max_session_timeout_ms": "6",
+        "group_initial_rebalance_delay_ms": "0",
+        "group_max_size": "7",
+        "group_consumer_session_timeout_ms": "50000",
+        "group_consumer_min_session_timeout_ms": "1",
+        "group_consumer_max_session_timeout_ms": "50001",
+        "group_consumer_heartbeat_interval_ms": "500",
+        "group_consumer_min_heartbeat_interval_ms": "2",
+        "group_consumer_max_heartbeat_interval_ms": "501",
+        "group_consumer_max_size": "8",
+        "group_consumer_assignors": "range",
+        "group_consumer_migration_policy": "UPGRADE",
+        "group_consumer_assignment_interval_ms": "0",
+        "max_connections": "9",
+        "max_groups": "10",
+        "drain_timeout_ms": "11",
+    }
+    assert set(values) == set(Settings.model_fields) - {"config"}
+    by_flag = load(values)
+    file = tmp_path / "all.toml"
+    file.write_text("\n".join(f'{name.replace("_", ".")} = "{values[name]}"' for name in values))
+    by_file = load({"config": str(file)})
+    for name, value in values.items():
+        monkeypatch.setenv(f"GROUPFERRY_{name.upper()}", value)
+    by_variable = load({})
+    assert by_flag == by_variable == by_file.model_copy(update={"config": None})
+    assert by_flag.group_consumer_migration_policy is MigrationPolicy.UPGRADE
+    assert by_flag.groups_forward == ("connect-*", "schema-*")
+
+
+def test_kafka_names_work_in_the_file_as_dotted_keys_and_as_tables(tmp_path: Path) -> None:
+    """A line copied from a broker's server.properties means the same here."""
+    file = tmp_path / "groupferry.toml"
+    file.write_text(
+        'upstream = "k:1"\ngroup.max.size = 5\n[group.consumer]\nheartbeat.interval.ms = 6000\n'
+        '[groups]\nforward = ["connect-*"]\n'
+    )
+    settings = load({"config": str(file)})
+    assert settings.group_max_size == 5
+    assert settings.group_consumer_heartbeat_interval_ms == 6000
+    assert settings.groups_forward == ("connect-*",)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("h:1", Address("h", 1)), ("[::1]:65535", Address("::1", 65535)), (" h:9 ", Address("h", 9))],
+)
+def test_an_address_is_host_and_port(text: str, address: Address) -> None:
+    """Written as Kafka's clients write it."""
+    assert Address.parse(text) == address
+    assert str(address) == text.strip()
+
+
+@pytest.mark.parametrize("text", ["", "h", "h:", ":1", "h:0", "h:65536", "h:x", "::1:9", "h:-1"])
+def test_anything_else_is_no_address(text: str) -> None:
+    """A wrong port is refused at start, not at the first connection."""
+    with pytest.raises(ValueError, match=r"HOST:PORT|IPv6"):
+        Address.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ({}, "upstream: not set; give --upstream, GROUPFERRY_UPSTREAM, or upstream in a file"),
+        ({"upstream": ","}, "--upstream: Tuple should have at least 1 item"),
+        ({"upstream": "SASL_SSL://k:1"}, "TLS and SASL are not supported yet"),
+        ({"listen": "19092"}, "--listen: 19092 is not HOST:PORT"),
+        ({"listen": "0.0.0.0:1"}, "advertise: no client can connect to 0.0.0.0"),
+        ({"advertise": "h:1"}, "--advertise: h:1: give a host without a port"),
+        ({"log_format": "xml"}, "--log-format: 'xml' should be 'console' or 'json'"),
+        ({"max_groups": "0"}, "--max-groups: '0' should be greater than or equal to 1"),
+        ({"max_groups": "many"}, "--max-groups: 'many' should be a valid integer"),
+        ({"group_consumer_assignors": "sticky"}, "--group-consumer-assignors: 'sticky' should be"),
+        (
+            {"group_consumer_heartbeat_interval_ms": "4999"},
+            "group.consumer.heartbeat.interval.ms: 4999 must lie between "
+            "group.consumer.min.heartbeat.interval.ms (5000) and "
+            "group.consumer.max.heartbeat.interval.ms (15000)",
+        ),
+        (
+            {
+                "group_consumer_session_timeout_ms": "5000",
+                "group_consumer_min_session_timeout_ms": "1",
+            },
+            "group.consumer.heartbeat.interval.ms must be below group.consumer.session.timeout.ms",
+        ),
+        (
+            {"group_min_session_timeout_ms": "7", "group_max_session_timeout_ms": "6"},
+            "group.min.session.timeout.ms: 7 must lie between",
+        ),
+        ({"config": "/nowhere.toml"}, "config: cannot read /nowhere.toml: No such file"),
+    ],
+)
+def test_a_refusal_names_the_setting(flags: dict[str, str], line: str) -> None:
+    """One line, which setting, what would be right."""
+    lines = refusal(flags if flags in ({}, {"upstream": ","}) else {"upstream": "k:1"} | flags)
+    assert len(lines) == 1
+    assert line in lines[0]
+    assert "\n" not in lines[0]
+
+
+def test_all_refusals_come_at_once_and_say_where_they_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user should not need a run per mistake."""
+    file = tmp_path / "groupferry.toml"
+    file.write_text("upstrem = 'k:1'\nxyz = 1\ngroup.max.size = 0\n")
+    monkeypatch.setenv("GROUPFERRY_MAX_GROUPS", "x")
+    lines = refusal({"upstream": "k:1,k:x", "config": str(file)})
+    assert sorted(line.split(":")[0] for line in lines) == [
+        "--upstream",
+        "GROUPFERRY_MAX_GROUPS",
+        "group.max.size in the config file",
+        "upstrem",
+        "xyz",
+    ]
+    assert any(line.endswith("did you mean upstream?") for line in lines)
+
+
+@pytest.mark.parametrize("content", [b"upstream = ", b"\xff\xfe"])
+def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
+    """A syntax error is the user's to mend, so no traceback."""
+    file = tmp_path / "groupferry.toml"
+    file.write_bytes(content)
+    (line,) = refusal({"config": str(file)})
+    assert line.startswith(f"config: {file} is not a TOML file: ")
+
+
+def test_a_flag_is_the_field_with_dashes() -> None:
+    """The names are the same in all places but for the separators."""
+    assert flag("group_max_size") == "--group-max-size"
