@@ -1,1 +1,1 @@
-"""The group engine: pure decisions about Kafka consumer groups. No IO, clock, randomness or logging."""
+"""The group engine: pure decisions about Kafka groups. No IO, clock, randomness or logging."""

@@ -1,0 +1,47 @@
+"""The settings of the engine, named as Kafka's broker configs and with Kafka's defaults."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+INT32_MAX = 2**31 - 1
+
+
+class MigrationPolicy(StrEnum):
+    """Which conversions a group with members may take (group.consumer.migration.policy)."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Times are milliseconds. `generic_` stands for Kafka's classic settings (`group.*`),
+    `consumer_` for those of the new protocol (`group.consumer.*`)."""
+
+    generic_min_session_timeout_ms: int = 6_000
+    generic_max_session_timeout_ms: int = 1_800_000
+    generic_initial_rebalance_delay_ms: int = 3_000
+    generic_max_size: int = INT32_MAX
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_max_size: int = INT32_MAX
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    consumer_assignment_interval_ms: int = 1_000
+
+    generic_new_member_join_timeout_ms: int = 300_000
+    """How long a new member's parked JoinGroup is kept. A constant in Kafka, a field for tests."""
+
+    lost_commit_hold_ms: int = 5_000
+    """How long a commit whose answer was lost keeps its partitions held: the cluster either has
+    stored it by then or given up on it (Kafka's offsets.commit.timeout.ms)."""

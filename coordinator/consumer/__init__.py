@@ -1,0 +1,1 @@
+"""Consumer groups: ConsumerGroupHeartbeat, epochs, target and current assignments (KIP-848)."""

@@ -1,0 +1,87 @@
+"""Which member a ConsumerGroupHeartbeat speaks for, and whether its epoch holds (spec 3.3, 3.4)."""
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.removal import replace_member
+from coordinator.consumer.validation import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.records import Assignment, Member
+
+
+def check_room(draft: Draft, group: ConsumerGroup, member_id: str, instance: str | None) -> None:
+    """Raises GroupError GROUP_MAX_SIZE_REACHED; a known member or instance always fits."""
+    is_known = member_id in group.members or instance in group.instances
+    if not is_known and len(group.members) >= draft.config.consumer_max_size:
+        raise GroupError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"the group already has its maximum of {draft.config.consumer_max_size} members",
+        )
+
+
+def admit(draft: Draft, event: ConsumerHeartbeatReceived, member_id: str) -> Member | None:
+    """The member as it was before this heartbeat, None if it is new.
+
+    A returning static member is replaced here. Raises GroupError with the codes of spec 3.3, 3.4.
+    """
+    group = draft.consumer if draft.state.group is not None else ConsumerGroup()
+    check_room(draft, group, member_id, event.instance_id)
+    if event.instance_id is not None:
+        holder_id = group.instances.get(event.instance_id)
+        if event.member_epoch == JOIN_EPOCH:
+            if holder_id is not None:
+                _take_over(draft, event.instance_id, holder_id, member_id)
+            return group.members.get(member_id)
+        check_instance(group, event.instance_id, member_id)
+    member = group.members.get(member_id)
+    if member is None:
+        if event.member_epoch == JOIN_EPOCH:
+            return None
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of the group")
+    _check_epoch(group.assignments[member_id], event)
+    return member
+
+
+def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> None:
+    """Raises GroupError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID unless the member holds it."""
+    holder_id = group.instances.get(instance_id)
+    if holder_id is None:
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id}"
+        )
+    if holder_id != member_id:
+        raise GroupError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"the instance id {instance_id} belongs to another member now",
+        )
+
+
+def _take_over(draft: Draft, instance_id: str, holder_id: str, member_id: str) -> None:
+    """A live native holder keeps its place; one that left with -2, or a classic one, gives way."""
+    group = draft.consumer
+    holder_has_left = group.assignments[holder_id].member_epoch == STATIC_LEAVE_EPOCH
+    if not (holder_has_left or group.members[holder_id].is_classic):
+        raise GroupError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"the instance id {instance_id} is in use: its member must leave, or its session end",
+        )
+    replace_member(draft, holder_id, member_id)
+
+
+def _check_epoch(current: Assignment, event: ConsumerHeartbeatReceived) -> None:
+    received = event.member_epoch
+    if received in (JOIN_EPOCH, current.member_epoch):
+        return
+    # The answer that carried the new epoch may be lost: then the member repeats the previous
+    # one, and owns nothing beyond what it was assigned.
+    repeats_previous = (
+        received < current.member_epoch
+        and received == current.previous_epoch
+        and event.owned is not None
+        and event.owned <= current.assigned.keys()
+    )
+    if not repeats_previous:
+        raise GroupError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"member epoch {received} is not the current one, {current.member_epoch}: rejoin",
+        )

@@ -1,0 +1,28 @@
+"""Members are removed on the coordinator's initiative, or because they left (spec 3.11).
+
+If only classic members remain, the group becomes a generic one instead (spec 6.1).
+"""
+
+from collections.abc import Collection
+
+from coordinator.consumer.removal import delete_member
+from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
+from coordinator.draft import Draft
+from coordinator.records import EpochCause, GroupEpoch, RemovalCause
+
+
+def fence(draft: Draft, member_ids: Collection[str], cause: RemovalCause) -> None:
+    """Remove members: one epoch bump for all of them, or a downgrade."""
+    if may_downgrade_without(draft, member_ids):
+        downgrade_after_removal(draft, member_ids, cause)
+        return
+    for member_id in member_ids:
+        delete_member(draft, member_id, cause)
+    group = draft.consumer
+    draft.emit(
+        GroupEpoch(
+            epoch=group.epoch + 1,
+            metadata_hash=draft.topics.metadata_hash(group.subscribers),
+            cause=EpochCause.MEMBER_REMOVED,
+        )
+    )

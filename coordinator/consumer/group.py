@@ -1,0 +1,188 @@
+"""The state of a consumer group and how records change it.
+
+The group knows nothing of time or requests; the rules are in the modules beside this one.
+"""
+
+from enum import StrEnum
+
+from coordinator.records import (
+    Assignment,
+    CurrentAssignment,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    MemberState,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.table import Table
+from coordinator.topics import Partition
+from coordinator.volatile import MemberPhase, MemberPhaseMoved, TopicsChecked
+
+ConsumerRecord = (
+    GroupEpoch
+    | MemberMetadata
+    | TargetAssignmentMetadata
+    | TargetAssignmentMember
+    | CurrentAssignment
+    | MemberPhaseMoved
+    | TopicsChecked
+)
+
+
+class ConsumerGroupState(StrEnum):
+    """The states of a consumer group, as Kafka names them in its views (spec 3.14)."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ConsumerGroup:
+    """A group of KIP-848 (spec 3.1); *mixed* while some member carries classic metadata.
+
+    `holders` says who holds a partition, assigned or pending revocation; `subscribers` counts
+    the members that subscribe to a topic by name; both follow from the other tables.
+    """
+
+    __slots__ = (
+        "assignment_epoch",
+        "assignments",
+        "assignor",
+        "epoch",
+        "holders",
+        "instances",
+        "members",
+        "metadata_hash",
+        "phases",
+        "subscribers",
+        "target_timestamp_ms",
+        "targets",
+        "topics_checked",
+    )
+
+    def __init__(self) -> None:
+        # A fresh group starts at 1, so that its first member gets epoch 2 (spec 3.5, Kafka 4.3).
+        self.epoch = 1
+        self.metadata_hash = 0
+        self.assignment_epoch = 1
+        self.target_timestamp_ms = 0
+        self.assignor: str | None = None
+        self.topics_checked = -1
+        self.members: Table[str, Member] = Table()
+        self.instances: Table[str, str] = Table()
+        self.subscribers: Table[str, int] = Table()
+        self.targets: Table[str, frozenset[Partition]] = Table()
+        self.assignments: Table[str, Assignment] = Table()
+        self.holders: Table[Partition, str] = Table()
+        self.phases: Table[str, MemberPhase] = Table()
+
+    def fork(self) -> "ConsumerGroup":
+        twin = ConsumerGroup.__new__(ConsumerGroup)
+        twin.epoch = self.epoch
+        twin.metadata_hash = self.metadata_hash
+        twin.assignment_epoch = self.assignment_epoch
+        twin.target_timestamp_ms = self.target_timestamp_ms
+        twin.assignor = self.assignor
+        twin.topics_checked = self.topics_checked
+        twin.members = self.members.fork()
+        twin.instances = self.instances.fork()
+        twin.subscribers = self.subscribers.fork()
+        twin.targets = self.targets.fork()
+        twin.assignments = self.assignments.fork()
+        twin.holders = self.holders.fork()
+        twin.phases = self.phases.fork()
+        return twin
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(self.is_settled(member_id) for member_id in self.members):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def is_settled(self, member_id: str) -> bool:
+        """Stable at the epoch of the target."""
+        current = self.assignments.get(member_id)
+        return (
+            current is not None
+            and current.state is MemberState.STABLE
+            and current.member_epoch == self.assignment_epoch
+        )
+
+    def classic_members(self) -> list[Member]:
+        return [member for member in self.members.values() if member.is_classic]
+
+    @property
+    def has_native_members(self) -> bool:
+        return any(not member.is_classic for member in self.members.values())
+
+    def target_of(self, member_id: str) -> frozenset[Partition]:
+        return self.targets.get(member_id, frozenset())
+
+    def apply(self, record: ConsumerRecord) -> None:
+        match record:
+            case GroupEpoch(epoch=epoch, metadata_hash=metadata_hash):
+                if epoch is not None:
+                    self.epoch, self.metadata_hash = epoch, metadata_hash
+            case MemberMetadata(member_id=member_id, value=member):
+                self._put_member(member_id, member)
+            case TargetAssignmentMetadata(epoch=epoch, timestamp_ms=at_ms, assignor=assignor):
+                if epoch is not None:
+                    self.assignment_epoch, self.target_timestamp_ms = epoch, at_ms
+                    self.assignor = assignor
+            case TargetAssignmentMember(member_id=member_id, partitions=partitions):
+                if partitions is None:
+                    self.targets.drop(member_id)
+                else:
+                    self.targets.put(member_id, partitions)
+            case CurrentAssignment(member_id=member_id, value=assignment):
+                self._put_assignment(member_id, assignment)
+            case MemberPhaseMoved(member_id, phase):
+                self.phases.put(member_id, phase)
+            case TopicsChecked(version):
+                self.topics_checked = version
+
+    def _put_member(self, member_id: str, member: Member | None) -> None:
+        before = self.members.get(member_id)
+        if before is not None:
+            self._count_subscriber(before.topic_names, -1)
+            if before.instance_id and self.instances.get(before.instance_id) == member_id:
+                self.instances.drop(before.instance_id)
+        if member is None:
+            self.members.drop(member_id)
+        else:
+            self.members.put(member_id, member)
+            self._count_subscriber(member.topic_names, +1)
+            if member.instance_id is not None:
+                self.instances.put(member.instance_id, member_id)
+        if member is None or not member.is_classic:
+            self.phases.drop(member_id)
+        elif member_id not in self.phases:
+            self.phases.put(member_id, MemberPhase.STABLE)
+
+    def _count_subscriber(self, topic_names: tuple[str, ...], change: int) -> None:
+        for name in topic_names:
+            count = self.subscribers.get(name, 0) + change
+            if count:
+                self.subscribers.put(name, count)
+            else:
+                self.subscribers.drop(name)
+
+    def _put_assignment(self, member_id: str, assignment: Assignment | None) -> None:
+        before = self.assignments.get(member_id)
+        if before is not None:
+            for partition in (*before.assigned, *before.pending_revocation):
+                # While a log is read during its compaction, the next holder may come first.
+                if self.holders.get(partition) == member_id:
+                    self.holders.drop(partition)
+        if assignment is None:
+            self.assignments.drop(member_id)
+            return
+        self.assignments.put(member_id, assignment)
+        for partition in (*assignment.assigned, *assignment.pending_revocation):
+            self.holders.put(partition, member_id)

@@ -1,0 +1,85 @@
+"""ConsumerGroupHeartbeat: join, stay, acknowledge and leave in one request (spec 3.2 to 3.10)."""
+
+from coordinator.consumer.admission import admit
+from coordinator.consumer.leave import leave
+from coordinator.consumer.reconcile import reconcile_member
+from coordinator.consumer.subscription import put_member
+from coordinator.consumer.target import update_target
+from coordinator.consumer.validation import JOIN_EPOCH, check_heartbeat
+from coordinator.conversion.upgrade import enter_consumer_group
+from coordinator.draft import Draft
+from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.records import Member
+from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.topics import Partition
+from coordinator.volatile import DeadlineKind
+
+
+def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
+    """Decide a ConsumerGroupHeartbeat, whatever the group is now."""
+    check_heartbeat(event, draft.config)
+    if event.member_epoch < JOIN_EPOCH:
+        leave(draft, event)
+        return
+    enter_consumer_group(draft, event)
+    member_id = event.member_id or str(event.fresh_id)
+    before = admit(draft, event, member_id)
+    after = _described(event, member_id, before)
+    put_member(draft, before, after)
+    if before is not None and before.is_classic:
+        # From now on the member is told by heartbeats what to do, not to rejoin.
+        draft.disarm(DeadlineKind.JOIN, member_id)
+        draft.disarm(DeadlineKind.SYNC, member_id)
+    update_target(draft)
+    group = draft.consumer
+    assigned_before = _assigned(draft, member_id)
+    reconcile_member(
+        draft,
+        after,
+        event.owned,
+        subscription_changed=before is None or before.topic_names != after.topic_names,
+    )
+    draft.arm(DeadlineKind.SESSION, member_id, draft.config.consumer_session_timeout_ms)
+    assigned = _assigned(draft, member_id)
+    must_tell = event.member_epoch == JOIN_EPOCH or event.is_full or assigned != assigned_before
+    draft.answer(
+        event.token,
+        ConsumerHeartbeatReply(
+            member_id=member_id,
+            member_epoch=group.assignments[member_id].member_epoch,
+            heartbeat_interval_ms=draft.config.consumer_heartbeat_interval_ms,
+            assignment=assigned if must_tell else None,
+        ),
+    )
+
+
+def _assigned(draft: Draft, member_id: str) -> frozenset[Partition]:
+    current = draft.consumer.assignments.get(member_id)
+    return frozenset(current.assigned) if current is not None else frozenset()
+
+
+def _described(event: ConsumerHeartbeatReceived, member_id: str, before: Member | None) -> Member:
+    """What the member is after this heartbeat: fields that are absent keep their value.
+
+    A native heartbeat makes a classic member native.
+    """
+    keep = before or Member(
+        member_id=member_id, client_id="", client_host="", rebalance_timeout_ms=-1
+    )
+    names = event.topic_names
+    return Member(
+        member_id=member_id,
+        instance_id=event.instance_id or keep.instance_id,
+        rack_id=event.rack_id or keep.rack_id,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        rebalance_timeout_ms=(
+            keep.rebalance_timeout_ms
+            if event.rebalance_timeout_ms == -1
+            else event.rebalance_timeout_ms
+        ),
+        topic_names=keep.topic_names if names is None else tuple(sorted(set(names))),
+        topic_regex=keep.topic_regex if event.topic_regex is None else event.topic_regex,
+        server_assignor=event.server_assignor or keep.server_assignor,
+        classic=None,
+    )

@@ -1,0 +1,51 @@
+"""A member says goodbye by ConsumerGroupHeartbeat: epoch -1, or -2 for a static one (spec 3.10)."""
+
+from dataclasses import replace
+
+from coordinator.consumer.admission import check_instance
+from coordinator.consumer.fence import fence
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.records import CurrentAssignment, RemovalCause
+from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.volatile import DeadlineKind
+
+
+def leave(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
+    """Decide a goodbye. Raises GroupError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
+    FENCED_INSTANCE_ID."""
+    group = draft.state.group
+    if not isinstance(group, ConsumerGroup):
+        raise GroupError(
+            ErrorCode.GROUP_ID_NOT_FOUND, f"{draft.state.group_id} is not a consumer group"
+        )
+    if event.instance_id is not None:
+        check_instance(group, event.instance_id, event.member_id)
+    if event.member_id not in group.members:
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group"
+        )
+    if event.member_epoch == STATIC_LEAVE_EPOCH:
+        _leave_for_a_while(draft, event.member_id)
+    else:
+        fence(draft, [event.member_id], RemovalCause.LEFT)
+    draft.answer(
+        event.token,
+        ConsumerHeartbeatReply(member_id=event.member_id, member_epoch=event.member_epoch),
+    )
+
+
+def _leave_for_a_while(draft: Draft, member_id: str) -> None:
+    """The static member keeps its partitions; its session goes on and ends the wait."""
+    current = draft.consumer.assignments[member_id]
+    away = replace(
+        current,
+        member_epoch=STATIC_LEAVE_EPOCH,
+        previous_epoch=current.member_epoch,
+        pending_revocation={},
+    )
+    draft.emit(CurrentAssignment(member_id=member_id, value=away))
+    draft.disarm(DeadlineKind.REVOCATION, member_id)

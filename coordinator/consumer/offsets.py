@@ -1,0 +1,74 @@
+"""Which offset requests a consumer group lets through, mixed or not (spec 3.15)."""
+
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import OffsetCommitReceived, OffsetFetchReceived
+from coordinator.records import Assignment, Member
+from coordinator.topics import Partition
+
+# OffsetCommit v9 is the first that knows member epochs (KIP-848).
+FIRST_VERSION_WITH_MEMBER_EPOCH = 9
+
+
+def covers(current: Assignment, epoch: int, partitions: frozenset[Partition]) -> bool:
+    """Whether a member may commit these partitions with this epoch.
+
+    An older epoch will do for partitions that it has held ever since (KIP-1251).
+    """
+    if epoch == current.member_epoch:
+        return True
+    if epoch > current.member_epoch:
+        return False
+    held_since = {**current.assigned, **current.pending_revocation}
+    return all(p in held_since and epoch >= held_since[p] for p in partitions)
+
+
+def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
+    """Raises GroupError UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH,
+    ILLEGAL_GENERATION."""
+    group = draft.consumer
+    if event.epoch < 0 and not group.members:
+        return
+    is_memberless = not event.member_id and event.instance_id is None
+    if event.is_transactional and event.epoch == -1 and is_memberless:
+        return
+    member = group.members.get(event.member_id)
+    if member is None:
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group"
+        )
+    is_too_old = event.version < FIRST_VERSION_WITH_MEMBER_EPOCH
+    if not member.is_classic and not event.is_transactional and is_too_old:
+        raise GroupError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "a member of the new protocol commits with OffsetCommit v9 or later",
+        )
+    current = group.assignments[event.member_id]
+    if not covers(current, event.epoch, event.partitions):
+        raise _stale(member, event.epoch, current, is_transactional=event.is_transactional)
+
+
+def check_fetch(draft: Draft, event: OffsetFetchReceived) -> None:
+    """Raises GroupError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION."""
+    group = draft.consumer
+    if event.member_id is None and event.epoch < 0:
+        return
+    member = group.members.get(event.member_id or "")
+    if member is None:
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group"
+        )
+    current = group.assignments[member.member_id]
+    if event.epoch != current.member_epoch:
+        raise _stale(member, event.epoch, current, is_transactional=False)
+
+
+def _stale(
+    member: Member, epoch: int, current: Assignment, *, is_transactional: bool
+) -> GroupError:
+    code = (
+        ErrorCode.ILLEGAL_GENERATION
+        if member.is_classic or is_transactional
+        else ErrorCode.STALE_MEMBER_EPOCH
+    )
+    return GroupError(code, f"epoch {epoch} is not the member's, {current.member_epoch}")

@@ -1,0 +1,132 @@
+"""One member is brought from what it holds towards its target (KIP-848, spec 3.7).
+
+Revocations come before acquisitions: a member that must give something up keeps its epoch until
+it has; a partition is granted only while nobody else holds it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from coordinator.draft import Draft
+from coordinator.records import Assignment, CurrentAssignment, Member, MemberState
+from coordinator.topics import Partition
+from coordinator.volatile import DeadlineKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """Where a member is to go. `topic_ids` are those it subscribes to; `owned` is what its client
+    says it has, None if it did not say."""
+
+    target: frozenset[Partition]
+    assignment_epoch: int
+    topic_ids: frozenset[UUID]
+    owned: frozenset[Partition] | None
+    is_free: Callable[[Partition], bool]
+
+
+def reconcile_member(
+    draft: Draft, member: Member, owned: frozenset[Partition] | None, *, subscription_changed: bool
+) -> None:
+    """Take the member as far as it can go now, and keep its revocation deadline."""
+    group, member_id = draft.consumer, member.member_id
+    current = group.assignments.get(member_id, Assignment(member_epoch=0, previous_epoch=0))
+    if group.is_settled(member_id) and not subscription_changed:
+        return
+    goal = Goal(
+        target=group.target_of(member_id),
+        assignment_epoch=group.assignment_epoch,
+        topic_ids=draft.topics.ids(member.topic_names),
+        owned=owned,
+        is_free=lambda partition: draft.is_free_for(partition, member_id),
+    )
+    reconciled = reconcile(current, goal, subscription_changed=subscription_changed)
+    if reconciled == current and member_id in group.assignments:
+        return
+    draft.emit(CurrentAssignment(member_id=member_id, value=reconciled))
+    _keep_revocation_deadline(draft, member, reconciled.state)
+
+
+def reconcile(current: Assignment, goal: Goal, *, subscription_changed: bool) -> Assignment:
+    """The next current assignment; the same one if the member has to stay as it is."""
+    match current.state:
+        case MemberState.STABLE if current.member_epoch == goal.assignment_epoch:
+            return _trim(current, goal) if subscription_changed else current
+        case MemberState.UNREVOKED_PARTITIONS if _still_owns(current, goal):
+            return _trim(current, goal) if subscription_changed else current
+        case _:
+            return _advance(current, goal)
+
+
+def _still_owns(current: Assignment, goal: Goal) -> bool:
+    """Silence is no proof: a member that does not state what it owns has revoked nothing."""
+    return goal.owned is None or not goal.owned.isdisjoint(current.pending_revocation)
+
+
+def _advance(current: Assignment, goal: Goal) -> Assignment:
+    # A topic that was just unsubscribed is no longer in the target (KAFKA-19431).
+    target = frozenset(p for p in goal.target if p.topic_id in goal.topic_ids)
+    keep = _only(current.assigned, target)
+    drop = {p: epoch for p, epoch in current.assigned.items() if p not in keep}
+    if drop and (goal.owned is None or not goal.owned.isdisjoint(drop)):
+        return Assignment(
+            member_epoch=current.member_epoch,
+            previous_epoch=current.member_epoch,
+            state=MemberState.UNREVOKED_PARTITIONS,
+            assigned=keep,
+            pending_revocation=drop,
+        )
+    want = target - keep.keys()
+    give = {partition: goal.assignment_epoch for partition in want if goal.is_free(partition)}
+    withheld = len(give) < len(want)
+    return Assignment(
+        member_epoch=goal.assignment_epoch,
+        previous_epoch=current.member_epoch,
+        state=MemberState.UNRELEASED_PARTITIONS if withheld else MemberState.STABLE,
+        assigned={**keep, **give},
+    )
+
+
+def _trim(current: Assignment, goal: Goal) -> Assignment:
+    """Topics that the member no longer subscribes to go at once, without waiting for a target."""
+    keep = {p: e for p, e in current.assigned.items() if p.topic_id in goal.topic_ids}
+    drop = {p: e for p, e in current.assigned.items() if p not in keep}
+    if not drop:
+        return current
+    owns_some = goal.owned is None or not goal.owned.isdisjoint(drop)
+    return Assignment(
+        member_epoch=current.member_epoch,
+        previous_epoch=current.member_epoch,
+        state=MemberState.UNREVOKED_PARTITIONS if owns_some else current.state,
+        assigned=keep,
+        pending_revocation=(
+            {**current.pending_revocation, **drop} if owns_some else current.pending_revocation
+        ),
+    )
+
+
+def _only(
+    assigned: Mapping[Partition, int], partitions: frozenset[Partition]
+) -> dict[Partition, int]:
+    return {p: epoch for p, epoch in assigned.items() if p in partitions}
+
+
+def _keep_revocation_deadline(draft: Draft, member: Member, state: MemberState) -> None:
+    """A native member gets a new deadline with each further revocation (spec 3.12).
+
+    DEV (spec 11.2 row 4): a classic member has the deadline too, and rejoining does not extend
+    it; in Kafka a cooperative client that never gives a partition up blocks it for ever.
+    """
+    is_running = draft.is_armed(DeadlineKind.REVOCATION, member.member_id)
+    if state is not MemberState.UNREVOKED_PARTITIONS:
+        draft.disarm(DeadlineKind.REVOCATION, member.member_id)
+    elif not (member.is_classic and is_running):
+        draft.arm(DeadlineKind.REVOCATION, member.member_id, member.rebalance_timeout_ms)
+
+
+def waits_for_nobody(draft: Draft, member_id: str) -> bool:
+    """Whether every target partition that the member lacks is free by now (spec 5.7 rule 3)."""
+    group = draft.consumer
+    lacking = group.target_of(member_id) - group.assignments[member_id].assigned.keys()
+    return all(draft.is_free_for(partition, member_id) for partition in lacking)

@@ -1,0 +1,50 @@
+"""The records that delete a member of a consumer group, and those that replace it."""
+
+from dataclasses import replace
+
+from coordinator.draft import Draft
+from coordinator.records import (
+    Assignment,
+    CurrentAssignment,
+    MemberMetadata,
+    RemovalCause,
+    TargetAssignmentMember,
+)
+from coordinator.volatile import DeadlineKind
+
+MEMBER_DEADLINES = (
+    DeadlineKind.SESSION,
+    DeadlineKind.REVOCATION,
+    DeadlineKind.JOIN,
+    DeadlineKind.SYNC,
+)
+
+
+def delete_member(draft: Draft, member_id: str, cause: RemovalCause) -> None:
+    """Write the member's tombstones in the order that a log may be cut in (spec section 8)."""
+    if member_id in draft.consumer.assignments:
+        draft.emit(CurrentAssignment(member_id=member_id, value=None))
+    if member_id in draft.consumer.targets:
+        draft.emit(TargetAssignmentMember(member_id=member_id, partitions=None))
+    draft.emit(MemberMetadata(member_id=member_id, value=None, cause=cause))
+    for kind in MEMBER_DEADLINES:
+        draft.disarm(kind, member_id)
+
+
+def replace_member(draft: Draft, old_id: str, new_id: str) -> None:
+    """A static member came back under a new id: it inherits everything but the epoch (spec 3.3)."""
+    group = draft.consumer
+    member, target = group.members[old_id], group.targets.get(old_id)
+    current = group.assignments[old_id]
+    delete_member(draft, old_id, RemovalCause.REPLACED)
+    draft.emit(MemberMetadata(member_id=new_id, value=replace(member, member_id=new_id)))
+    if target is not None:
+        draft.emit(TargetAssignmentMember(member_id=new_id, partitions=target))
+    inherited = Assignment(
+        member_epoch=0,
+        previous_epoch=0,
+        state=current.state,
+        assigned=current.assigned,
+        pending_revocation=current.pending_revocation,
+    )
+    draft.emit(CurrentAssignment(member_id=new_id, value=inherited))

@@ -1,0 +1,49 @@
+"""What a ConsumerGroupHeartbeat must look like before anybody looks at the group (spec 3.2)."""
+
+from coordinator.config import GroupConfig
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import ConsumerHeartbeatReceived
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+# Heartbeat v1 made clients bring their own member id (KIP-1082).
+FIRST_VERSION_WITH_CLIENT_MADE_ID = 1
+
+
+def check_heartbeat(event: ConsumerHeartbeatReceived, config: GroupConfig) -> None:
+    """Raises GroupError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION."""
+    for name, value in (("instance id", event.instance_id), ("rack id", event.rack_id)):
+        _require(value is None or bool(value.strip()), f"the {name} is blank")
+    needs_id = (
+        event.version >= FIRST_VERSION_WITH_CLIENT_MADE_ID
+        or event.member_epoch > JOIN_EPOCH
+        or event.member_epoch == LEAVE_EPOCH
+    )
+    _require(not needs_id or bool(event.member_id.strip()), "the member id is blank")
+    _require(event.member_epoch >= STATIC_LEAVE_EPOCH, "the member epoch is below -2")
+    if event.member_epoch == STATIC_LEAVE_EPOCH:
+        _require(event.instance_id is not None, "epoch -2 is for static members only")
+    if event.member_epoch == JOIN_EPOCH:
+        _require(event.rebalance_timeout_ms != -1, "joining needs a rebalance timeout")
+        _require(event.owned == frozenset(), "joining needs an empty list of owned partitions")
+        _require(
+            event.topic_names is not None or event.topic_regex is not None,
+            "joining needs a subscription",
+        )
+    if event.server_assignor is not None and event.server_assignor not in config.consumer_assignors:
+        raise GroupError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"the assignor {event.server_assignor!r} is not one of "
+            + ", ".join(config.consumer_assignors),
+        )
+    if event.topic_regex:
+        raise GroupError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            "this gateway does not resolve regular expressions yet: subscribe to topic names",
+        )
+
+
+def _require(condition: bool, why: str) -> None:
+    if not condition:
+        raise GroupError(ErrorCode.INVALID_REQUEST, why)

@@ -1,0 +1,150 @@
+"""Consumer to generic: no native member remains, and the classic ones go on by themselves (spec 6).
+
+The generation of the new generic group is the epoch of the consumer group, so that it only grows.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from coordinator.consumer.removal import MEMBER_DEADLINES
+from coordinator.conversion.embedded import read_subscription, write_assignment
+from coordinator.conversion.upgrade import CONSUMER_PROTOCOL_TYPE
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode
+from coordinator.events import JoinGroupReceived
+from coordinator.generic.protocols import selected
+from coordinator.generic.rebalance import park_join, prepare_rebalance
+from coordinator.records import (
+    Assignment,
+    CurrentAssignment,
+    EpochCause,
+    GenericGroupMetadata,
+    GenericGroupValue,
+    GenericMember,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    RemovalCause,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.replies import JoinGroupReply
+from coordinator.topics import Partition, Topics
+from coordinator.volatile import DeadlineKind, GenericCoreMoved
+
+
+def may_downgrade_without(draft: Draft, removed_ids: Collection[str]) -> bool:
+    """Whether the group becomes generic once these members are gone (spec 6.1, 6.2)."""
+    remaining = [m for id_, m in draft.consumer.members.items() if id_ not in removed_ids]
+    return (
+        draft.config.consumer_migration_policy.allows_downgrade
+        and 0 < len(remaining) <= draft.config.generic_max_size
+        and all(member.is_classic for member in remaining)
+    )
+
+
+def downgrade_after_removal(
+    draft: Draft, removed_ids: Collection[str], cause: RemovalCause
+) -> None:
+    """The last native member is gone: convert, and let the members join anew (spec 6.4)."""
+    held = dict(draft.consumer.assignments)
+    _become_generic(draft, draft.consumer.epoch, removed_ids, cause)
+    _rebalance_all(draft, held)
+
+
+def downgrade_by_replacement(
+    draft: Draft, event: JoinGroupReceived, member_id: str, *, generation: int
+) -> None:
+    """A classic member took the place of the last native one, a static member (spec 6.2).
+
+    DEV (spec 11.2 rows 9 and 10): quiet only if every member has settled, for the new generic
+    group hands out targets; otherwise the joiner waits in the rebalance like everybody.
+    """
+    group = draft.consumer
+    held = dict(group.assignments)
+    is_quiet = group.epoch == group.assignment_epoch and all(
+        group.is_settled(id_) for id_ in group.members
+    )
+    _become_generic(draft, generation, (), RemovalCause.GROUP_CONVERTED)
+    if not is_quiet:
+        park_join(draft, event, member_id, is_new=False)
+        _rebalance_all(draft, held)
+        return
+    core = draft.generic.core
+    draft.answer(
+        event.token,
+        JoinGroupReply(
+            member_id=member_id,
+            generation=core.generation,
+            protocol_type=core.protocol_type,
+            protocol_name=core.protocol,
+        ),
+    )
+
+
+def _rebalance_all(draft: Draft, held: Mapping[str, Assignment]) -> None:
+    draft.emit(GenericCoreMoved(replace(draft.generic.core, held_at_downgrade=held)))
+    prepare_rebalance(draft)
+
+
+def _become_generic(
+    draft: Draft, generation: int, removed_ids: Collection[str], cause: RemovalCause
+) -> None:
+    group = draft.consumer
+    remaining = {id_: m for id_, m in group.members.items() if id_ not in removed_ids}
+    protocol = selected([m.classic.protocols for m in remaining.values() if m.classic])
+    members = tuple(
+        _generic_member(member, protocol, group.target_of(member_id), draft.topics)
+        for member_id, member in sorted(remaining.items())
+    )
+    _delete_consumer_group(draft, removed_ids, cause)
+    draft.emit(
+        GenericGroupMetadata(
+            value=GenericGroupValue(
+                protocol_type=CONSUMER_PROTOCOL_TYPE,
+                generation=generation,
+                protocol=protocol,
+                leader=members[0].member_id,
+                members=members,
+            )
+        )
+    )
+    for member in members:
+        draft.arm(DeadlineKind.SESSION, member.member_id, member.session_timeout_ms)
+
+
+def _generic_member(
+    member: Member, protocol: str, target: frozenset[Partition], topics: Topics
+) -> GenericMember:
+    assert member.classic is not None
+    version, _subscription = read_subscription(
+        dict(member.classic.protocols)[protocol], refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
+    )
+    return GenericMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        protocols=member.classic.protocols,
+        assignment=write_assignment(target, version, topics),
+    )
+
+
+def _delete_consumer_group(draft: Draft, removed_ids: Collection[str], cause: RemovalCause) -> None:
+    """Tombstones in the order of dependency; the group's own come last (spec section 8)."""
+    group = draft.consumer
+    for member_id in list(group.members):
+        for kind in MEMBER_DEADLINES:
+            draft.disarm(kind, member_id)
+    draft.disarm(DeadlineKind.TARGET_DUE)
+    for member_id in list(group.assignments):
+        draft.emit(CurrentAssignment(member_id=member_id, value=None))
+    for member_id in list(group.targets):
+        draft.emit(TargetAssignmentMember(member_id=member_id, partitions=None))
+    draft.emit(TargetAssignmentMetadata(epoch=None))
+    for member_id in list(group.members):
+        why = cause if member_id in removed_ids else RemovalCause.GROUP_CONVERTED
+        draft.emit(MemberMetadata(member_id=member_id, value=None, cause=why))
+    draft.emit(GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED))

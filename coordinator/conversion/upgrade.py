@@ -1,0 +1,183 @@
+"""Generic to consumer: the first native member converts the group while it runs (spec section 4).
+
+Everything is validated before a waiting request is released (DEV, spec 11.2 row 1): a refused
+upgrade disturbs nobody.
+"""
+
+from dataclasses import dataclass
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.validation import JOIN_EPOCH
+from coordinator.conversion.embedded import read_stored_assignment, read_subscription
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.generic.group import GenericGroup
+from coordinator.generic.protocols import selected
+from coordinator.generic.rebalance import release_join, release_sync
+from coordinator.mixed.phases import PhaseEvent, move_phase
+from coordinator.records import (
+    Assignment,
+    ClassicMetadata,
+    CurrentAssignment,
+    EpochCause,
+    GenericGroupMetadata,
+    GenericMember,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.topics import Partition, Topics
+from coordinator.volatile import DeadlineCleared, DeadlineKind
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+GENERIC_ONLY_DEADLINES = frozenset(
+    {
+        DeadlineKind.PENDING_ID,
+        DeadlineKind.NEW_MEMBER_JOIN,
+        DeadlineKind.INITIAL_REBALANCE_DELAY,
+        DeadlineKind.JOIN_PHASE,
+        DeadlineKind.SYNC_PHASE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Converted:
+    member: Member
+    partitions: frozenset[Partition]
+
+
+def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
+    """Make sure that the heartbeat meets a consumer group, or none (which it then creates).
+
+    Raises GroupError GROUP_ID_NOT_FOUND with the reason (spec 3.3 rule 1 and 4.1).
+    """
+    group = draft.state.group
+    if isinstance(group, ConsumerGroup):
+        return
+    if event.member_epoch != JOIN_EPOCH:
+        raise GroupError(
+            ErrorCode.GROUP_ID_NOT_FOUND, f"{draft.state.group_id} is not a consumer group"
+        )
+    if group is None:
+        return
+    if not group.members:
+        _remove_generic_group(draft)
+    else:
+        _upgrade(draft, group)
+
+
+def _upgrade(draft: Draft, group: GenericGroup) -> None:
+    _check_allowed(draft, group)
+    protocol = group.core.protocol or selected([m.protocols for m in group.members.values()])
+    converted = _convert_members(group, protocol, draft.topics)
+    generation = group.core.generation
+    told_to_rejoin = [id_ for id_ in group.members if id_ in group.joins or id_ in group.syncs]
+    for member_id in told_to_rejoin:
+        release_join(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo_id=member_id)
+        release_sync(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+    _remove_generic_group(draft)
+    for each in converted:
+        draft.emit(MemberMetadata(member_id=each.member.member_id, value=each.member))
+    metadata_hash = draft.topics.metadata_hash(draft.consumer.subscribers)
+    draft.emit(
+        GroupEpoch(epoch=generation, metadata_hash=metadata_hash, cause=EpochCause.CONVERTED)
+    )
+    for each in converted:
+        draft.emit(
+            TargetAssignmentMember(member_id=each.member.member_id, partitions=each.partitions)
+        )
+    draft.emit(TargetAssignmentMetadata(epoch=generation))
+    for each in converted:
+        draft.emit(_current_assignment(each, generation))
+        assert each.member.classic is not None
+        draft.arm(
+            DeadlineKind.SESSION, each.member.member_id, each.member.classic.session_timeout_ms
+        )
+    for member_id in told_to_rejoin:
+        move_phase(draft, member_id, PhaseEvent.TOLD_TO_REJOIN)
+
+
+def _check_allowed(draft: Draft, group: GenericGroup) -> None:
+    config = draft.config
+    refusals = (
+        (
+            not config.consumer_migration_policy.allows_upgrade,
+            f"the migration policy {config.consumer_migration_policy} does not allow a group with"
+            " members to become a consumer group",
+        ),
+        (
+            group.core.protocol_type != CONSUMER_PROTOCOL_TYPE,
+            f"the group uses the protocol type {group.core.protocol_type!r}, not"
+            " the embedded consumer protocol",
+        ),
+        (
+            len(group.members) > config.consumer_max_size,
+            f"the group's {len(group.members)} members exceed the maximum size of a consumer"
+            f" group, {config.consumer_max_size}",
+        ),
+    )
+    for is_refused, why in refusals:
+        if is_refused:
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why)
+
+
+def _convert_members(group: GenericGroup, protocol: str, topics: Topics) -> list[_Converted]:
+    """Decode what the generic group kept as opaque bytes (spec 4.2 step 3).
+
+    DEV (spec 11.2 row 3): if a client's assignor gave a partition twice, the first claimant
+    keeps it.
+    """
+    taken: set[Partition] = set()
+    converted = []
+    for member in group.members.values():
+        _version, subscription = read_subscription(
+            member.metadata_for(protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
+        )
+        claimed = read_stored_assignment(member.assignment, topics)
+        converted.append(
+            _Converted(
+                member=_consumer_member(member, subscription.topics, subscription.rack_id),
+                partitions=claimed - taken,
+            )
+        )
+        taken |= claimed
+    return converted
+
+
+def _consumer_member(member: GenericMember, topics: tuple[str, ...], rack_id: str | None) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topic_names=tuple(sorted(set(topics))),
+        classic=ClassicMetadata(
+            session_timeout_ms=member.session_timeout_ms, protocols=member.protocols
+        ),
+    )
+
+
+def _current_assignment(converted: _Converted, generation: int) -> CurrentAssignment:
+    return CurrentAssignment(
+        member_id=converted.member.member_id,
+        value=Assignment(
+            member_epoch=generation,
+            previous_epoch=generation,
+            assigned=dict.fromkeys(converted.partitions, generation),
+        ),
+    )
+
+
+def _remove_generic_group(draft: Draft) -> None:
+    """The generic group's record goes, and with it its timers and the ids it handed out."""
+    for key in list(draft.state.deadlines):
+        if key.kind in GENERIC_ONLY_DEADLINES:
+            draft.emit(DeadlineCleared(key))
+    draft.emit(GenericGroupMetadata(value=None))

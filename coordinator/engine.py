@@ -1,0 +1,136 @@
+"""The engine of one group: `handle` decides, `apply` changes, nothing else does.
+
+The driver makes the durable records of a step durable, applies every record, and only then lets
+the replies leave. If the records cannot be written the step is dropped: nothing has happened.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from coordinator import classic_requests, offsets
+from coordinator.config import GroupConfig
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.heartbeat import heartbeat as consumer_heartbeat
+from coordinator.consumer.target import schedule_target
+from coordinator.deadlines import DeadlineQueue
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    DeleteGroupReceived,
+    Event,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    OffsetCommitEnded,
+    OffsetCommitReceived,
+    OffsetDeleteReceived,
+    OffsetFetchReceived,
+    SyncGroupReceived,
+    TimePassed,
+)
+from coordinator.load import arm_after_load
+from coordinator.records import DurableRecord
+from coordinator.replies import GroupView, Reply
+from coordinator.state import DURABLE_TYPES, GroupState, Record
+from coordinator.timers import deadline_reached
+from coordinator.topics import Topics
+from coordinator.views import describe
+from coordinator.volatile import DeadlineCleared, DeadlineSet, Token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one event leads to. The driver acts on the fields in this order."""
+
+    records: tuple[Record, ...] = ()
+    """First the durable ones into the log, all or none; then `apply` every one."""
+
+    replies: tuple[tuple[Token, Reply], ...] = ()
+    """Only now; a parked request is answered by a later step."""
+
+    @property
+    def durable(self) -> tuple[DurableRecord, ...]:
+        return tuple(record for record in self.records if isinstance(record, DURABLE_TYPES))
+
+
+class GroupEngine:
+    """One group. Deadlines are part of its state: ask `next_deadline_ms` and send `TimePassed`."""
+
+    def __init__(self, group_id: str, config: GroupConfig) -> None:
+        self.config = config
+        self.state = GroupState(group_id)
+        self._deadlines = DeadlineQueue({})
+
+    def load(self, records: Iterable[DurableRecord], *, now_ms: int) -> None:
+        """Take up a group from its log, and start its timers anew (spec 2.10, 3.12)."""
+        for record in records:
+            self.state.apply(record)
+        for volatile in arm_after_load(self.state, self.config, now_ms=now_ms):
+            self.apply(volatile)
+
+    def handle(self, event: Event, *, now_ms: int, topics: Topics) -> Step:
+        """Decide. Raises InvariantError if a rule of the engine itself broke."""
+        draft = Draft(self.state, config=self.config, topics=topics, now_ms=now_ms)
+        try:
+            if not self.state.group_id:
+                raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")  # noqa: TRY301
+            self._decide(draft, event)
+        except GroupError as refusal:
+            if isinstance(event, OffsetCommitEnded | TimePassed):
+                raise
+            return Step(replies=((event.token, event.refused(refusal)),))
+        if isinstance(draft.state.group, ConsumerGroup):
+            schedule_target(draft)
+        return Step(records=tuple(draft.records), replies=tuple(draft.replies))
+
+    def apply(self, record: Record) -> None:
+        """Make one record of a step real."""
+        self.state.apply(record)
+        if isinstance(record, DeadlineSet | DeadlineCleared):
+            self._deadlines.note(record)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `TimePassed` is to be handled next, wall-clock milliseconds."""
+        return self._deadlines.next_ms(self.state.deadlines)
+
+    def describe(self, topics: Topics) -> GroupView:
+        """The group as admin tools see it."""
+        return describe(self.state, config=self.config, topics=topics)
+
+    def _decide(self, draft: Draft, event: Event) -> None:
+        match event:
+            case JoinGroupReceived():
+                classic_requests.join(draft, event)
+            case SyncGroupReceived():
+                classic_requests.sync(draft, event)
+            case HeartbeatReceived():
+                classic_requests.heartbeat(draft, event)
+            case LeaveGroupReceived():
+                classic_requests.leave(draft, event)
+            case ConsumerHeartbeatReceived():
+                consumer_heartbeat(draft, event)
+            case OffsetCommitReceived():
+                offsets.commit(draft, event)
+            case OffsetCommitEnded():
+                offsets.commit_ended(draft, event)
+            case OffsetFetchReceived():
+                offsets.fetch(draft, event)
+            case OffsetDeleteReceived():
+                offsets.delete(draft, event)
+            case DeleteGroupReceived():
+                offsets.delete_group(draft, event)
+            case TimePassed():
+                self._pass_time(draft)
+            case _:
+                assert_never(event)
+
+    def _pass_time(self, draft: Draft) -> None:
+        due = sorted(
+            (at_ms, key) for key, at_ms in self.state.deadlines.items() if at_ms <= draft.now_ms
+        )
+        for at_ms, key in due:
+            # An earlier one may have cleared or moved it.
+            if draft.state.deadlines.get(key) == at_ms:
+                deadline_reached(draft, key)

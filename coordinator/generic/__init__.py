@@ -1,0 +1,1 @@
+"""Generic (classic) groups: JoinGroup, SyncGroup, Heartbeat and a leader that assigns."""

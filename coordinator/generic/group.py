@@ -1,0 +1,145 @@
+"""The state of a generic group and how records change it.
+
+The group knows nothing of time or requests; the rules are in the modules beside this one.
+"""
+
+from dataclasses import replace
+
+from coordinator.records import GenericGroupMetadata, GenericGroupValue, GenericMember
+from coordinator.table import Table
+from coordinator.volatile import (
+    GenericCore,
+    GenericCoreMoved,
+    GenericMemberDropped,
+    GenericMemberPut,
+    GenericPhase,
+    JoinParked,
+    JoinReleased,
+    ParkedJoin,
+    PendingIdAdded,
+    PendingIdDropped,
+    SyncParked,
+    SyncReleased,
+    SyncsExpected,
+    Token,
+)
+
+GenericRecord = (
+    GenericGroupMetadata
+    | GenericCoreMoved
+    | GenericMemberPut
+    | GenericMemberDropped
+    | PendingIdAdded
+    | PendingIdDropped
+    | JoinParked
+    | JoinReleased
+    | SyncParked
+    | SyncReleased
+    | SyncsExpected
+)
+
+
+class GenericGroup:
+    """A leader-based group (spec 2.1).
+
+    `joins` and `syncs` are parked requests by member id, `unsynced` the members whose SyncGroup
+    of this generation is missing, `instances` maps instance ids to member ids.
+    """
+
+    __slots__ = ("core", "instances", "joins", "members", "pending_ids", "syncs", "unsynced")
+
+    def __init__(self) -> None:
+        self.core = GenericCore()
+        self.members: Table[str, GenericMember] = Table()
+        self.instances: Table[str, str] = Table()
+        self.pending_ids: Table[str, None] = Table()
+        self.joins: Table[str, ParkedJoin] = Table()
+        self.syncs: Table[str, Token] = Table()
+        self.unsynced: frozenset[str] = frozenset()
+
+    def fork(self) -> "GenericGroup":
+        twin = GenericGroup.__new__(GenericGroup)
+        twin.core = self.core
+        twin.members = self.members.fork()
+        twin.instances = self.instances.fork()
+        twin.pending_ids = self.pending_ids.fork()
+        twin.joins = self.joins.fork()
+        twin.syncs = self.syncs.fork()
+        twin.unsynced = self.unsynced
+        return twin
+
+    @property
+    def phase(self) -> GenericPhase:
+        return self.core.phase
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nobody is in, nobody waits."""
+        return not (self.members or self.pending_ids or self.joins or self.syncs)
+
+    def stored_value(self) -> GenericGroupValue:
+        """The group as its durable record tells it."""
+        return GenericGroupValue(
+            protocol_type=self.core.protocol_type,
+            generation=self.core.generation,
+            protocol=self.core.protocol,
+            leader=self.core.leader,
+            members=tuple(self.members.values()),
+        )
+
+    def apply(self, record: GenericRecord) -> None:
+        match record:
+            case GenericGroupMetadata(value=value):
+                if value is not None:
+                    self._load(value)
+            case GenericCoreMoved(core):
+                self.core = core
+            case GenericMemberPut(member):
+                self._put(member)
+            case GenericMemberDropped(member_id):
+                self._drop(member_id)
+            case PendingIdAdded(member_id):
+                self.pending_ids.put(member_id, None)
+            case PendingIdDropped(member_id):
+                self.pending_ids.drop(member_id)
+            case JoinParked(member_id, join):
+                self.joins.put(member_id, join)
+            case JoinReleased(member_id):
+                self.joins.drop(member_id)
+            case SyncParked(member_id, token):
+                self.syncs.put(member_id, token)
+            case SyncReleased(member_id):
+                self.syncs.drop(member_id)
+            case SyncsExpected(member_ids):
+                self.unsynced = member_ids
+
+    def _load(self, value: GenericGroupValue) -> None:
+        """A stored group is Stable, or Empty without members (spec 2.10)."""
+        self.core = replace(
+            self.core,
+            phase=GenericPhase.STABLE if value.members else GenericPhase.EMPTY,
+            generation=value.generation,
+            protocol_type=value.protocol_type,
+            protocol=value.protocol,
+            leader=value.leader,
+            initial_delay=None,
+            held_at_downgrade=None,
+        )
+        self.members.clear()
+        self.instances.clear()
+        for member in value.members:
+            self._put(member)
+
+    def _put(self, member: GenericMember) -> None:
+        self.members.put(member.member_id, member)
+        if member.instance_id is not None:
+            self.instances.put(member.instance_id, member.member_id)
+
+    def _drop(self, member_id: str) -> None:
+        member = self.members.get(member_id)
+        if member is None:
+            return
+        self.members.drop(member_id)
+        if member.instance_id and self.instances.get(member.instance_id) == member_id:
+            self.instances.drop(member.instance_id)
+        self.unsynced -= {member_id}

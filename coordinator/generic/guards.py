@@ -1,0 +1,57 @@
+"""Checks that several requests to a generic group share."""
+
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.generic.group import GenericGroup
+from coordinator.records import Assignment, GenericMember
+
+
+def known_member(group: GenericGroup, member_id: str, instance_id: str | None) -> GenericMember:
+    """The member that these ids name (spec 2.4, KIP-345).
+
+    Raises GroupError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when the instance id belongs to
+    another member by now.
+    """
+    if instance_id is not None:
+        holder = group.instances.get(instance_id)
+        if holder is None:
+            raise GroupError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"no member has the instance id {instance_id}",
+                member_id=member_id,
+            )
+        if holder != member_id:
+            raise GroupError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"the instance id {instance_id} belongs to another member now",
+                member_id=member_id,
+            )
+    member = group.members.get(member_id)
+    if member is None:
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"{member_id!r} is not a member of the group",
+            member_id=member_id,
+        )
+    return member
+
+
+def held_by_laggard(group: GenericGroup, member_id: str, generation: int) -> Assignment | None:
+    """DEV (spec 11.2 row 8): what the member held when the group was downgraded, if it presents
+    the epoch it had then and no rebalance has completed since.
+
+    Kafka answers ILLEGAL_GENERATION, upon which clients drop their partitions as lost. It is
+    enough to tell the member to rejoin: the join phase is a barrier for all.
+    """
+    held = (group.core.held_at_downgrade or {}).get(member_id)
+    if held is None or held.member_epoch != generation or generation == group.core.generation:
+        return None
+    return held
+
+
+def check_generation(group: GenericGroup, generation: int) -> None:
+    """Raises GroupError ILLEGAL_GENERATION unless this is the group's generation."""
+    if generation != group.core.generation:
+        raise GroupError(
+            ErrorCode.ILLEGAL_GENERATION,
+            f"generation {generation} is not the current one, {group.core.generation}",
+        )

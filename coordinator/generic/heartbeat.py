@@ -1,0 +1,25 @@
+"""Heartbeat on a generic group (spec 2.7)."""
+
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import HeartbeatReceived
+from coordinator.generic.guards import check_generation, held_by_laggard, known_member
+from coordinator.generic.rebalance import restart_session
+from coordinator.replies import HeartbeatReply
+from coordinator.volatile import GenericPhase
+
+
+def heartbeat(draft: Draft, event: HeartbeatReceived) -> None:
+    """Decide a Heartbeat; the caller knows that the group is generic."""
+    group = draft.generic
+    member = known_member(group, event.member_id, event.instance_id)
+    if not held_by_laggard(group, event.member_id, event.generation):
+        check_generation(group, event.generation)
+    if group.phase is GenericPhase.EMPTY:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "the group is empty")
+    restart_session(draft, member)
+    if group.phase is GenericPhase.PREPARING_REBALANCE:
+        reply = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
+    else:
+        reply = HeartbeatReply()
+    draft.answer(event.token, reply)

@@ -1,0 +1,227 @@
+"""JoinGroup on a generic group (spec 2.2 to 2.4)."""
+
+from dataclasses import replace
+
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import JoinGroupReceived
+from coordinator.generic.group import GenericGroup
+from coordinator.generic.guards import known_member
+from coordinator.generic.protocols import is_acceptable, selected
+from coordinator.generic.rebalance import (
+    drop_pending_id,
+    join_reply,
+    joined_members,
+    maybe_complete_join,
+    note_new_member,
+    park_join,
+    prepare_rebalance,
+    rebalance_or_complete,
+    release_join,
+    release_sync,
+    restart_session,
+)
+from coordinator.records import (
+    GenericGroupMetadata,
+    GenericGroupValue,
+    GenericMember,
+    RemovalCause,
+)
+from coordinator.replies import JoinGroupReply
+from coordinator.volatile import (
+    DeadlineKind,
+    GenericCoreMoved,
+    GenericMemberDropped,
+    GenericMemberPut,
+    GenericPhase,
+    PendingIdAdded,
+)
+
+# JoinGroup v4 made clients come back with the id they were given (KIP-394).
+FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
+# JoinGroup v9 lets a returning static leader know that it leads (KIP-814).
+FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
+
+
+def check_session_timeout(draft: Draft, event: JoinGroupReceived) -> None:
+    """Raises GroupError INVALID_SESSION_TIMEOUT outside the broker's bounds."""
+    low = draft.config.generic_min_session_timeout_ms
+    high = draft.config.generic_max_session_timeout_ms
+    if not low <= event.session_timeout_ms <= high:
+        raise GroupError(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"the session timeout must be between {low} and {high} ms",
+            member_id=event.member_id,
+        )
+
+
+def join(draft: Draft, event: JoinGroupReceived) -> None:
+    """Decide a JoinGroup; the caller knows that the group is generic or missing."""
+    if draft.state.group is None:
+        _create_group(draft, event)
+    elif not _has_room(draft, event):
+        _turn_away(draft, event)
+        return
+    _check_protocols(draft.generic, event)
+    if event.member_id:
+        _join_with_id(draft, event)
+    else:
+        _join_without_id(draft, event)
+
+
+def _create_group(draft: Draft, event: JoinGroupReceived) -> None:
+    if event.member_id:
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID, "the group has no members", member_id=event.member_id
+        )
+    value = GenericGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
+    draft.emit(GenericGroupMetadata(value=value))
+
+
+def _has_room(draft: Draft, event: JoinGroupReceived) -> bool:
+    group, max_size = draft.generic, draft.config.generic_max_size
+    match group.phase:
+        case GenericPhase.EMPTY:
+            return True
+        case GenericPhase.PREPARING_REBALANCE:
+            return event.member_id in group.joins or len(group.joins) < max_size
+        case GenericPhase.COMPLETING_REBALANCE | GenericPhase.STABLE:
+            return (
+                event.member_id in group.members
+                or event.instance_id in group.instances
+                or len(group.members) < max_size
+            )
+
+
+def _turn_away(draft: Draft, event: JoinGroupReceived) -> None:
+    if event.member_id in draft.generic.pending_ids:
+        drop_pending_id(draft, event.member_id)
+        maybe_complete_join(draft)
+    why = f"the group already has its maximum of {draft.config.generic_max_size} members"
+    draft.answer(event.token, JoinGroupReply(error=ErrorCode.GROUP_MAX_SIZE_REACHED, why=why))
+
+
+def _check_protocols(group: GenericGroup, event: JoinGroupReceived) -> None:
+    others = [member.protocols for member in group.members.values()]
+    type_fits = event.protocol_type == group.core.protocol_type if others else event.protocol_type
+    if not (type_fits and is_acceptable(event.protocols, others)):
+        raise GroupError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            "the protocol type differs from the group's, or no protocol is common to all members",
+            member_id=event.member_id,
+        )
+
+
+def _join_without_id(draft: Draft, event: JoinGroupReceived) -> None:
+    group = draft.generic
+    member_id = f"{event.instance_id or event.client_id}-{event.fresh_id}"
+    if event.instance_id is not None and event.instance_id in group.instances:
+        _replace_static_member(draft, event, member_id)
+    elif event.instance_id is None and event.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED:
+        draft.emit(PendingIdAdded(member_id))
+        draft.arm(DeadlineKind.PENDING_ID, member_id, event.session_timeout_ms)
+        draft.answer(
+            event.token,
+            JoinGroupReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id),
+        )
+    else:
+        _add_member(draft, event, member_id)
+
+
+def _join_with_id(draft: Draft, event: JoinGroupReceived) -> None:
+    group = draft.generic
+    if event.member_id in group.pending_ids and event.instance_id is None:
+        drop_pending_id(draft, event.member_id)
+        _add_member(draft, event, event.member_id)
+        return
+    member = known_member(group, event.member_id, event.instance_id)
+    is_same_list = member.protocols == event.protocols
+    match group.phase:
+        case GenericPhase.PREPARING_REBALANCE:
+            _rejoin(draft, event, member)
+        case GenericPhase.COMPLETING_REBALANCE if is_same_list:
+            _repeat_answer(draft, event, join_reply(group, member.member_id))
+        case GenericPhase.STABLE if is_same_list and member.member_id != group.core.leader:
+            _repeat_answer(draft, event, join_reply(group, member.member_id))
+        case GenericPhase.COMPLETING_REBALANCE | GenericPhase.STABLE:
+            _rejoin(draft, event, member)
+        case GenericPhase.EMPTY:
+            raise GroupError(
+                ErrorCode.UNKNOWN_MEMBER_ID, "the group is empty", member_id=event.member_id
+            )
+
+
+def _add_member(draft: Draft, event: JoinGroupReceived, member_id: str) -> None:
+    group = draft.generic
+    if not group.members:
+        core = replace(group.core, protocol_type=event.protocol_type, leader=member_id)
+        draft.emit(GenericCoreMoved(core))
+    draft.emit(GenericMemberPut(_member_from(event, member_id)))
+    note_new_member(draft)
+    park_join(draft, event, member_id, is_new=True)
+    rebalance_or_complete(draft)
+
+
+def _rejoin(draft: Draft, event: JoinGroupReceived, member: GenericMember) -> None:
+    draft.emit(GenericMemberPut(_member_from(event, member.member_id, member.assignment)))
+    park_join(draft, event, member.member_id, is_new=False)
+    rebalance_or_complete(draft)
+
+
+def _repeat_answer(draft: Draft, event: JoinGroupReceived, reply: JoinGroupReply) -> None:
+    """The client lost the answer: tell it again, nobody else is disturbed."""
+    restart_session(draft, draft.generic.members[reply.member_id])
+    draft.answer(event.token, reply)
+
+
+def _replace_static_member(draft: Draft, event: JoinGroupReceived, member_id: str) -> None:
+    """The same instance came back under a new id (KIP-345)."""
+    group = draft.generic
+    assert event.instance_id is not None
+    old_id = group.instances[event.instance_id]
+    old = group.members[old_id]
+    protocol_before = group.core.protocol
+    release_join(draft, old_id, ErrorCode.FENCED_INSTANCE_ID)
+    release_sync(draft, old_id, ErrorCode.FENCED_INSTANCE_ID)
+    draft.disarm(DeadlineKind.SESSION, old_id)
+    draft.emit(GenericMemberDropped(old_id, RemovalCause.REPLACED))
+    draft.emit(GenericMemberPut(_member_from(event, member_id, old.assignment)))
+    if group.core.leader == old_id:
+        draft.emit(GenericCoreMoved(replace(group.core, leader=member_id)))
+    protocol_now = selected([member.protocols for member in group.members.values()])
+    if group.phase is GenericPhase.STABLE and protocol_now == protocol_before:
+        draft.emit(GenericGroupMetadata(value=group.stored_value()))
+        _repeat_answer(draft, event, _replaced_reply(group, event, old_id, member_id))
+        return
+    park_join(draft, event, member_id, is_new=False)
+    if group.phase is GenericPhase.PREPARING_REBALANCE:
+        maybe_complete_join(draft)
+    else:
+        prepare_rebalance(draft)
+
+
+def _replaced_reply(
+    group: GenericGroup, event: JoinGroupReceived, old_id: str, member_id: str
+) -> JoinGroupReply:
+    reply = replace(join_reply(group, member_id), members=())
+    is_leader = group.core.leader == member_id
+    if event.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
+        members = joined_members(group) if is_leader else ()
+        return replace(reply, members=members, skip_assignment=is_leader)
+    # An older client that hears it leads would assign anew: let it believe it follows.
+    return replace(reply, leader=old_id) if is_leader else reply
+
+
+def _member_from(
+    event: JoinGroupReceived, member_id: str, assignment: bytes = b""
+) -> GenericMember:
+    return GenericMember(
+        member_id=member_id,
+        instance_id=event.instance_id,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        session_timeout_ms=event.session_timeout_ms,
+        rebalance_timeout_ms=event.rebalance_timeout_ms,
+        protocols=event.protocols,
+        assignment=assignment,
+    )

@@ -1,0 +1,46 @@
+"""LeaveGroup on a generic group (spec 2.8)."""
+
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import LeaveGroupReceived, Leaver
+from coordinator.generic.guards import known_member
+from coordinator.generic.rebalance import drop_pending_id, maybe_complete_join, remove_member
+from coordinator.records import RemovalCause
+from coordinator.replies import LeaveGroupReply, LeftMember
+
+
+def leave(draft: Draft, event: LeaveGroupReceived) -> None:
+    """Decide a LeaveGroup entry by entry; the caller knows that the group is generic."""
+    draft.answer(
+        event.token,
+        LeaveGroupReply(
+            members=tuple(
+                LeftMember(
+                    member_id=leaver.member_id,
+                    instance_id=leaver.instance_id,
+                    error=_leave_one(draft, leaver),
+                )
+                for leaver in event.members
+            )
+        ),
+    )
+
+
+def _leave_one(draft: Draft, leaver: Leaver) -> ErrorCode:
+    group = draft.generic
+    if not leaver.member_id and leaver.instance_id is not None:
+        holder = group.instances.get(leaver.instance_id)
+        if holder is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        remove_member(draft, holder, RemovalCause.REMOVED_BY_ADMIN)
+        return ErrorCode.NONE
+    if leaver.member_id in group.pending_ids:
+        drop_pending_id(draft, leaver.member_id)
+        maybe_complete_join(draft)
+        return ErrorCode.NONE
+    try:
+        member = known_member(group, leaver.member_id, leaver.instance_id)
+    except GroupError as refusal:
+        return refusal.code
+    remove_member(draft, member.member_id, RemovalCause.LEFT)
+    return ErrorCode.NONE

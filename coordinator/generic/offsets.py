@@ -1,0 +1,28 @@
+"""Which offset requests a generic group lets through (spec 2.9)."""
+
+from coordinator.consumer.offsets import covers
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import OffsetCommitReceived
+from coordinator.generic.guards import check_generation, held_by_laggard, known_member
+from coordinator.generic.rebalance import restart_session
+from coordinator.volatile import GenericPhase
+
+
+def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
+    """Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
+    REBALANCE_IN_PROGRESS."""
+    group = draft.generic
+    if event.epoch < 0 and not event.member_id and event.instance_id is None:
+        if group.phase is GenericPhase.EMPTY or event.is_transactional:
+            return
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and the commit names none"
+        )
+    member = known_member(group, event.member_id, event.instance_id)
+    held = held_by_laggard(group, event.member_id, event.epoch)
+    if held is None or not covers(held, event.epoch, event.partitions):
+        check_generation(group, event.epoch)
+    if group.phase is GenericPhase.COMPLETING_REBALANCE and not event.is_transactional:
+        raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the generation is not complete")
+    restart_session(draft, member)

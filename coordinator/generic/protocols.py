@@ -1,0 +1,38 @@
+"""Which protocols the members of a group have in common, and which one they choose (spec 2.5)."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from coordinator.records import Protocols
+
+
+def names(protocols: Protocols) -> tuple[str, ...]:
+    return tuple(name for name, _ in protocols)
+
+
+def supported_by_all(lists: Iterable[Protocols]) -> frozenset[str]:
+    """The protocol names that every list contains; empty if there is no list."""
+    common: frozenset[str] | None = None
+    for protocols in lists:
+        offered = frozenset(names(protocols))
+        common = offered if common is None else common & offered
+    return common or frozenset()
+
+
+def is_acceptable(offered: Protocols, others: Sequence[Protocols]) -> bool:
+    """Whether a member with this list may join members with those lists (spec 2.2 rule 7)."""
+    if not others:
+        return bool(offered)
+    return not supported_by_all(others).isdisjoint(names(offered))
+
+
+def selected(lists: Sequence[Protocols]) -> str:
+    """The protocol with most votes; each member votes for its first that all support.
+
+    Ties go to the candidate whose name comes first, so that the choice is reproducible.
+    """
+    candidates = supported_by_all(lists)
+    votes = Counter(
+        next(name for name in names(protocols) if name in candidates) for protocols in lists
+    )
+    return max(sorted(votes), key=lambda name: votes[name])

@@ -1,0 +1,56 @@
+"""What a group needs after it was read from its log: sessions, deadlines, phases.
+
+None of this is stored. Sessions restart at full length (spec 2.10, 3.12); a classic member of a
+consumer group keeps its own session length, and one that is behind the assignment epoch has to
+rejoin (DEV, spec 11.2 row 7).
+"""
+
+from collections.abc import Iterator
+
+from coordinator.config import GroupConfig
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.generic.group import GenericGroup
+from coordinator.records import Member, MemberState
+from coordinator.state import GroupState
+from coordinator.volatile import (
+    DeadlineKey,
+    DeadlineKind,
+    DeadlineSet,
+    MemberPhase,
+    MemberPhaseMoved,
+    VolatileRecord,
+)
+
+
+def arm_after_load(
+    state: GroupState, config: GroupConfig, *, now_ms: int
+) -> Iterator[VolatileRecord]:
+    """The volatile records that bring a loaded group to life."""
+    match state.group:
+        case GenericGroup() as group:
+            for member in list(group.members.values()):
+                key = DeadlineKey(DeadlineKind.SESSION, member.member_id)
+                yield DeadlineSet(key, now_ms + member.session_timeout_ms)
+        case ConsumerGroup() as group:
+            for member_ in list(group.members.values()):
+                yield from _arm_member(group, member_, config, now_ms)
+        case None:
+            pass
+
+
+def _arm_member(
+    group: ConsumerGroup, member: Member, config: GroupConfig, now_ms: int
+) -> Iterator[VolatileRecord]:
+    member_id, rebalance_at_ms = member.member_id, now_ms + member.rebalance_timeout_ms
+    session_timeout_ms = (
+        member.classic.session_timeout_ms if member.classic else config.consumer_session_timeout_ms
+    )
+    yield DeadlineSet(DeadlineKey(DeadlineKind.SESSION, member_id), now_ms + session_timeout_ms)
+    current = group.assignments.get(member_id)
+    if current is None:
+        return
+    if current.state is MemberState.UNREVOKED_PARTITIONS:
+        yield DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, member_id), rebalance_at_ms)
+    if member.is_classic and current.member_epoch < group.assignment_epoch:
+        yield MemberPhaseMoved(member_id, MemberPhase.PREPARE_REBALANCE)
+        yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN, member_id), rebalance_at_ms)

@@ -1,0 +1,127 @@
+"""JoinGroup on a consumer group: a classic member is brought onto its epochs (spec 5.2 to 5.5).
+
+There is no barrier: the answer does not wait for other members, and nobody leads.
+"""
+
+from coordinator.config import MigrationPolicy
+from coordinator.consumer.admission import check_instance, check_room
+from coordinator.consumer.reconcile import reconcile_member
+from coordinator.consumer.removal import replace_member
+from coordinator.consumer.subscription import put_member
+from coordinator.consumer.target import update_target
+from coordinator.conversion.downgrade import downgrade_by_replacement, may_downgrade_without
+from coordinator.conversion.embedded import owned_partitions, read_subscription
+from coordinator.conversion.upgrade import CONSUMER_PROTOCOL_TYPE
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import JoinGroupReceived
+from coordinator.generic.join import FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
+from coordinator.generic.protocols import is_acceptable
+from coordinator.mixed.member_ids import member_id_from
+from coordinator.mixed.phases import PhaseEvent, move_phase
+from coordinator.records import ClassicMetadata, Member
+from coordinator.replies import JoinGroupReply
+from coordinator.volatile import DeadlineKind
+from kafka_codecs.consumer_protocol import Subscription
+
+
+def join(draft: Draft, event: JoinGroupReceived) -> None:
+    """Decide a JoinGroup; the caller knows that the consumer group has members."""
+    _check(draft, event)
+    if (
+        not event.member_id
+        and event.instance_id is None
+        and event.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
+    ):
+        # Nothing is stored: an abandoned id costs nothing (spec 5.3).
+        draft.answer(
+            event.token,
+            JoinGroupReply(
+                error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id_from(event.fresh_id)
+            ),
+        )
+        return
+    _name, metadata = event.protocols[0]
+    _version, subscription = read_subscription(
+        metadata, refuse_with=ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
+    _join(draft, event, subscription)
+
+
+def _check(draft: Draft, event: JoinGroupReceived) -> None:
+    """The checks of spec 5.2, rows 4 to 6, 8 and 9."""
+    group, config = draft.consumer, draft.config
+    if config.consumer_migration_policy is MigrationPolicy.DISABLED:
+        raise GroupError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            "the migration policy disabled keeps classic members out of consumer groups",
+        )
+    check_room(draft, group, event.member_id, event.instance_id)
+    others = [m.classic.protocols for m in group.members.values() if m.classic is not None]
+    if event.protocol_type != CONSUMER_PROTOCOL_TYPE or not is_acceptable(event.protocols, others):
+        raise GroupError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            "the protocol type is not 'consumer', or no protocol is common to all classic members",
+        )
+    if event.member_id and event.instance_id is not None:
+        check_instance(group, event.instance_id, event.member_id)
+
+
+def _join(draft: Draft, event: JoinGroupReceived, subscription: Subscription) -> None:
+    group = draft.consumer
+    epoch_before = group.epoch
+    member_id = event.member_id or member_id_from(event.fresh_id)
+    takes_over_native = _take_over(draft, event, member_id)
+    before = group.members.get(member_id)
+    after = _described(event, member_id, subscription, before)
+    put_member(draft, before, after)
+    owned = owned_partitions(subscription.owned_partitions, draft.topics)
+    subscription_changed = before is None or before.topic_names != after.topic_names
+    if takes_over_native and may_downgrade_without(draft, ()):
+        reconcile_member(draft, after, owned, subscription_changed=subscription_changed)
+        downgrade_by_replacement(draft, event, member_id, generation=epoch_before)
+        return
+    update_target(draft)
+    reconcile_member(draft, after, owned, subscription_changed=subscription_changed)
+    move_phase(draft, member_id, PhaseEvent.JOINED)
+    draft.arm(DeadlineKind.SESSION, member_id, event.session_timeout_ms)
+    draft.answer(
+        event.token,
+        JoinGroupReply(
+            member_id=member_id,
+            generation=group.assignments[member_id].member_epoch,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=event.protocols[0][0],
+        ),
+    )
+
+
+def _take_over(draft: Draft, event: JoinGroupReceived, member_id: str) -> bool:
+    """Replace the holder of the instance id, live or not, if the client comes without a member
+    id (spec 5.3). True if that was a native member."""
+    group = draft.consumer
+    holder_id = group.instances.get(event.instance_id or "")
+    if event.member_id or holder_id is None:
+        return False
+    was_native = not group.members[holder_id].is_classic
+    replace_member(draft, holder_id, member_id)
+    return was_native
+
+
+def _described(
+    event: JoinGroupReceived, member_id: str, subscription: Subscription, before: Member | None
+) -> Member:
+    """What the member is after this JoinGroup (spec 5.4 step 1)."""
+    return Member(
+        member_id=member_id,
+        instance_id=event.instance_id,
+        rack_id=subscription.rack_id or (before.rack_id if before else None),
+        client_id=event.client_id,
+        client_host=event.client_host,
+        rebalance_timeout_ms=event.rebalance_timeout_ms,
+        topic_names=tuple(sorted(set(subscription.topics))),
+        server_assignor=before.server_assignor if before else None,
+        classic=ClassicMetadata(
+            session_timeout_ms=event.session_timeout_ms, protocols=event.protocols
+        ),
+    )

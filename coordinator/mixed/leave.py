@@ -1,0 +1,46 @@
+"""LeaveGroup on a consumer group: all that may go, go in one step (spec 5.8)."""
+
+from coordinator.consumer.admission import check_instance
+from coordinator.consumer.fence import fence
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import LeaveGroupReceived, Leaver
+from coordinator.records import RemovalCause
+from coordinator.replies import LeaveGroupReply, LeftMember
+
+
+def leave(draft: Draft, event: LeaveGroupReceived) -> None:
+    """Decide a LeaveGroup; the caller knows that the consumer group has members."""
+    leaving: set[str] = set()
+    answers = []
+    for leaver in event.members:
+        error = ErrorCode.NONE
+        try:
+            leaving.add(_named(draft, leaver))
+        except GroupError as refusal:
+            error = refusal.code
+        answers.append(
+            LeftMember(member_id=leaver.member_id, instance_id=leaver.instance_id, error=error)
+        )
+    if leaving:
+        by_admin = all(not leaver.member_id for leaver in event.members)
+        fence(
+            draft,
+            sorted(leaving),
+            RemovalCause.REMOVED_BY_ADMIN if by_admin else RemovalCause.LEFT,
+        )
+    draft.answer(event.token, LeaveGroupReply(members=tuple(answers)))
+
+
+def _named(draft: Draft, leaver: Leaver) -> str:
+    """The member that an entry names. Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    group = draft.consumer
+    if leaver.instance_id is not None:
+        member_id = leaver.member_id or group.instances.get(leaver.instance_id, "")
+        check_instance(group, leaver.instance_id, member_id)
+        return member_id
+    if leaver.member_id not in group.members:
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"{leaver.member_id!r} is not a member of the group"
+        )
+    return leaver.member_id

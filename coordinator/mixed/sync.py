@@ -1,0 +1,60 @@
+"""SyncGroup on a consumer group: the member learns what it was granted (spec 5.6)."""
+
+from coordinator.conversion.embedded import read_subscription, write_assignment
+from coordinator.conversion.upgrade import CONSUMER_PROTOCOL_TYPE
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import SyncGroupReceived
+from coordinator.mixed.guards import classic_member
+from coordinator.mixed.phases import PhaseEvent, move_phase
+from coordinator.records import ClassicMetadata, Member, MemberState
+from coordinator.replies import SyncGroupReply
+from coordinator.volatile import DeadlineKind
+
+
+def sync(draft: Draft, event: SyncGroupReceived) -> None:
+    """Decide a SyncGroup; the caller knows that the consumer group has members."""
+    group = draft.consumer
+    member = classic_member(draft, event.member_id, event.instance_id, event.generation)
+    assert member.classic is not None
+    _check_protocol(member.classic, event)
+    current = group.assignments[member.member_id]
+    if (
+        group.assignment_epoch > current.member_epoch
+        and current.state is not MemberState.UNREVOKED_PARTITIONS
+    ):
+        move_phase(draft, member.member_id, PhaseEvent.TOLD_TO_REJOIN)
+        draft.answer(event.token, SyncGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS))
+        return
+    move_phase(draft, member.member_id, PhaseEvent.SYNCED)
+    draft.arm(DeadlineKind.SESSION, member.member_id, member.classic.session_timeout_ms)
+    draft.answer(
+        event.token,
+        SyncGroupReply(
+            protocol_type=event.protocol_type,
+            protocol_name=event.protocol_name,
+            assignment=write_assignment(current.assigned, embedded_version(member), draft.topics),
+        ),
+    )
+
+
+def embedded_version(member: Member) -> int:
+    """The version a classic member writes its own subscription in, hence can read."""
+    assert member.classic is not None
+    _name, metadata = member.classic.protocols[0]
+    version, _subscription = read_subscription(
+        metadata, refuse_with=ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
+    return version
+
+
+def _check_protocol(classic: ClassicMetadata, event: SyncGroupReceived) -> None:
+    name, _metadata = classic.protocols[0]
+    if event.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or event.protocol_name not in (
+        None,
+        name,
+    ):
+        raise GroupError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"the member joined with {CONSUMER_PROTOCOL_TYPE}/{name}",
+        )

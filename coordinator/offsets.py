@@ -1,0 +1,143 @@
+"""Offsets of a group of either kind: the engine checks, the cluster stores (spec 2.9, 3.15).
+
+Checking here and storing there is not atomic. Therefore a commit that was accepted is in flight,
+and its partitions count as held by its committer, until the cluster has answered it. If the
+answer was lost the cluster may still be about to store it: for as long, nobody may commit or
+fetch those partitions, or an offset could go back.
+"""
+
+from dataclasses import replace
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.offsets import check_commit as check_consumer_commit
+from coordinator.consumer.offsets import check_fetch as check_consumer_fetch
+from coordinator.conversion.embedded import read_subscription
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import (
+    DeleteGroupReceived,
+    OffsetCommitEnded,
+    OffsetCommitReceived,
+    OffsetDeleteReceived,
+    OffsetFetchReceived,
+)
+from coordinator.generic.group import GenericGroup
+from coordinator.generic.offsets import check_commit as check_generic_commit
+from coordinator.generic.rebalance import maybe_complete_join
+from coordinator.records import EpochCause, GenericGroupMetadata, GroupEpoch
+from coordinator.replies import DeleteGroupReply, OffsetDeleteVerdict, OffsetVerdict
+from coordinator.topics import Partition
+from coordinator.volatile import (
+    CommitEnded,
+    CommitInFlight,
+    CommitStarted,
+    DeadlineKind,
+    Token,
+)
+
+# OffsetCommit v9 is the first that may say that the group is not there.
+FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
+
+
+def commit(draft: Draft, event: OffsetCommitReceived) -> None:
+    """Decide whether a commit may go to the cluster."""
+    match draft.state.group:
+        case GenericGroup():
+            check_generic_commit(draft, event)
+        case ConsumerGroup():
+            check_consumer_commit(draft, event)
+        case None:
+            _check_simple_commit(event)
+    _check_nothing_lost(draft, event.partitions)
+    if event.member_id:
+        in_flight = CommitInFlight(member_id=event.member_id, partitions=event.partitions)
+        draft.emit(CommitStarted(event.token, in_flight))
+    draft.answer(event.token, OffsetVerdict())
+
+
+def commit_ended(draft: Draft, event: OffsetCommitEnded) -> None:
+    """The cluster answered, or its answer was lost and only time tells."""
+    in_flight = draft.state.commits.get(event.commit)
+    if in_flight is None:
+        return
+    if event.answer_lost:
+        draft.emit(CommitStarted(event.commit, replace(in_flight, answer_lost=True)))
+        draft.arm(DeadlineKind.LOST_COMMIT, str(event.commit), draft.config.lost_commit_hold_ms)
+    else:
+        end_commit(draft, event.commit)
+
+
+def end_commit(draft: Draft, commit_token: Token) -> None:
+    """The partitions of this commit are no longer held by it; a join phase may wait for that."""
+    draft.emit(CommitEnded(commit_token))
+    if isinstance(draft.state.group, GenericGroup):
+        maybe_complete_join(draft)
+
+
+def fetch(draft: Draft, event: OffsetFetchReceived) -> None:
+    """Decide whether offsets may be fetched from the cluster."""
+    if isinstance(draft.state.group, ConsumerGroup):
+        check_consumer_fetch(draft, event)
+    _check_nothing_lost(draft, event.partitions)
+    draft.answer(event.token, OffsetVerdict())
+
+
+def delete(draft: Draft, event: OffsetDeleteReceived) -> None:
+    """Decide which offsets may be deleted: none of a topic that some member subscribes to."""
+    match draft.state.group:
+        case ConsumerGroup() as group:
+            subscribed = frozenset(group.subscribers)
+        case GenericGroup() as group:
+            subscribed = _subscribed_topics(group)
+        case None:
+            subscribed = frozenset()
+    draft.answer(
+        event.token, OffsetDeleteVerdict(subscribed=subscribed.intersection(event.topic_names))
+    )
+
+
+def delete_group(draft: Draft, event: DeleteGroupReceived) -> None:
+    """Delete an empty group. Raises GroupError NON_EMPTY_GROUP."""
+    group = draft.state.group
+    if group is not None and group.members:
+        raise GroupError(ErrorCode.NON_EMPTY_GROUP, f"the group has {len(group.members)} members")
+    match group:
+        case GenericGroup():
+            draft.emit(GenericGroupMetadata(value=None))
+        case ConsumerGroup():
+            draft.emit(GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED))
+        case None:
+            pass
+    draft.answer(event.token, DeleteGroupReply())
+
+
+def _check_simple_commit(event: OffsetCommitReceived) -> None:
+    """Without a group, only commits that name no generation are fine (spec 2.9)."""
+    if event.epoch < 0:
+        return
+    if event.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND and not event.is_transactional:
+        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist")
+    raise GroupError(ErrorCode.ILLEGAL_GENERATION, "the group does not exist")
+
+
+def _check_nothing_lost(draft: Draft, partitions: frozenset[Partition] | None) -> None:
+    for in_flight in draft.state.commits.values():
+        overlaps = partitions is None or not partitions.isdisjoint(in_flight.partitions)
+        if in_flight.answer_lost and overlaps:
+            raise GroupError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                "the cluster's answer to an earlier commit was lost: it may still be stored",
+            )
+
+
+def _subscribed_topics(group: GenericGroup) -> frozenset[str]:
+    names: set[str] = set()
+    if group.core.protocol_type == "consumer":
+        for member in group.members.values():
+            _version, subscription = read_subscription(
+                member.metadata_for(group.core.protocol), refuse_with=ErrorCode.NON_EMPTY_GROUP
+            )
+            names.update(subscription.topics)
+    elif group.members:
+        raise GroupError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
+    return frozenset(names)

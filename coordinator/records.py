@@ -1,0 +1,209 @@
+"""The durable records: the KIP's data model (KIP-848, "Record Schema"), the only ones logged.
+
+One request leaves one batch of them, all or none. `None` as a value is a tombstone. `cause` says
+why, so that events can be told from the records alone, also after a restart. The volatile
+records, which a restart forgets, are in `volatile.py`.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from coordinator.topics import Partition
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""A classic member's protocol list, most wanted first: (name, embedded subscription)."""
+
+
+class RemovalCause(StrEnum):
+    """Why a member's records were deleted."""
+
+    LEFT = "left"
+    REMOVED_BY_ADMIN = "removed_by_admin"
+    SESSION_EXPIRED = "session_expired"
+    REVOCATION_TIMED_OUT = "revocation_timed_out"
+    JOIN_TIMED_OUT = "join_timed_out"
+    SYNC_TIMED_OUT = "sync_timed_out"
+    REPLACED = "replaced"
+    GROUP_CONVERTED = "group_converted"
+    GROUP_DELETED = "group_deleted"
+
+
+class EpochCause(StrEnum):
+    """Why a group epoch was written."""
+
+    CONVERTED = "converted"
+    GROUP_CREATED = "group_created"
+    MEMBER_JOINED = "member_joined"
+    MEMBER_REMOVED = "member_removed"
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    TOPICS_CHANGED = "topics_changed"
+    GROUP_REMOVED = "group_removed"
+
+
+class MemberState(IntEnum):
+    """How far a member of a consumer group is with its target (stored as Kafka stores it)."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenericMember:
+    """A member of a generic group. `assignment` is what the leader gave it, opaque bytes.
+
+    The whole protocol list is kept, where Kafka keeps the selected one only: after a restart a
+    rejoin with the same list is then no change.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+
+    def metadata_for(self, protocol: str | None) -> bytes:
+        """The embedded subscription for one protocol, empty if the member does not offer it."""
+        return dict(self.protocols).get(protocol or "", b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenericGroupValue:
+    """A generic group as it stood when its leader last distributed an assignment."""
+
+    protocol_type: str | None
+    generation: int
+    protocol: str | None
+    leader: str | None
+    members: tuple[GenericMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenericGroupMetadata:
+    """The generic group; a tombstone when it is removed or converted."""
+
+    value: GenericGroupValue | None
+
+    @property
+    def key(self) -> Hashable:
+        return "generic_group_metadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupEpoch:
+    """The consumer group's epoch and the hash of the topics it was bumped for."""
+
+    epoch: int | None
+    metadata_hash: int = 0
+    cause: EpochCause
+
+    @property
+    def key(self) -> Hashable:
+        return "group_epoch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicMetadata:
+    """What makes a member of a consumer group a classic one: it came by JoinGroup."""
+
+    session_timeout_ms: int
+    protocols: Protocols
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member of a consumer group as it described itself. `topic_names` is sorted."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    topic_names: tuple[str, ...] = ()
+    topic_regex: str = ""
+    server_assignor: str | None = None
+    classic: ClassicMetadata | None = None
+
+    @property
+    def is_classic(self) -> bool:
+        return self.classic is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberMetadata:
+    """One member of a consumer group; `cause` says why a tombstone was written."""
+
+    member_id: str
+    value: Member | None
+    cause: RemovalCause | None = None
+
+    @property
+    def key(self) -> Hashable:
+        return ("member_metadata", self.member_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetAssignmentMetadata:
+    """The epoch of the target assignment. `timestamp_ms` 0: the next one is not delayed."""
+
+    epoch: int | None
+    timestamp_ms: int = 0
+    assignor: str | None = None
+
+    @property
+    def key(self) -> Hashable:
+        return "target_assignment_metadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetAssignmentMember:
+    """The partitions that the assignor wants one member to have."""
+
+    member_id: str
+    partitions: frozenset[Partition] | None
+
+    @property
+    def key(self) -> Hashable:
+        return ("target_assignment_member", self.member_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What a member holds. Both mappings give the assignment epoch of each partition.
+
+    `assigned` is granted; `pending_revocation` was granted, must be given up and still counts as
+    held (KIP-848, "Reconciliation").
+    """
+
+    member_epoch: int
+    previous_epoch: int
+    state: MemberState = MemberState.STABLE
+    assigned: Mapping[Partition, int] = field(default_factory=dict)
+    pending_revocation: Mapping[Partition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentAssignment:
+    """What one member of a consumer group holds now."""
+
+    member_id: str
+    value: Assignment | None
+
+    @property
+    def key(self) -> Hashable:
+        return ("current_assignment", self.member_id)
+
+
+DurableRecord = (
+    GenericGroupMetadata
+    | GroupEpoch
+    | MemberMetadata
+    | TargetAssignmentMetadata
+    | TargetAssignmentMember
+    | CurrentAssignment
+)

@@ -1,0 +1,151 @@
+"""What the engine answers, without versions or bytes: the gateway turns these into messages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from coordinator.errors import ErrorCode
+from coordinator.topics import Partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedMember:
+    """What the leader of a generic group is told of each member."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupReply:
+    """Answers a JoinGroup. `why` is for the log: the classic answers carry no message."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    member_id: str = ""
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupReply:
+    """Answers a SyncGroup with the embedded assignment."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReply:
+    """Answers a classic Heartbeat."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftMember:
+    """One entry of a LeaveGroup answer; repeats the ids as they were requested."""
+
+    member_id: str
+    instance_id: str | None
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupReply:
+    """Answers a LeaveGroup, one code per entry."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    members: tuple[LeftMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeatReply:
+    """Answers a ConsumerGroupHeartbeat. `assignment` None means: as you were."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: frozenset[Partition] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetVerdict:
+    """Whether the cluster may be asked to store or fetch these offsets."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteVerdict:
+    """Offsets of `subscribed` topics stay (GROUP_SUBSCRIBED_TO_TOPIC); the others may go."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    subscribed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupReply:
+    """Whether the group's state is gone, so that its offsets may be deleted."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberView:
+    """One member as an admin tool sees it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    is_classic: bool
+    rack_id: str | None = None
+    member_epoch: int = 0
+    topic_names: tuple[str, ...] = ()
+    topic_regex: str = ""
+    assignment: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    target: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    metadata: bytes = b""
+    assignment_bytes: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """A group as an admin tool sees it; `group_type` is "classic", "consumer" or None (missing)."""
+
+    group_id: str
+    group_type: str | None
+    state: str
+    protocol_type: str = ""
+    protocol: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[MemberView, ...] = ()
+
+
+Reply = (
+    JoinGroupReply
+    | SyncGroupReply
+    | HeartbeatReply
+    | LeaveGroupReply
+    | ConsumerHeartbeatReply
+    | OffsetVerdict
+    | OffsetDeleteVerdict
+    | DeleteGroupReply
+)

@@ -1,0 +1,107 @@
+"""The state of one group, of either kind, and `apply`: the only place where it changes."""
+
+from typing import get_args
+
+from coordinator.consumer.group import ConsumerGroup, ConsumerRecord
+from coordinator.generic.group import GenericGroup
+from coordinator.records import (
+    CurrentAssignment,
+    DurableRecord,
+    GenericGroupMetadata,
+    GroupEpoch,
+    MemberMetadata,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.table import Table
+from coordinator.volatile import (
+    CommitEnded,
+    CommitInFlight,
+    CommitStarted,
+    DeadlineCleared,
+    DeadlineKey,
+    DeadlineSet,
+    MemberPhaseMoved,
+    Token,
+    TopicsChecked,
+    VolatileRecord,
+)
+
+Record = DurableRecord | VolatileRecord
+
+DURABLE_TYPES = get_args(DurableRecord)
+
+
+class GroupState:
+    """`group` is None while the group does not exist. Deadlines and commits in flight belong to
+    no kind, so that they outlive a conversion."""
+
+    __slots__ = ("commits", "deadlines", "group", "group_id")
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group: GenericGroup | ConsumerGroup | None = None
+        self.deadlines: Table[DeadlineKey, int] = Table()
+        self.commits: Table[Token, CommitInFlight] = Table()
+
+    def fork(self) -> "GroupState":
+        """The same state, to decide on without this one noticing."""
+        twin = GroupState.__new__(GroupState)
+        twin.group_id = self.group_id
+        twin.group = self.group.fork() if self.group is not None else None
+        twin.deadlines = self.deadlines.fork()
+        twin.commits = self.commits.fork()
+        return twin
+
+    @property
+    def is_quiet(self) -> bool:
+        """No member, nothing parked, nothing running: the state may leave memory."""
+        if self.deadlines or self.commits:
+            return False
+        match self.group:
+            case GenericGroup() as group:
+                return group.is_quiet
+            case ConsumerGroup() as group:
+                return not group.members
+            case None:
+                return True
+
+    def apply(self, record: Record) -> None:
+        """Change the state as the record says. Replay calls it with the durable records only;
+        it then tolerates what the compaction of a log leaves (spec section 8)."""
+        match record:
+            case DeadlineSet(key, at_ms):
+                self.deadlines.put(key, at_ms)
+            case DeadlineCleared(key):
+                self.deadlines.drop(key)
+            case CommitStarted(commit, in_flight):
+                self.commits.put(commit, in_flight)
+            case CommitEnded(commit):
+                self.commits.drop(commit)
+            case GenericGroupMetadata(value=None):
+                if isinstance(self.group, GenericGroup):
+                    self.group = None
+            case GroupEpoch(epoch=None):
+                if isinstance(self.group, ConsumerGroup):
+                    self.group = None
+            case (
+                GroupEpoch()
+                | MemberMetadata()
+                | TargetAssignmentMetadata()
+                | TargetAssignmentMember()
+                | CurrentAssignment()
+                | MemberPhaseMoved()
+                | TopicsChecked()
+            ):
+                self._apply_to_consumer_group(record)
+            case _:
+                if not isinstance(self.group, GenericGroup):
+                    self.group = GenericGroup()
+                self.group.apply(record)
+
+    def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
+        if not isinstance(self.group, ConsumerGroup):
+            if getattr(record, "value", record) is None:
+                return  # the tombstone of something that does not exist
+            self.group = ConsumerGroup()
+        self.group.apply(record)

@@ -1,0 +1,84 @@
+"""What the engine knows of the cluster's topics: an image, handed in with every event."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+
+class Partition(NamedTuple):
+    """One partition, named as KIP-848 does: by topic id, which a recreated topic does not keep."""
+
+    topic_id: UUID
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One topic; `racks` holds the racks of each partition's replicas and may be empty."""
+
+    name: str
+    topic_id: UUID
+    partition_count: int
+    racks: tuple[frozenset[str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics of the cluster that a group may care about.
+
+    `version` grows whenever the image changes, so that a group compares its metadata hash only
+    when there is something to compare.
+    """
+
+    by_name: Mapping[str, Topic] = field(default_factory=dict)
+    version: int = 0
+    by_id: Mapping[UUID, Topic] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_id", {t.topic_id: t for t in self.by_name.values()})
+
+    def ids(self, names: Iterable[str]) -> frozenset[UUID]:
+        """The ids of those names that exist."""
+        return frozenset(self.by_name[name].topic_id for name in names if name in self.by_name)
+
+    def partitions(self, owned: Iterable[tuple[str, Iterable[int]]]) -> frozenset[Partition]:
+        """Names to ids; topics that the cluster does not know are dropped (spec 4.2, 5.4)."""
+        return frozenset(
+            Partition(self.by_name[name].topic_id, number)
+            for name, numbers in owned
+            if name in self.by_name
+            for number in numbers
+        )
+
+    def names(self, partitions: Iterable[Partition]) -> dict[str, tuple[int, ...]]:
+        """Ids to names, both sorted; ids that the cluster does not know are dropped (spec 5.6)."""
+        by_name: dict[str, list[int]] = {}
+        for partition in sorted(partitions, key=lambda p: p.number):
+            topic = self.by_id.get(partition.topic_id)
+            if topic is not None:
+                by_name.setdefault(topic.name, []).append(partition.number)
+        return {name: tuple(by_name[name]) for name in sorted(by_name)}
+
+    def metadata_hash(self, names: Iterable[str]) -> int:
+        """A stable 63-bit hash over the subscribed topics: id, name, partition count, racks.
+
+        Zero means that none of them exists (KIP-1101).
+        """
+        known = [self.by_name[name] for name in sorted(names) if name in self.by_name]
+        if not known:
+            return 0
+        digest = hashlib.blake2b(digest_size=8)
+        for topic in known:
+            racks = tuple(tuple(sorted(per_partition)) for per_partition in topic.racks)
+            digest.update(repr((topic.name, topic.topic_id, topic.partition_count, racks)).encode())
+        return int.from_bytes(digest.digest()) >> 1
+
+
+def by_topic(partitions: Iterable[Partition]) -> dict[UUID, tuple[int, ...]]:
+    """Partitions grouped by topic id, numbers ascending: the shape that the wire uses."""
+    grouped: dict[UUID, list[int]] = {}
+    for partition in sorted(partitions):
+        grouped.setdefault(partition.topic_id, []).append(partition.number)
+    return {topic_id: tuple(numbers) for topic_id, numbers in grouped.items()}

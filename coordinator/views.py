@@ -1,0 +1,91 @@
+"""How a group looks to admin tools, old and new (spec 3.14)."""
+
+from coordinator.config import GroupConfig
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.target import preferred_assignor
+from coordinator.conversion.embedded import write_assignment
+from coordinator.conversion.upgrade import CONSUMER_PROTOCOL_TYPE
+from coordinator.generic.group import GenericGroup
+from coordinator.mixed.sync import embedded_version
+from coordinator.records import Assignment, GenericMember, Member
+from coordinator.replies import GroupView, MemberView
+from coordinator.state import GroupState
+from coordinator.topics import Topics
+from coordinator.volatile import GenericPhase
+
+# A native member has no embedded protocol of its own: old dashboards read version 0.
+EMBEDDED_VERSION_OF_NATIVE_MEMBERS = 0
+
+
+def describe(state: GroupState, *, config: GroupConfig, topics: Topics) -> GroupView:
+    """The whole group; topics that the cluster does not know are left out."""
+    match state.group:
+        case None:
+            return GroupView(group_id=state.group_id, group_type=None, state="Dead")
+        case GenericGroup() as group:
+            return _generic_view(state.group_id, group)
+        case ConsumerGroup() as group:
+            return GroupView(
+                group_id=state.group_id,
+                group_type="consumer",
+                state=group.state,
+                protocol_type=CONSUMER_PROTOCOL_TYPE,
+                group_epoch=group.epoch,
+                assignment_epoch=group.assignment_epoch,
+                assignor=preferred_assignor(group, config),
+                members=tuple(
+                    _consumer_member_view(group, member, topics)
+                    for _, member in sorted(group.members.items())
+                ),
+            )
+
+
+def _generic_view(group_id: str, group: GenericGroup) -> GroupView:
+    # Kafka shows a protocol and what belongs to it only while it is in force.
+    is_stable = group.phase is GenericPhase.STABLE
+    return GroupView(
+        group_id=group_id,
+        group_type="classic",
+        state=group.phase,
+        protocol_type=group.core.protocol_type or "",
+        protocol=(group.core.protocol or "") if is_stable else "",
+        group_epoch=group.core.generation,
+        assignment_epoch=group.core.generation,
+        members=tuple(
+            _generic_member_view(member, group.core.protocol if is_stable else None)
+            for _, member in sorted(group.members.items())
+        ),
+    )
+
+
+def _generic_member_view(member: GenericMember, protocol: str | None) -> MemberView:
+    return MemberView(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        is_classic=True,
+        metadata=member.metadata_for(protocol) if protocol else b"",
+        assignment_bytes=member.assignment if protocol else b"",
+    )
+
+
+def _consumer_member_view(group: ConsumerGroup, member: Member, topics: Topics) -> MemberView:
+    current = group.assignments.get(member.member_id, Assignment(member_epoch=0, previous_epoch=0))
+    held = {**current.assigned, **current.pending_revocation}
+    version = embedded_version(member) if member.is_classic else EMBEDDED_VERSION_OF_NATIVE_MEMBERS
+    return MemberView(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        is_classic=member.is_classic,
+        rack_id=member.rack_id,
+        member_epoch=current.member_epoch,
+        topic_names=member.topic_names,
+        topic_regex=member.topic_regex,
+        assignment=topics.names(held),
+        target=topics.names(group.target_of(member.member_id)),
+        metadata=member.classic.protocols[0][1] if member.classic else b"",
+        assignment_bytes=write_assignment(held, version, topics),
+    )

@@ -1,0 +1,239 @@
+"""The volatile records: state that a restart may forget, yet changed only by `apply`.
+
+Parked requests, ids handed out but not used yet, deadlines, the phase of a classic join, commits
+on their way to the cluster. Never logged; replay does not see them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import NamedTuple
+
+from coordinator.records import Assignment, GenericMember, RemovalCause
+from coordinator.topics import Partition
+
+Token = int
+"""Names a request that waits for its answer; made by the driver."""
+
+
+class DeadlineKind(StrEnum):
+    """What runs out. The first four belong to one member, the others to the group."""
+
+    SESSION = "session"
+    JOIN = "join"
+    SYNC = "sync"
+    REVOCATION = "revocation"
+    PENDING_ID = "pending_id"
+    NEW_MEMBER_JOIN = "new_member_join"
+    LOST_COMMIT = "lost_commit"
+    INITIAL_REBALANCE_DELAY = "initial_rebalance_delay"
+    JOIN_PHASE = "join_phase"
+    SYNC_PHASE = "sync_phase"
+    TARGET_DUE = "target_due"
+
+
+class DeadlineKey(NamedTuple):
+    """One deadline; `owner` is a member id, a commit, or empty for the group's own."""
+
+    kind: DeadlineKind
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineSet:
+    """The deadline of this key is now at `at_ms`, wall-clock milliseconds."""
+
+    key: DeadlineKey
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineCleared:
+    """The deadline of this key no longer runs."""
+
+    key: DeadlineKey
+
+
+class GenericPhase(StrEnum):
+    """The states of a generic group, as Kafka names them in its views (spec 2.1)."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialDelay:
+    """The first rebalance waits for more members (spec 2.5)."""
+
+    budget_left_ms: int
+    waited_ms: int
+    member_joined: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenericCore:
+    """The scalars of a generic group."""
+
+    phase: GenericPhase = GenericPhase.EMPTY
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    initial_delay: InitialDelay | None = None
+    held_at_downgrade: Mapping[str, Assignment] | None = None
+    """A consumer group until now, and no rebalance completed since: what each member held. One
+    that presents its older epoch is known to lag, not a stranger (spec 11.2 row 8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GenericCoreMoved:
+    """The generic group's scalars are now these."""
+
+    core: GenericCore
+
+
+@dataclass(frozen=True, slots=True)
+class GenericMemberPut:
+    """A member joined a generic group, or changed."""
+
+    member: GenericMember
+
+
+@dataclass(frozen=True, slots=True)
+class GenericMemberDropped:
+    """A member is no longer in the generic group."""
+
+    member_id: str
+    cause: RemovalCause
+
+
+@dataclass(frozen=True, slots=True)
+class PendingIdAdded:
+    """An id was handed out with MEMBER_ID_REQUIRED; it holds up the join phase."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingIdDropped:
+    """That id was used, given back, or timed out."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedJoin:
+    """A JoinGroup that is answered when the join phase completes."""
+
+    token: Token
+    version: int
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JoinParked:
+    """This member's JoinGroup waits."""
+
+    member_id: str
+    join: ParkedJoin
+
+
+@dataclass(frozen=True, slots=True)
+class JoinReleased:
+    """This member's JoinGroup is answered."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncParked:
+    """This member's SyncGroup waits for the leader's."""
+
+    member_id: str
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReleased:
+    """This member's SyncGroup is answered."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncsExpected:
+    """The members that have not sent a SyncGroup in this generation."""
+
+    member_ids: frozenset[str]
+
+
+class MemberPhase(Enum):
+    """Where a classic member of a consumer group is with its rejoin; see `mixed/phases.py`."""
+
+    PREPARE_REBALANCE = auto()
+    COMPLETING_REBALANCE = auto()
+    STABLE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPhaseMoved:
+    """A classic member of a consumer group is now in this phase."""
+
+    member_id: str
+    phase: MemberPhase
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsChecked:
+    """The metadata hash was compared with this version of the topics' image."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitInFlight:
+    """A commit that the cluster has not answered: its partitions count as held by the committer.
+
+    If the answer was lost, the cluster may still store it, until `LOST_COMMIT` is due.
+    """
+
+    member_id: str
+    partitions: frozenset[Partition]
+    answer_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStarted:
+    """The engine accepted a commit, which now travels to the cluster."""
+
+    commit: Token
+    in_flight: CommitInFlight
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEnded:
+    """The cluster answered the commit, or can no longer be about to store it."""
+
+    commit: Token
+
+
+VolatileRecord = (
+    DeadlineSet
+    | DeadlineCleared
+    | GenericCoreMoved
+    | GenericMemberPut
+    | GenericMemberDropped
+    | PendingIdAdded
+    | PendingIdDropped
+    | JoinParked
+    | JoinReleased
+    | SyncParked
+    | SyncReleased
+    | SyncsExpected
+    | MemberPhaseMoved
+    | TopicsChecked
+    | CommitStarted
+    | CommitEnded
+)
