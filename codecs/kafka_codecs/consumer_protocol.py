@@ -5,8 +5,8 @@ Each is an int16 version and then the fields of that version, never in the flexi
 - v0: topics and user data. v1 adds the owned partitions (cooperative rebalancing, KIP-429).
 - v2 adds the generation those were owned in, v3 the rack. Assignments are the same in all.
 
-A newer version is read as version 3 and what follows is ignored: versions only ever add fields at
-the end. So does Kafka, and so does it write topics and partitions in sorted order, so that equal
+As in Kafka, a newer version is read as version 3, bytes that follow are ignored (versions only ever
+add fields at the end), and topics and partitions are written in sorted order, so that equal
 subscriptions have equal bytes.
 """
 
@@ -90,8 +90,7 @@ def _decode(made: type[_M], data: bytes) -> tuple[int, _M]:
     if len(data) < _VERSION.size:
         raise WireError(f"{made.__name__}: no version in {len(data)} bytes")
     (version,) = _VERSION.unpack_from(data)
-    fields = data[_VERSION.size :]
-    return version, decode(made, fields, _spoken(version), trailing_ok=version > VERSIONS[-1])
+    return version, decode(made, data[_VERSION.size :], _spoken(version), trailing_ok=True)
 
 
 def _encode(value: _M, version: int) -> bytes:
@@ -100,7 +99,7 @@ def _encode(value: _M, version: int) -> bytes:
 
 
 def _spoken(version: int) -> int:
-    """The version we speak for the one that is asked for; negative ones remain and are refused."""
+    """The version we speak for another; negative ones stay as they are and are refused."""
     return min(version, VERSIONS[-1])
 
 

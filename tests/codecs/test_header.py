@@ -1,0 +1,163 @@
+"""Request and response headers, from a table and against kio."""
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.schema.request_header.v1.header import RequestHeader as KioHeaderV1
+from kio.schema.request_header.v2.header import RequestHeader as KioHeaderV2
+from kio.serial import entity_reader
+
+from kafka_codecs import WireError
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import (
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+    encode_response_header,
+    response_header_size,
+)
+from tests.support.codecs import octets
+
+BODY = b"body"
+
+
+def header(api_key: int, api_version: int, client_id: str | None = "me") -> RequestHeader:
+    """A header with a correlation id of 7."""
+    return RequestHeader(
+        api_key=api_key, api_version=api_version, correlation_id=7, client_id=client_id
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "wire"),
+    [
+        (header(ApiKey.HEARTBEAT, 3), "000c 0003 00000007 0002 'me'"),
+        (header(ApiKey.HEARTBEAT, 4), "000c 0004 00000007 0002 'me' 00"),
+        (header(ApiKey.HEARTBEAT, 4, None), "000c 0004 00000007 ffff 00"),
+        (header(ApiKey.API_VERSIONS, 2, ""), "0012 0002 00000007 0000"),
+        (header(ApiKey.API_VERSIONS, 3, ""), "0012 0003 00000007 0000 00"),
+        (header(ApiKey.API_VERSIONS, 99, ""), "0012 0063 00000007 0000 00"),
+        (header(ApiKey.SASL_HANDSHAKE, 1), "0011 0001 00000007 0002 'me'"),
+        (header(ApiKey.FETCH, 12), "0001 000c 00000007 0002 'me' 00"),
+        (
+            RequestHeader(
+                api_key=68,
+                api_version=1,
+                correlation_id=-1,
+                client_id="é",
+                unknown_tags=((5, b"x"),),
+            ),
+            "0044 0001 ffffffff 0002 c3a9 01 05 01 'x'",
+        ),
+    ],
+)
+def test_a_request_header_and_its_bytes(value: RequestHeader, wire: str) -> None:
+    """The client id is never compact; tagged fields follow it in flexible versions."""
+    assert encode_request_header(value) == octets(wire)
+    assert decode_request_header(octets(wire) + BODY) == (value, len(octets(wire)))
+
+
+@pytest.mark.parametrize(
+    ("wire", "reason"),
+    [
+        ("", "8 bytes"),
+        ("000c 0004 000000", "8 bytes"),
+        ("000c 0004 00000007", "2 bytes"),
+        ("000c 0004 00000007 0005 'me'", "5 bytes wanted, 2 left"),
+        ("000c 0004 00000007 0002 'me'", "1 bytes wanted, 0 left"),
+        ("000c 0004 00000007 fffe 00", "length -2"),
+        ("000c 0004 00000007 0002 c328 00", "utf-8"),
+        ("000c ffff 00000007 0002 'me'", "version -1"),
+        ("03e7 0000 00000007 0002 'me'", "unknown api key 999"),
+        ("0004 0000 00000007 0002 'me'", "unknown api key 4"),
+        ("ffff 0000 00000007 0002 'me'", "unknown api key -1"),
+    ],
+)
+def test_a_bad_request_header_is_a_wire_error(wire: str, reason: str) -> None:
+    """The frame is refused with a reason; nothing of it is guessed."""
+    with pytest.raises(WireError, match=reason):
+        decode_request_header(octets(wire))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        header(999, 0),
+        header(ApiKey.HEARTBEAT, 2**15),
+        header(ApiKey.HEARTBEAT, 4, "x" * 2**15),
+        RequestHeader(
+            api_key=12, api_version=3, correlation_id=1, client_id="", unknown_tags=((1, b""),)
+        ),
+    ],
+)
+def test_a_header_that_has_no_bytes_is_a_wire_error(value: RequestHeader) -> None:
+    """Encoding refuses as decoding does."""
+    with pytest.raises(WireError):
+        encode_request_header(value)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "wire"),
+    [
+        (ApiKey.HEARTBEAT, 3, "00000007"),
+        (ApiKey.HEARTBEAT, 4, "00000007 00"),
+        (ApiKey.OFFSET_DELETE, 0, "00000007"),
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, "00000007 00"),
+        (ApiKey.API_VERSIONS, 0, "00000007"),
+        (ApiKey.API_VERSIONS, 4, "00000007"),  # never flexible (KIP-511)
+    ],
+)
+def test_a_response_header_and_its_bytes(api_key: ApiKey, version: int, wire: str) -> None:
+    """Flexible versions end in an empty set of tagged fields, but for ApiVersions."""
+    expected = octets(wire)
+    assert encode_response_header(api_key, version, 7) == expected
+    assert response_header_size(api_key, version) == len(expected)
+    assert decode_response_header(api_key, version, expected + BODY) == (7, len(expected))
+
+
+def test_tagged_fields_of_a_response_header_are_skipped() -> None:
+    """A newer broker may put something there."""
+    wire = octets("00000007 01 00 03 'new'")
+    assert decode_response_header(ApiKey.HEARTBEAT, 4, wire + BODY) == (7, len(wire))
+
+
+@pytest.mark.parametrize("wire", ["", "000000", "00000007", "00000007 01 00 05"])
+def test_a_bad_response_header_is_a_wire_error(wire: str) -> None:
+    """Missing bytes are an error here too."""
+    with pytest.raises(WireError):
+        decode_response_header(ApiKey.HEARTBEAT, 4, octets(wire))
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@given(correlation_id=st.integers(-(2**31), 2**31 - 1), client_id=st.none() | st.text(max_size=20))
+def test_kio_reads_the_same_header(
+    version: int, correlation_id: int, client_id: str | None
+) -> None:
+    """Version 1 of the header up to Heartbeat v3, version 2 from v4 on."""
+    wire = encode_request_header(
+        RequestHeader(
+            api_key=ApiKey.HEARTBEAT,
+            api_version=version,
+            correlation_id=correlation_id,
+            client_id=client_id,
+        )
+    )
+    made: Any = KioHeaderV1 if version == 3 else KioHeaderV2
+    kio, size = entity_reader(made)(wire, 0)
+    assert size == len(wire)
+    assert (kio.request_api_key, kio.request_api_version) == (ApiKey.HEARTBEAT, version)
+    assert (kio.correlation_id, kio.client_id) == (correlation_id, client_id)
+
+
+@given(st.binary(max_size=64))
+def test_random_bytes_fail_only_with_wire_error(wire: bytes) -> None:
+    """Whatever arrives, WireError is the only error."""
+    with contextlib.suppress(WireError):
+        decode_request_header(wire)
+    for api_key in (ApiKey.HEARTBEAT, ApiKey.API_VERSIONS):
+        with contextlib.suppress(WireError):
+            decode_response_header(api_key, 4, wire)

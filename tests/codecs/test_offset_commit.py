@@ -1,0 +1,117 @@
+"""OffsetCommit from a table, in both directions."""
+
+from uuid import UUID
+
+import pytest
+
+from kafka_codecs import encode
+from kafka_codecs.declaration import Struct
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tests.support.codecs import check_both_ways
+
+PARTITION = OffsetCommitRequestPartition(
+    partition_index=3, committed_offset=9, committed_metadata=None
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "wire"),
+    [
+        (
+            OffsetCommitRequest(
+                group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=(PARTITION,)),)
+            ),
+            2,
+            """
+            0001 'g' ffffffff 0000 ffffffffffffffff
+            00000001 0001 't' 00000001 00000003 0000000000000009 ffff
+            """,
+        ),
+        (
+            OffsetCommitRequest(
+                group_id="g",
+                generation_id_or_member_epoch=4,
+                member_id="m",
+                group_instance_id="i",
+                topics=(
+                    OffsetCommitRequestTopic(
+                        name="t",
+                        partitions=(
+                            OffsetCommitRequestPartition(
+                                partition_index=3,
+                                committed_offset=9,
+                                committed_leader_epoch=2,
+                                committed_metadata="",
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+            9,
+            """
+            02 'g' 00000004 02 'm' 02 'i'
+            02 02 't' 02 00000003 0000000000000009 00000002 01 00 00
+            00
+            """,
+        ),
+        (
+            OffsetCommitRequest(
+                group_id="g",
+                topics=(OffsetCommitRequestTopic(topic_id=UUID(int=1), partitions=(PARTITION,)),),
+            ),
+            10,
+            """
+            02 'g' ffffffff 01 00
+            02 00000000000000000000000000000001
+            02 00000003 0000000000000009 ffffffff 00 00
+            00 00
+            """,
+        ),
+        (
+            OffsetCommitResponse(
+                topics=(
+                    OffsetCommitResponseTopic(
+                        name="t",
+                        partitions=(
+                            OffsetCommitResponsePartition(partition_index=3, error_code=22),
+                        ),
+                    ),
+                )
+            ),
+            2,
+            "00000001 0001 't' 00000001 00000003 0016",
+        ),
+        (
+            OffsetCommitResponse(
+                throttle_time_ms=1,
+                topics=(
+                    OffsetCommitResponseTopic(
+                        topic_id=UUID(int=1),
+                        partitions=(OffsetCommitResponsePartition(partition_index=3),),
+                    ),
+                ),
+            ),
+            10,
+            "00000001 02 00000000000000000000000000000001 02 00000003 0000 00 00 00",
+        ),
+    ],
+)
+def test_both_ways(message: Struct, version: int, wire: str) -> None:
+    """Topics by name up to v9, by id in v10."""
+    check_both_ways(message, version, wire)
+
+
+def test_a_topic_may_carry_name_and_id() -> None:
+    """Each version takes the one it has: the other is ignorable."""
+    topic = OffsetCommitRequestTopic(name="t", topic_id=UUID(int=1), partitions=())
+    both = OffsetCommitRequest(group_id="g", topics=(topic,))
+    assert b"\x02t" in encode(both, 9)
+    assert UUID(int=1).bytes not in encode(both, 9)
+    assert UUID(int=1).bytes in encode(both, 10)
