@@ -45,9 +45,10 @@ async def serve(
         pipes=pipes,
     )
     clients = _Clients(surroundings)
-    try:
-        async with trio.open_nursery() as connections:
-            async with trio.open_nursery() as accepting:
+    failure: ListenError | None = None
+    async with trio.open_nursery() as connections:
+        async with trio.open_nursery() as accepting:
+            try:
                 listeners = Listeners(
                     config,
                     live_brokers=lambda: cluster.brokers,
@@ -57,16 +58,20 @@ async def serve(
                 )
                 address = await listeners.open_bootstrap()
                 await listeners.learn(cluster.brokers)
+            except ListenError as error:
+                failure = error  # raised below: a nursery would make a group of it
+            else:
                 accepting.start_soon(_follow, cluster, listeners)
                 task_status.started(address)
                 await stop.wait()
-                accepting.cancel_scope.cancel()
-            log.info("drain_started", connections=clients.count)
-            connections.cancel_scope.deadline = trio.current_time() + config.limits.drain_timeout_s
-            clients.drain()
-    finally:
-        pipes.close()
-    log.info("drain_finished", closed_unanswered=connections.cancel_scope.cancelled_caught)
+            accepting.cancel_scope.cancel()
+        connections.cancel_scope.deadline = trio.current_time() + config.limits.drain_timeout_s
+        log.info("drain_started", connections=clients.count)
+        clients.drain()
+    pipes.close()
+    if failure:
+        raise failure
+    log.info("drain_finished", in_time=not connections.cancel_scope.cancelled_caught)
 
 
 async def _follow(cluster: Cluster, listeners: Listeners) -> None:

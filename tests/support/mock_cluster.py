@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from subprocess import PIPE
 from typing import Any
 
 import trio
@@ -75,15 +77,8 @@ class MockCluster:
 async def running_mock_cluster(brokers: int = 3) -> AsyncIterator[MockCluster]:
     """Run a mock cluster in a child process for the length of the block."""
     async with trio.open_nursery() as nursery:
-        process = await nursery.start(
-            lambda task_status: trio.run_process(
-                [sys.executable, __file__, str(brokers)],
-                stdin=-1,
-                stdout=-1,
-                check=False,
-                task_status=task_status,
-            )
-        )
+        run = partial(trio.run_process, stdin=PIPE, stdout=PIPE, check=False)
+        process = await nursery.start(run, [sys.executable, __file__, str(brokers)])
         cluster = MockCluster(process)
         await cluster.start()
         yield cluster
@@ -100,7 +95,8 @@ async def _lines(process: trio.Process) -> AsyncIterator[str]:
 
 
 def _library() -> Any:
-    from confluent_kafka import cimpl
+    # The parent does without it.
+    from confluent_kafka import cimpl  # noqa: PLC0415
 
     library = ctypes.CDLL(cimpl.__file__)
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int

@@ -24,9 +24,7 @@ def _produce(bootstrap_servers: str, topic: str, count: int, **config: object) -
 
 
 def _consume(bootstrap_servers: str, topic: str, count: int, **config: object) -> list[int]:
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": "g", **config}
-    )
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "g", **config})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(4)])
     found: list[int] = []
     while len(found) < count:

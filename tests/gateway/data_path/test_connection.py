@@ -1,0 +1,346 @@
+"""What one client connection does with each request, against a broker of the test's own."""
+
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+import structlog
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from gateway.data_path.config import Limits
+from gateway.data_path.group_apis import GroupApis, GroupRequest
+from kafka_codecs import decode, encode
+from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.metadata import MetadataRequest
+from tests.support.data_path import RunningGateway, running_gateway
+from tests.support.fake_broker import (
+    FakeBroker,
+    answer_bytes,
+    answer_size,
+    running_fake_broker,
+)
+from tests.support.wire import Wire, connected, produce_body, request_frame
+
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A client's connection to a gateway in front of a fake broker."""
+
+    broker: FakeBroker
+    gateway: RunningGateway
+    client: Wire
+
+
+@asynccontextmanager
+async def ground(
+    *, group_apis: GroupApis | None = None, limits: Limits | None = None
+) -> AsyncIterator[Ground]:
+    """A broker that answers Fetch and Produce with the size of the body that came."""
+    broker = FakeBroker(handlers={ApiKey.FETCH: answer_size, ApiKey.PRODUCE: answer_size})
+    async with running_fake_broker(broker):
+        async with running_gateway([broker.address], group_apis=group_apis, limits=limits) as gate:
+            async with connected(gate.address) as client:
+                yield Ground(broker, gate, client)
+
+
+class Parked:
+    """Group apis that answer a heartbeat when told to."""
+
+    def __init__(self) -> None:
+        self.asked = trio.Event()
+        self.go_on = trio.Event()
+        self.requests: list[GroupRequest] = []
+
+    async def answer(self, request: GroupRequest) -> Struct:
+        """Wait, then answer with an error code that says which request it was."""
+        self.requests.append(request)
+        self.asked.set()
+        await self.go_on.wait()
+        return HeartbeatResponse(error_code=len(self.requests))
+
+
+async def test_a_relayed_request_and_its_answer_pass_untouched() -> None:
+    """Only the correlation id differs on the two sides."""
+    async with ground() as on:
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1234, b"x" * 300))
+        assert await on.client.frame() == struct.pack(">ii", 1234, 300)
+        assert on.broker.seen[-1].correlation_id != 1234
+        assert on.broker.seen[-1].client_id == "test"
+
+
+async def test_the_clients_software_is_passed_on() -> None:
+    """The broker's metrics name the client, not the gateway (KIP-511)."""
+    async with ground() as on:
+        request = ApiVersionsRequest(client_software_name="lib", client_software_version="1.2")
+        answer = await on.client.ask(request, 3)
+        assert answer.error_code == 0
+        assert on.broker.software[-1] == ("lib", "1.2")
+
+
+async def test_versions_too_new_get_error_35_in_the_oldest_layout() -> None:
+    """A client must be able to read the refusal whatever its own version (KIP-511)."""
+    async with ground() as on:
+        await on.client.send(request_frame(ApiKey.API_VERSIONS, 99, 5, b"\0garbage"))
+        frame = await on.client.frame()
+        answer = decode(ApiVersionsResponse, frame[4:], 0)
+        assert answer.error_code == 35
+        assert [(api.api_key, api.max_version) for api in answer.api_keys] == [(18, 4)]
+        again = await on.client.ask(
+            ApiVersionsRequest(client_software_name="lib", client_software_version="1"), 4
+        )
+        assert again.error_code == 0
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a b"])
+async def test_malformed_client_software_is_refused(name: str) -> None:
+    """As a broker: INVALID_REQUEST, and the connection goes on."""
+    async with ground() as on:
+        request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
+        assert (await on.client.ask(request, 3)).error_code == 42
+        assert not on.broker.software[1:]
+
+
+BAD_FRAMES = {
+    "negative size": struct.pack(">ihhi", -5, 1, 4, 1),
+    "size below the header": struct.pack(">ihhi", 7, 1, 4, 1),
+    "size above the limit": struct.pack(">ihhi", 2**31 - 1, 1, 4, 1),
+    "no client id": struct.pack(">ihhi", 8, 12, 4, 1),
+    "client id longer than the frame": struct.pack(">ihhih", 10, 12, 4, 1, 500),
+    "group request of garbage": request_frame(ApiKey.HEARTBEAT, 4, 1, b"\xff" * 50),
+    "produce without acks": request_frame(ApiKey.PRODUCE, 9, 1, b""),
+    "produce with a negative string": struct.pack(">ihhih", 40, 0, 8, 1, -7) + b"x" * 40,
+    "api versions of garbage": request_frame(ApiKey.API_VERSIONS, 3, 1, b"\xff" * 50),
+    "held request above the limit": struct.pack(">ihhi", 50_000_000, 12, 4, 1),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FRAMES)
+async def test_a_bad_frame_closes_its_connection_with_one_line(name: str) -> None:
+    """One warning without a traceback, and nobody else is disturbed."""
+    async with ground() as on, connected(on.gateway.address) as other:
+        await other.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+        await other.frame()
+        with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+            await on.client.send(BAD_FRAMES[name])
+            assert await on.client.at_end()
+        assert [line["event"] for line in lines] == ["bad_frame_received"]
+        assert lines[0]["log_level"] == "warning"
+        assert "exc_info" not in lines[0]
+        assert lines[0]["connection_id"]
+        await other.send(request_frame(ApiKey.FETCH, 4, 2, b""))
+        await other.frame()
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [(999, 0), (4, 0), (17, 0), (78, 1), (1, 3), (1, 16), (3, 13), (22, 0)]
+)
+async def test_what_is_not_offered_is_never_relayed(key: int, version: int) -> None:
+    """Unknown keys, versions out of range, and what the upstream lacks: closed, with one line."""
+    async with ground() as on:
+        with capture_logs() as lines:
+            await on.client.send(struct.pack(">ihhih", 10, key, version, 1, -1))
+            assert await on.client.at_end()
+        assert [line["event"] for line in lines] == ["request_refused"]
+        assert (lines[0]["api_key"], lines[0]["api_version"]) == (key, version)
+        seen = [(header.api_key, header.api_version) for header in on.broker.seen]
+        assert (key, version) not in seen
+
+
+async def test_frames_cut_anywhere_are_put_together_again() -> None:
+    """However the bytes arrive, the broker sees whole requests in order."""
+    frames = [
+        request_frame(ApiKey.FETCH, 4, 1, b"abc"),
+        request_frame(ApiKey.PRODUCE, 9, 2, produce_body(9, -1, b"abc")),
+        request_frame(ApiKey.PRODUCE, 3, 3, produce_body(3, 0, b"abc")),
+        request_frame(ApiKey.METADATA, 9, 4, encode(MetadataRequest(topics=()), 9)),
+        request_frame(ApiKey.FETCH, 4, 5, b""),
+    ]
+    whole = b"".join(frames)
+    async with ground() as on:
+        for cut in range(1, len(whole)):
+            await on.client.send(whole[:cut])
+            await trio.testing.wait_all_tasks_blocked(0.0005)
+            await on.client.send(whole[cut:])
+            answered = [struct.unpack_from(">i", await on.client.frame())[0] for _ in range(4)]
+            assert answered == [1, 2, 4, 5], cut
+
+
+async def test_a_connection_cut_in_mid_frame_is_closed_upstream_too() -> None:
+    """Half a request stays half a request; the gateway keeps nothing of it."""
+    whole = request_frame(ApiKey.PRODUCE, 9, 2, produce_body(9, -1, b"abc" * 1000))
+    async with ground() as on:
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+        await on.client.frame()
+        watched = on.broker.connections
+        for cut in (1, 3, 5, 11, 13, 20, 24, 100, len(whole) - 1):
+            async with connected(on.gateway.address) as client:
+                await client.send(whole[:cut])
+        await on.broker.down_to(watched)
+
+
+async def test_answers_keep_the_order_of_their_requests() -> None:
+    """Relayed, rewritten and own answers leave as their requests came; acks=0 takes no place."""
+    apis = Parked()
+    apis.go_on.set()
+    metadata = encode(MetadataRequest(topics=()), 9)
+    async with ground(group_apis=apis) as on:
+        batch = []
+        for start in range(0, 1000, 10):
+            batch += [
+                request_frame(ApiKey.FETCH, 4, start, b"abc"),
+                request_frame(ApiKey.PRODUCE, 9, start + 1, produce_body(9, 0, b"abc")),
+                request_frame(ApiKey.HEARTBEAT, 4, start + 2, encode(HEARTBEAT, 4)),
+                request_frame(ApiKey.METADATA, 9, start + 3, metadata),
+                request_frame(ApiKey.PRODUCE, 10, start + 4, produce_body(10, 1, b"abc")),
+                request_frame(ApiKey.API_VERSIONS, 0, start + 5, b""),
+            ]
+        on.broker.handlers[ApiKey.PRODUCE] = answer_empty_produce
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(on.client.send, b"".join(batch))
+            for start in range(0, 1000, 10):
+                for place in (0, 2, 3, 4, 5):
+                    frame = await on.client.frame()
+                    assert struct.unpack_from(">i", frame) == (start + place,)
+
+
+async def answer_empty_produce(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    """A well formed answer of Produce v9+ about nothing; even to acks=0, as the mock does."""
+    await answer_bytes(wire, header, b"\1\0\0\0\0\0")
+
+
+async def test_a_parked_group_request_holds_back_what_follows_on_its_connection() -> None:
+    """As in a broker, which mutes the channel; other connections go on."""
+    apis = Parked()
+    async with ground(group_apis=apis) as on, connected(on.gateway.address) as other:
+        await on.client.send(
+            request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4))
+            + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
+            + request_frame(ApiKey.FETCH, 4, 3, b"")
+        )
+        await apis.asked.wait()
+        await other.send(request_frame(ApiKey.FETCH, 4, 4, b""))
+        assert struct.unpack_from(">i", await other.frame()) == (4,)
+        assert len(apis.requests) == 1
+        apis.go_on.set()
+        frames = [await on.client.frame() for _ in range(3)]
+        assert [struct.unpack_from(">i", frame)[0] for frame in frames] == [1, 2, 3]
+        assert apis.requests[0].message == HEARTBEAT
+        assert apis.requests[0].client_host == "127.0.0.1"
+        assert apis.requests[0].node_id == 1
+
+
+async def test_a_group_request_is_handed_over_while_relayed_answers_are_on_their_way() -> None:
+    """It is decided at once, but its answer waits for those before it."""
+    apis = Parked()
+    apis.go_on.set()
+    release = trio.Event()
+
+    async def answer_late(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await release.wait()
+        await answer_bytes(wire, header, b"")
+
+    async with ground(group_apis=apis) as on:
+        on.broker.handlers[ApiKey.FETCH] = answer_late
+        await on.client.send(
+            request_frame(ApiKey.FETCH, 4, 1, b"")
+            + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
+        )
+        await apis.asked.wait()
+        release.set()
+        assert struct.unpack_from(">i", await on.client.frame()) == (1,)
+        assert struct.unpack_from(">i", await on.client.frame()) == (2,)
+
+
+async def test_the_upstreams_end_is_the_clients_end() -> None:
+    """In mid-answer too: the client sees a torn frame, never a wrong one."""
+
+    async def answer_half(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await wire.send(struct.pack(">ii", 1000, header.correlation_id) + b"x" * 100)
+        await wire.stream.aclose()
+
+    async with ground() as on:
+        on.broker.handlers[ApiKey.FETCH] = answer_half
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+        assert len(await on.client.receive(108)) == 108
+        assert await on.client.at_end()
+
+
+async def test_a_client_that_goes_takes_its_upstream_connection_along() -> None:
+    """One client connection, one upstream connection."""
+    async with ground() as on:
+        before = on.broker.connections
+        async with connected(on.gateway.address) as client:
+            await client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+            await client.frame()
+            assert on.broker.connections == before + 1
+        await on.broker.down_to(before)
+
+
+async def test_a_client_that_sends_no_more_still_gets_its_answers() -> None:
+    """Half-closed, then answered, then closed."""
+    async with ground() as on:
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+        await on.client.stream.send_eof()
+        assert struct.unpack_from(">i", await on.client.frame()) == (1,)
+        assert await on.client.at_end()
+
+
+async def test_no_more_requests_are_taken_than_may_be_pipelined() -> None:
+    """The client's own socket holds back what the upstream has not answered yet."""
+    release = trio.Event()
+
+    async def answer_late(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await release.wait()
+        await answer_bytes(wire, header, b"")
+
+    async with ground(limits=Limits(max_pipelined=3)) as on:
+        on.broker.handlers[ApiKey.FETCH] = answer_late
+        frames = [request_frame(ApiKey.FETCH, 4, place, b"") for place in range(20)]
+        await on.client.send(b"".join(frames))
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        release.set()
+        for place in range(20):
+            assert struct.unpack_from(">i", await on.client.frame()) == (place,)
+
+
+async def test_an_answer_out_of_turn_ends_the_connection() -> None:
+    """Nothing may be taken for the answer to another request."""
+
+    async def answer_wrongly(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await wire.send(struct.pack(">ii", 4, header.correlation_id + 1))
+
+    async with ground() as on:
+        on.broker.handlers[ApiKey.FETCH] = answer_wrongly
+        with capture_logs() as lines:
+            await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+            assert await on.client.at_end()
+        assert [line["event"] for line in lines] == ["bad_frame_received"]
+
+
+async def test_a_bug_in_the_group_code_ends_one_connection_only() -> None:
+    """Logged as an error with its traceback; the gateway goes on."""
+
+    class Broken:
+        async def answer(self, request: GroupRequest) -> Struct:
+            raise RuntimeError("a bug")
+
+    async with ground(group_apis=Broken()) as on:
+        with capture_logs() as lines:
+            await on.client.send(request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4)))
+            assert await on.client.at_end()
+        assert [(line["event"], line["log_level"]) for line in lines] == [
+            ("connection_failed", "error")
+        ]
+        async with connected(on.gateway.address) as other:
+            await other.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+            await other.frame()

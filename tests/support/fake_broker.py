@@ -1,0 +1,138 @@
+"""A broker whose every answer the test decides, behind a real socket.
+
+It answers ApiVersions and Metadata (one broker: itself) by itself; everything else goes to the
+handler that the test has set for the api key.
+"""
+
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import trio
+
+from kafka_codecs import decode, encode
+from kafka_codecs.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader, decode_request_header, encode_response_header
+from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
+from tests.support.wire import Wire, framed
+
+KAFKA_3 = {
+    ApiKey.PRODUCE: (0, 11),
+    ApiKey.FETCH: (0, 16),
+    ApiKey.LIST_OFFSETS: (0, 8),
+    ApiKey.METADATA: (0, 12),
+    ApiKey.FIND_COORDINATOR: (0, 4),
+    ApiKey.JOIN_GROUP: (0, 9),
+    ApiKey.HEARTBEAT: (0, 4),
+    ApiKey.OFFSET_COMMIT: (0, 8),
+    ApiKey.API_VERSIONS: (0, 3),
+    ApiKey.DESCRIBE_CLUSTER: (0, 0),
+}
+
+Handler = Callable[[Wire, RequestHeader, bytes], Awaitable[None]]
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeBroker:
+    """What it speaks, what it does, and what it has seen."""
+
+    versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=lambda: dict(KAFKA_3))
+    features: ApiVersionsResponse = field(default_factory=ApiVersionsResponse)
+    """Its features are taken from here."""
+    handlers: dict[ApiKey, Handler] = field(default_factory=dict)
+    address: tuple[str, int] = ("", 0)
+    node_id: int = 1
+    cluster_id: str | None = "fake"
+    seen: list[RequestHeader] = field(default_factory=list)
+    software: list[tuple[str, str]] = field(default_factory=list)
+    connections: int = 0
+    closed: trio.Event = field(default_factory=trio.Event)
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Serve one connection, one request after the other."""
+        self.connections += 1
+        wire = Wire(stream)
+        async with stream:
+            try:
+                while True:
+                    await self._serve_one(wire)
+            except (EOFError, trio.BrokenResourceError, trio.ClosedResourceError):
+                pass
+            finally:
+                self.connections -= 1
+                self.closed.set()
+                self.closed = trio.Event()
+
+    async def down_to(self, connections: int) -> None:
+        """Wait until no more connections than these are left."""
+        with trio.fail_after(5):
+            while self.connections > connections:
+                await self.closed.wait()
+
+    async def _serve_one(self, wire: Wire) -> None:
+        frame = await wire.frame()
+        header, offset = decode_request_header(frame)
+        self.seen.append(header)
+        key = ApiKey(header.api_key)
+        handler = self.handlers.get(key)
+        if handler:
+            await handler(wire, header, frame[offset:])
+        elif key is ApiKey.API_VERSIONS:
+            await self._answer_versions(wire, header, frame[offset:])
+        elif key is ApiKey.METADATA:
+            await answer(wire, header, self.metadata())
+        else:
+            raise EOFError
+
+    def metadata(self) -> MetadataResponse:
+        """The answer to any Metadata request."""
+        host, port = self.address
+        broker = MetadataResponseBroker(node_id=self.node_id, host=host, port=port)
+        return MetadataResponse(brokers=(broker,), cluster_id=self.cluster_id)
+
+    async def _answer_versions(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(ApiVersionsRequest, body, header.api_version)
+        self.software.append((request.client_software_name, request.client_software_version))
+        versions = tuple(
+            ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in self.versions.items()
+        )
+        await answer(
+            wire,
+            header,
+            ApiVersionsResponse(
+                api_keys=versions,
+                supported_features=self.features.supported_features,
+                finalized_features=self.features.finalized_features,
+                finalized_features_epoch=self.features.finalized_features_epoch,
+            ),
+        )
+
+
+async def answer(wire: Wire, header: RequestHeader, message: Struct) -> None:
+    """Send a response to a request."""
+    await answer_bytes(wire, header, encode(message, header.api_version))
+
+
+async def answer_bytes(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    """Send a response whose body is encoded already."""
+    start = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+    await wire.send(framed(start + body))
+
+
+async def answer_size(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    """Answer any request with the size of its body, as an int32."""
+    await answer_bytes(wire, header, struct.pack(">i", len(body)))
+
+
+@asynccontextmanager
+async def running_fake_broker(broker: FakeBroker) -> AsyncIterator[FakeBroker]:
+    """Let a fake broker listen for the length of the block."""
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, broker.serve, 0)
+        broker.address = ("127.0.0.1", listeners[0].socket.getsockname()[1])
+        yield broker
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,86 @@
+"""A Kafka client made of one socket: whole requests, or any bytes whatever."""
+
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from kafka_codecs import decode, encode
+from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader, decode_response_header, encode_request_header
+
+SIZE = struct.Struct(">i")
+
+
+def framed(payload: bytes) -> bytes:
+    """A frame: its size, then itself."""
+    return SIZE.pack(len(payload)) + payload
+
+
+def request_frame(
+    key: ApiKey, version: int, correlation_id: int, body: bytes, client_id: str | None = "test"
+) -> bytes:
+    """The frame of a request whose body is encoded already."""
+    header = RequestHeader(
+        api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id
+    )
+    return framed(encode_request_header(header) + body)
+
+
+def produce_body(version: int, acks: int, payload: bytes = b"") -> bytes:
+    """The body of a Produce request as far as its acks, then anything."""
+    transactional_id = b"\0" if ApiKey.PRODUCE.is_flexible(version) else b"\xff\xff"
+    return transactional_id + struct.pack(">h", acks) + payload
+
+
+class Wire:
+    """One connection. Reading past its end raises EOFError."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        await self.stream.send_all(data)
+
+    async def receive(self, count: int) -> bytes:
+        """Exactly so many bytes."""
+        received = bytearray()
+        while len(received) < count:
+            some = await self.stream.receive_some(count - len(received))
+            if not some:
+                raise EOFError
+            received += some
+        return bytes(received)
+
+    async def frame(self) -> bytes:
+        """The next frame, without its size."""
+        (size,) = SIZE.unpack(await self.receive(SIZE.size))
+        return await self.receive(size)
+
+    async def at_end(self) -> bool:
+        """Wait for the end of the stream; False if bytes come instead."""
+        try:
+            return not await self.stream.receive_some(1)
+        except trio.BrokenResourceError:  # reset: bytes of ours were left unread
+            return True
+
+    async def ask(self, message: Struct, version: int, correlation_id: int = 7) -> Any:
+        """Ask a request and decode its answer."""
+        key = message.SCHEMA.api_key
+        assert key is not None
+        await self.send(request_frame(key, version, correlation_id, encode(message, version)))
+        frame = await self.frame()
+        answered, offset = decode_response_header(key, version, frame)
+        assert answered == correlation_id
+        return decode(APIS[key].response, frame[offset:], version)
+
+
+@asynccontextmanager
+async def connected(address: tuple[str, int]) -> AsyncIterator[Wire]:
+    """A connection for the length of the block."""
+    async with await trio.open_tcp_stream(*address) as stream:
+        yield Wire(stream)
