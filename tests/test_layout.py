@@ -1,0 +1,206 @@
+"""The layout of the repository, checked by itself.
+
+`coordinator/` and `codecs/` decide and translate; time, chance, IO and logging come to them from
+outside. Imports point in one direction, and every module of the two has its own test file.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CODECS = ROOT / "codecs"
+COORDINATOR = ROOT / "coordinator"
+SIMULATION = COORDINATOR / "simulation"
+GATEWAY = ROOT / "gateway"
+
+IMPURE_MODULES = {
+    *("asyncio", "datetime", "logging", "os", "random"),
+    *("socket", "structlog", "time", "trio"),
+}
+IMPURE_CALLS = {"now", "uuid4"}
+OF_THE_CODECS_FOR_THE_COORDINATOR = {
+    "kafka_codecs.WireError",
+    "kafka_codecs.consumer_protocol",
+}
+# Name and ending apart, because this file is read as well.
+PACKAGE_HOSTS = [("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("maven", "org")]
+PACKAGE_HOSTS += [("npmjs", "com"), ("maven.apache", "org")]
+PACKAGE_HOST = re.compile("|".join(re.escape(".".join(parts)) for parts in PACKAGE_HOSTS))
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """Dotted names of all that is imported, anywhere in the module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def calls(tree: ast.Module) -> Iterator[str]:
+    """Last names of all functions that are called."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                yield node.func.id
+            elif isinstance(node.func, ast.Attribute):
+                yield node.func.attr
+
+
+def impurities(source: str, *, allowed: frozenset[str] = frozenset()) -> list[str]:
+    """What a module does that needs a clock, chance, IO or a log."""
+    tree = ast.parse(source)
+    imported = {name.partition(".")[0] for name in imports(tree)}
+    return sorted(imported & IMPURE_MODULES - allowed) + sorted(set(calls(tree)) & IMPURE_CALLS)
+
+
+def is_under(name: str, package: str) -> bool:
+    """Whether a dotted name is a package or something in it."""
+    return f"{name}.".startswith(f"{package}.")
+
+
+def wrong_directions(source: str, package: str) -> list[str]:
+    """What a module of `package` imports and must not."""
+    wrong = []
+    for name in imports(ast.parse(source)):
+        if package == "kafka_codecs":
+            allowed = not is_under(name, "coordinator") and not is_under(name, "gateway")
+        elif package == "coordinator":
+            allowed = not is_under(name, "gateway") and (
+                not is_under(name, "kafka_codecs")
+                or any(is_under(name, each) for each in OF_THE_CODECS_FOR_THE_COORDINATOR)
+            )
+        else:
+            allowed = True
+        if not allowed or is_under(name, "tests"):
+            wrong.append(name)
+    return wrong
+
+
+def modules(folder: Path) -> list[Path]:
+    """Every module in a folder."""
+    return sorted(folder.rglob("*.py"))
+
+
+def name_of(value: object) -> str:
+    """The name of a test parameter."""
+    return str(value.relative_to(ROOT)) if isinstance(value, Path) else str(value)
+
+
+@pytest.mark.parametrize("module", [*modules(CODECS), *modules(COORDINATOR)], ids=name_of)
+def test_codecs_and_coordinator_are_pure(module: Path) -> None:
+    """No IO, clock, randomness or logging; the simulation may roll dice, from a seed."""
+    dice = frozenset({"random"}) if SIMULATION in module.parents else frozenset[str]()
+    assert impurities(module.read_text(), allowed=dice) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        *((module, "kafka_codecs") for module in modules(CODECS)),
+        *((module, "coordinator") for module in modules(COORDINATOR)),
+        *((module, "gateway") for module in modules(GATEWAY)),
+    ],
+    ids=name_of,
+)
+def test_imports_point_in_one_direction(module: Path, package: str) -> None:
+    """gateway -> coordinator -> the embedded protocol of kafka_codecs, and nothing back."""
+    assert wrong_directions(module.read_text(), package) == []
+
+
+@pytest.mark.parametrize(
+    "module",
+    [module for module in modules(COORDINATOR) if SIMULATION not in module.parents],
+    ids=name_of,
+)
+def test_the_engine_does_not_know_the_simulation(module: Path) -> None:
+    """The simulation is test equipment."""
+    names = imports(ast.parse(module.read_text()))
+    assert not [name for name in names if is_under(name, "coordinator.simulation")]
+
+
+@pytest.mark.parametrize(
+    ("module", "test"),
+    [
+        (
+            module,
+            ROOT / "tests" / tests / module.relative_to(package).with_stem(f"test_{module.stem}"),
+        )
+        for package, tests in ((CODECS / "kafka_codecs", "codecs"), (COORDINATOR, "coordinator"))
+        for module in modules(package)
+        if module.stem != "__init__"
+    ],
+    ids=name_of,
+)
+def test_every_module_has_its_test_file(module: Path, test: Path) -> None:
+    """Tests mirror the code, so that whoever opens one finds the other."""
+    assert test.exists(), f"{name_of(module)} has no {name_of(test)}"
+
+
+def test_the_folder_of_the_codecs_is_no_package() -> None:
+    """The standard library owns the name `codecs`."""
+    assert not (CODECS / "__init__.py").exists()
+
+
+def test_no_file_names_a_package_host() -> None:
+    """Where packages come from is a matter of the machine, not of the project."""
+    folders = [CODECS, COORDINATOR, GATEWAY, ROOT / "tests", ROOT / ".ci"]
+    inside = [path for folder in folders for path in folder.rglob("*")]
+    files = [path for path in [*ROOT.iterdir(), *inside] if path.is_file()]
+    texts = [path for path in files if "__pycache__" not in path.parts]
+    assert len(texts) > 50
+    naming = [
+        name_of(path) for path in texts if PACKAGE_HOST.search(path.read_text(errors="ignore"))
+    ]
+    assert naming == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("import time", ["time"]),
+        ("def f():\n    from os.path import join", ["os"]),
+        ("import trio.testing as quiet", ["trio"]),
+        ("import uuid\nx = uuid.uuid4()", ["uuid4"]),
+        ("from uuid import uuid4\nx = uuid4()", ["uuid4"]),
+        ("import datetime\nx = datetime.datetime.now()", ["datetime", "now"]),
+        ("import random", ["random"]),
+        ("from uuid import UUID\nx = timer.now_ms", []),
+    ],
+)
+def test_a_planted_impurity_is_found(planted: str, found: list[str]) -> None:
+    """A check that never bites is none."""
+    assert impurities(planted) == found
+    assert "random" not in impurities(planted, allowed=frozenset({"random"}))
+
+
+@pytest.mark.parametrize(
+    ("package", "planted", "wrong"),
+    [
+        ("kafka_codecs", "import coordinator.engine", ["coordinator.engine"]),
+        ("kafka_codecs", "from gateway import cli", ["gateway.cli"]),
+        ("kafka_codecs", "from kafka_codecs.errors import WireError", []),
+        ("coordinator", "from gateway.cli import main", ["gateway.cli.main"]),
+        ("coordinator", "from kafka_codecs import decode", ["kafka_codecs.decode"]),
+        ("coordinator", "from kafka_codecs import heartbeat", ["kafka_codecs.heartbeat"]),
+        ("coordinator", "import kafka_codecs", ["kafka_codecs"]),
+        ("coordinator", "from kafka_codecs import WireError, consumer_protocol", []),
+        ("coordinator", "from kafka_codecs.consumer_protocol import Assignment", []),
+        ("gateway", "import coordinator.engine, kafka_codecs", []),
+        ("gateway", "from tests.support import codecs", ["tests.support.codecs"]),
+    ],
+)
+def test_a_planted_import_is_found(package: str, planted: str, wrong: list[str]) -> None:
+    """So is each direction that is closed."""
+    assert wrong_directions(planted, package) == wrong
+
+
+def test_a_planted_host_is_found() -> None:
+    """The pattern does match what it is meant for."""
+    for parts in PACKAGE_HOSTS:
+        assert PACKAGE_HOST.search(f"--index-url https://{'.'.join(parts)}/simple")
+    assert not PACKAGE_HOST.search("pip install -c constraints.txt .")
