@@ -47,6 +47,10 @@ class Fleet:
             for name in self.wanted:
                 nursery.start_soon(self._keep, name)
 
+    def pid(self, name: str) -> int:
+        """Return the id of the process that fills this member now."""
+        return self._children[name].pid
+
     async def replace(self, name: str, protocol: Protocol) -> None:
         """Stop one member in good order; its replacement, with this protocol, starts at once."""
         self.wanted[name] = protocol

@@ -88,7 +88,7 @@ def disagreement(
     if view.state != "Stable":
         return f"the group is {view.state or 'in no state'}"
     names = Counter(member.client_id for member in view.members)
-    if names != Counter(expected):
+    if names != Counter(expected.keys()):
         return f"its members are {_listed(names.elements())}, not {_listed(expected)}"
     for member in view.members:
         if member.protocol != expected[member.client_id]:

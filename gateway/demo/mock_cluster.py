@@ -83,8 +83,6 @@ def host(topic: str, partitions: int) -> None:
     sys.stdout.flush()
     while os.read(sys.stdin.fileno(), 1024):
         pass
-    # Everything is in memory and nobody will read it again: no orderly destruction.
-    os._exit(0)
 
 
 def _librdkafka() -> Any:
@@ -118,7 +116,13 @@ if __name__ == "__main__":
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, required=True)
     options = parser.parse_args()
+    status = 0
     try:
         host(options.topic, options.partitions)
     except DemoError as refusal:
-        sys.exit(str(refusal))
+        sys.stderr.write(f"{refusal}\n")
+        sys.stderr.flush()
+        status = 1
+    # Everything is in memory and nobody will read it again: no orderly destruction, and the
+    # interpreter's own would wait for librdkafka's threads.
+    os._exit(status)

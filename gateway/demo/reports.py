@@ -99,7 +99,7 @@ def encode(report: Report) -> str:
 def decode(line: str) -> Report:
     """Read one line that `encode` made; ValueError if it is anything else."""
     document = json.loads(line)
-    if not isinstance(document, dict) or document.get("kind") not in _KINDS:
+    if not isinstance(document, dict) or str(document.get("kind")) not in _KINDS:
         raise ValueError(f"not a report: {line[:200]}")
     kind: Any = _KINDS[document.pop("kind")]
     if set(document) != {field.name for field in fields(kind)}:

@@ -1,0 +1,135 @@
+"""Reading a description of the group, and judging it."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+import pytest
+
+from gateway.demo.group_view import GroupView, MemberView, Protocol, disagreement
+from kafka_codecs import consumer_group_describe, describe_groups
+from kafka_codecs.consumer_protocol import Assignment, TopicPartition, encode_assignment
+
+SETTLED = GroupView(
+    protocol="consumer",
+    state="Stable",
+    members=(
+        MemberView(client_id="a", protocol="classic", partitions=(0, 2)),
+        MemberView(client_id="b", protocol="consumer", partitions=(1,)),
+    ),
+)
+EXPECTED: Mapping[str, Protocol] = {"a": "classic", "b": "consumer"}
+OWNERS = {0: {"a"}, 1: {"b"}, 2: {"a"}}
+
+
+def with_members(*members: MemberView) -> GroupView:
+    return GroupView(protocol="consumer", state="Stable", members=members)
+
+
+def test_a_settled_group_is_agreed_on() -> None:
+    """State, members, protocols, partitions and callbacks all fit."""
+    assert disagreement(SETTLED, expected=EXPECTED, owners=OWNERS) is None
+
+
+@pytest.mark.parametrize(
+    ("view", "owners", "why"),
+    [
+        (
+            GroupView(protocol="consumer", state="Reconciling", members=SETTLED.members),
+            OWNERS,
+            "the group is Reconciling",
+        ),
+        (with_members(SETTLED.members[0]), OWNERS, "its members are a, not a, b"),
+        (
+            with_members(*SETTLED.members, SETTLED.members[1]),
+            OWNERS,
+            "its members are a, b, b, not a, b",
+        ),
+        (
+            with_members(
+                MemberView(client_id="a", protocol="consumer", partitions=(0, 2)),
+                SETTLED.members[1],
+            ),
+            OWNERS,
+            "a is a consumer member",
+        ),
+        (
+            with_members(
+                MemberView(client_id="a", protocol="classic", partitions=(0,)), SETTLED.members[1]
+            ),
+            OWNERS,
+            "partition 2 is assigned to nobody",
+        ),
+        (
+            with_members(
+                MemberView(client_id="a", protocol="classic", partitions=(0, 1, 2)),
+                SETTLED.members[1],
+            ),
+            OWNERS,
+            "partition 1 is assigned to a, b",
+        ),
+        (SETTLED, {**OWNERS, 1: set()}, "partition 1 is assigned to b, held by nobody"),
+        (SETTLED, {**OWNERS, 2: {"a", "b"}}, "partition 2 is assigned to a, held by a, b"),
+        (SETTLED, {0: {"a"}, 1: {"b"}}, "partition 2 is assigned to a, held by nobody"),
+    ],
+)
+def test_what_is_not_settled_yet_is_said(
+    view: GroupView, owners: Mapping[int, set[str]], why: str
+) -> None:
+    """The text is the reason when a step never settles."""
+    assert disagreement(view, expected=EXPECTED, owners=owners) == why
+
+
+def test_a_consumer_group_is_read_with_the_protocol_of_each_member() -> None:
+    """ConsumerGroupDescribe v1 tells classic members apart (KIP-1099)."""
+    empty = consumer_group_describe.Assignment(topic_partitions=())
+    members = tuple(
+        consumer_group_describe.Member(
+            member_id=f"id-{client_id}",
+            member_epoch=3,
+            client_id=client_id,
+            client_host="/127.0.0.1",
+            subscribed_topic_names=("t",),
+            assignment=consumer_group_describe.Assignment(
+                topic_partitions=(
+                    consumer_group_describe.TopicPartitions(
+                        topic_id=UUID(int=1), topic_name="t", partitions=partitions
+                    ),
+                )
+            ),
+            target_assignment=empty,
+            member_type=member_type,
+        )
+        for client_id, partitions, member_type in (("a", (0, 2), 0), ("b", (1,), 1))
+    )
+    described = consumer_group_describe.DescribedGroup(
+        group_id="g", group_state="Stable", members=members
+    )
+    assert GroupView.of_consumer_group(described) == SETTLED
+
+
+def test_a_classic_group_is_read_from_the_assignments_of_its_leader() -> None:
+    """A member that has none yet owns nothing."""
+    assignment = encode_assignment(
+        Assignment(assigned_partitions=(TopicPartition(topic="t", partitions=(0, 1)),)), 0
+    )
+    members = tuple(
+        describe_groups.DescribedGroupMember(
+            member_id=f"id-{client_id}",
+            client_id=client_id,
+            client_host="/127.0.0.1",
+            member_metadata=b"",
+            member_assignment=blob,
+        )
+        for client_id, blob in (("a", assignment), ("b", b""))
+    )
+    described = describe_groups.DescribedGroup(
+        group_id="g", group_state="Stable", protocol_type="consumer", members=members
+    )
+    assert GroupView.of_classic_group(described) == GroupView(
+        protocol="classic",
+        state="Stable",
+        members=(
+            MemberView(client_id="a", protocol="classic", partitions=(0, 1)),
+            MemberView(client_id="b", protocol="classic", partitions=()),
+        ),
+    )

@@ -1,0 +1,103 @@
+"""The verdict: which promise a run broke."""
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.demo.group_view import Protocol
+from gateway.demo.ledger import Disturbance
+from gateway.demo.outcome import (
+    Conversion,
+    Direction,
+    Options,
+    Totals,
+    broken_promise,
+    conversions,
+)
+from gateway.demo.roll import Step
+
+KEPT = Totals(
+    produced=10,
+    not_produced=0,
+    consumed=12,
+    lost=0,
+    delivered_twice=2,
+    partitions_with_two_owners=0,
+    partitions_held_after_fencing=0,
+    consumers_died=0,
+    end_offsets=(6, 4),
+    acknowledged_commits=(6, 3),
+    committed_offsets=(6, 4),
+)
+BOTH_LIVE: dict[Direction, Conversion] = {"generic->consumer": "live", "consumer->generic": "live"}
+ONE_DYNAMIC = Options(consumers=1)
+
+
+def step(protocol: Protocol) -> Step:
+    return Step(
+        title="",
+        group_protocol=protocol,
+        classic_members=1,
+        native_members=1,
+        settled_after_s=1.0,
+        disturbance=Disturbance(partitions_moved=0, members_disturbed=0, unowned_partition_s=0),
+    )
+
+
+ROLL = tuple(step(protocol) for protocol in ("classic", "consumer", "consumer", "classic"))
+
+
+def test_records_delivered_twice_break_no_promise() -> None:
+    """At least once is what Kafka promises; they are shown, not judged."""
+    assert broken_promise(Options(), BOTH_LIVE, KEPT) is None
+
+
+@pytest.mark.parametrize(
+    ("figures", "why"),
+    [
+        (replace(KEPT, produced=0), "nothing was produced"),
+        (replace(KEPT, not_produced=2), "2 records could not be produced"),
+        (replace(KEPT, lost=1), "1 of 10 records were never delivered"),
+        (replace(KEPT, partitions_with_two_owners=3), "3 partitions had two owners at a time"),
+        (
+            replace(KEPT, committed_offsets=(5, 4)),
+            "partition 0: 6 was acknowledged as committed, the cluster has 5",
+        ),
+        (replace(KEPT, committed_offsets=(6, 3)), "partition 1: committed up to 3 of 4 records"),
+        (replace(KEPT, committed_offsets=(6, 5)), "partition 1: committed up to 5 of 4 records"),
+    ],
+)
+def test_a_wrong_figure_is_the_reason(figures: Totals, why: str) -> None:
+    """In one line, the first that is wrong."""
+    assert broken_promise(Options(), BOTH_LIVE, figures) == why
+
+
+@pytest.mark.parametrize("options", [Options(), Options(consumers=1, static=True)])
+def test_a_group_that_is_never_empty_must_convert_with_its_members(options: Options) -> None:
+    """Otherwise the demo would pass without showing what it is for."""
+    seen: dict[Direction, Conversion] = {
+        **BOTH_LIVE,
+        "consumer->generic": "replaced while empty",
+    }
+    why = "the group converted consumer->generic while empty, not with its members"
+    assert broken_promise(options, seen, KEPT) == why
+
+
+def test_one_dynamic_consumer_leaves_the_group_empty_and_that_counts() -> None:
+    """Between its two processes nobody is there to be converted."""
+    seen: dict[Direction, Conversion] = dict.fromkeys(BOTH_LIVE, "replaced while empty")
+    assert broken_promise(ONE_DYNAMIC, seen, KEPT) is None
+    seen["generic->consumer"] = "none"
+    why = "the group did not convert generic->consumer"
+    assert broken_promise(ONE_DYNAMIC, seen, KEPT) == why
+
+
+def test_conversions_are_read_from_the_steps_and_the_gateway() -> None:
+    """The description says that the kind changed, the gateway that it was done with members."""
+    assert conversions(ROLL, {"generic->consumer", "consumer->generic"}) == BOTH_LIVE
+    assert conversions(ROLL, set()) == dict.fromkeys(BOTH_LIVE, "replaced while empty")
+    assert conversions(ROLL[:3], {"generic->consumer"}) == {
+        "generic->consumer": "live",
+        "consumer->generic": "none",
+    }
+    assert conversions((), {"generic->consumer"}) == dict.fromkeys(BOTH_LIVE, "none")

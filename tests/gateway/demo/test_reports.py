@@ -1,0 +1,47 @@
+"""The conversation between a child process and the demo."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.demo import reports
+from gateway.demo.reports import Assigned, Closed, Committed, Consumed, Lost, Produced, Report
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        Assigned(at_s=1.5, partitions=(0, 11)),
+        Lost(at_s=1.5, partitions=()),
+        Closed(at_s=2.0),
+        Consumed(at_s=3.0, partition=1, runs=((0, 13, 12), (25, 26, 1))),
+        Committed(at_s=3.0, offsets=((0, 5), (1, 7))),
+        Produced(at_s=1.0, acknowledged=3, failed=0, end_offsets=(2, 1), final=True),
+    ],
+)
+def test_a_report_survives_its_line(report: Report) -> None:
+    """What the child said is what the parent hears, and it is one line."""
+    line = reports.encode(report)
+    assert "\n" not in line
+    assert reports.decode(line) == report
+
+
+@pytest.mark.parametrize(
+    "line", ["", "no json", "[]", "1", '{"kind":"gossip"}', '{"kind":"closed"}', '{"kind":[]}']
+)
+def test_anything_else_is_refused(line: str) -> None:
+    """A child that prints something of its own is a bug, and shows as one."""
+    with pytest.raises(ValueError, match=r".+"):
+        reports.decode(line)
+
+
+@given(st.lists(st.integers(min_value=0, max_value=50)))
+def test_runs_hold_the_very_numbers(numbers: list[int]) -> None:
+    """Folding loses nothing, whatever the order or repetition."""
+    unfolded = [number for run in reports.as_runs(numbers) for number in range(*run)]
+    assert unfolded == numbers
+
+
+def test_a_batch_of_one_partition_is_one_run() -> None:
+    """Which is why it is done."""
+    assert reports.as_runs(range(3, 999, 12)) == ((3, 999, 12),)
