@@ -35,14 +35,15 @@ class BufferPool:
     """Buffers that any source may take for as long as it has bytes to look at."""
 
     def __init__(self) -> None:
-        self._spare: list[bytearray] = []
+        self.spare: list[bytearray] = []
+        """Buffers that nobody has."""
 
     def take(self) -> bytearray:
-        return self._spare.pop() if self._spare else bytearray(BUFFER_BYTES)
+        return self.spare.pop() if self.spare else bytearray(BUFFER_BYTES)
 
     def give_back(self, buffer: bytearray) -> None:
-        if len(self._spare) < SPARE_BUFFERS:
-            self._spare.append(buffer)
+        if len(self.spare) < SPARE_BUFFERS:
+            self.spare.append(buffer)
 
 
 async def send_all(sock: socket.socket, data: bytes | bytearray | memoryview) -> None:

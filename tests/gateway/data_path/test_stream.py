@@ -1,0 +1,229 @@
+"""Frames received, passed on, held and dropped, over real sockets."""
+
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+import trio
+import trio.testing
+
+from gateway.data_path.splice import PipePool, StreamEnded
+from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource, send_all
+from tests.support.wire import framed
+
+START = struct.Struct(">ii")
+COPYING = PipePool(max_pipes=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """A peer that sends, a source, a sink, and a peer that receives."""
+
+    sender: trio.SocketStream
+    source: FrameSource
+    sink: socket.socket
+    receiver: trio.SocketStream
+    buffers: BufferPool
+
+    async def relay(self) -> None:
+        """Pass every frame on until the sender ends."""
+        while True:
+            while self.source.ready(START.size):
+                size, _ = self.source.unpack(START)
+                await self.source.pass_on(size, self.sink)
+            await self.source.flush(self.sink)
+            if not await self.source.fill():
+                self.sink.shutdown(socket.SHUT_WR)
+                return
+
+
+async def _pair() -> tuple[trio.SocketStream, socket.socket]:
+    """Two ends of a TCP connection."""
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    ours = await trio.open_tcp_stream("127.0.0.1", port)
+    async with listener:
+        theirs = await listener.accept()
+    return ours, socket.socket(fileno=theirs.socket.detach())
+
+
+@asynccontextmanager
+async def connected_ends(pipes: PipePool) -> AsyncIterator[Ends]:
+    """Two TCP connections with a source and a sink between them."""
+    sender, incoming = await _pair()
+    receiver, sink = await _pair()
+    buffers = BufferPool()
+    with incoming, sink:
+        async with sender, receiver:
+            yield Ends(sender, FrameSource(incoming, buffers, pipes), sink, receiver, buffers)
+
+
+PIPES = pytest.mark.parametrize("pipes", [PipePool(), COPYING], ids=["splice", "copy"])
+
+
+async def _all_from(stream: trio.SocketStream) -> bytes:
+    received = bytearray()
+    async for chunk in stream:
+        received += chunk
+    return bytes(received)
+
+
+SIZES = (4, 5, 100, 8_000, 65_531, 65_532, 65_536, BUFFER_BYTES - 4, BUFFER_BYTES, 1_000_003)
+
+
+@PIPES
+async def test_frames_of_every_size_pass_untouched_and_in_order(pipes: PipePool) -> None:
+    """Whatever their size and however they lie in the buffer."""
+    frames = [framed(bytes([place]) * size) for place, size in enumerate(SIZES * 3)]
+    sent = b"".join(frames)
+    async with connected_ends(pipes) as ends:
+        received = b""
+
+        async def receive() -> None:
+            nonlocal received
+            received = await _all_from(ends.receiver)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ends.relay)
+            nursery.start_soon(receive)
+            await ends.sender.send_all(sent)
+            await ends.sender.send_eof()
+        assert received == sent
+
+
+@PIPES
+async def test_memory_does_not_grow_with_a_frame(pipes: PipePool) -> None:
+    """A frame of 300 MB passes through a source that never holds more than its buffer."""
+    size = 300_000_000
+    chunk = bytes(1_000_000)
+    async with connected_ends(pipes) as ends:
+        count = 0
+
+        async def receive() -> None:
+            nonlocal count
+            async for some in ends.receiver:
+                count += len(some)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ends.relay)
+            nursery.start_soon(receive)
+            await ends.sender.send_all(struct.pack(">i", size))
+            for _ in range(size // len(chunk)):
+                await ends.sender.send_all(chunk)
+            await ends.sender.send_eof()
+        assert count == size + 4
+        assert len(ends.buffers.spare) <= 1
+
+
+@PIPES
+async def test_a_receiver_that_stops_stops_the_sender(pipes: PipePool) -> None:
+    """What is on its way is what the sockets hold, however long the sender goes on."""
+    async with connected_ends(pipes) as ends, trio.open_nursery() as nursery:
+        nursery.start_soon(ends.relay)
+        frame = framed(bytes(200_000))
+        sent = 0
+
+        async def send() -> None:
+            nonlocal sent
+            while True:
+                await ends.sender.send_all(frame)
+                sent += len(frame)
+
+        nursery.start_soon(send)
+        before = -1
+        while before != sent:
+            before = sent
+            await trio.testing.wait_all_tasks_blocked(0.1)
+        assert 0 < sent < 50_000_000
+        nursery.cancel_scope.cancel()
+
+
+@PIPES
+@pytest.mark.parametrize("arrived", [8, 100, 150_000])
+async def test_a_frame_cut_short_is_an_error(pipes: PipePool, arrived: int) -> None:
+    """What came is passed on, and the caller knows that the sink is torn."""
+    async with connected_ends(pipes) as ends, trio.open_nursery() as nursery:
+        nursery.start_soon(_all_from, ends.receiver)
+
+        async def send() -> None:
+            await ends.sender.send_all(framed(bytes(200_000))[:arrived])
+            await ends.sender.send_eof()
+
+        nursery.start_soon(send)
+        with pytest.raises(StreamEnded):
+            await ends.relay()
+        ends.sink.shutdown(socket.SHUT_WR)
+
+
+async def test_held_and_dropped_frames_leave_the_stream_in_step() -> None:
+    """Passed, held and dropped frames follow each other, in one buffer and over several."""
+    for size in (4, 1000, 100_000, 500_000):
+        async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
+            frames = [framed(bytes([place]) * size) for place in range(9)]
+            nursery.start_soon(ends.sender.send_all, b"".join(frames))
+            received = bytearray()
+
+            async def receive(into: bytearray = received, ends: Ends = ends) -> None:
+                while True:
+                    into += await ends.receiver.receive_some()
+
+            nursery.start_soon(receive)
+            for place in range(9):
+                while not ends.source.ready(START.size):
+                    await ends.source.flush(ends.sink)
+                    assert await ends.source.fill()
+                assert ends.source.unpack(START)[0] == size
+                if place % 3 == 0:
+                    await ends.source.pass_on(size, ends.sink)
+                elif place % 3 == 1:
+                    await ends.source.flush(ends.sink)
+                    assert await ends.source.hold(size) == frames[place][4:]
+                else:
+                    await ends.source.drop(size)
+            await ends.source.flush(ends.sink)
+            assert ends.source.empty
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert bytes(received) == frames[0] + frames[3] + frames[6]
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_patch_changes_one_field_of_the_next_frame() -> None:
+    """Runs of patched frames leave in one piece."""
+    async with connected_ends(COPYING) as ends:
+        await ends.sender.send_all(struct.pack(">iiiiii", 8, 1, 2, 8, 3, 4))
+        assert await ends.source.fill()
+        for value in (10, 30):
+            ends.source.patch(4, value)
+            await ends.source.pass_on(8, ends.sink)
+        await ends.source.flush(ends.sink)
+        assert await ends.receiver.receive_some() == struct.pack(">iiiiii", 8, 10, 2, 8, 30, 4)
+
+
+async def test_no_buffer_is_held_while_nothing_comes() -> None:
+    """An idle connection costs no buffer, and a partial head is kept all the same."""
+    async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
+        await ends.sender.send_all(b"\0\0")
+        assert await ends.source.fill()
+        assert not ends.source.empty
+        nursery.start_soon(ends.source.fill)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert len(ends.buffers.spare) == 1
+        await ends.sender.send_all(b"\0\4abcd")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert ends.source.head() == b"\0\0\0\4abcd"
+
+
+async def test_send_all_waits_for_a_full_socket() -> None:
+    """Everything arrives, in order."""
+    stream, sock = await _pair()
+    data = bytes(range(256)) * 40_000
+    with sock:
+        async with stream, trio.open_nursery() as nursery:
+            nursery.start_soon(send_all, sock, data)
+            received = bytearray()
+            while len(received) < len(data):
+                received += await stream.receive_some()
+            assert bytes(received) == data
