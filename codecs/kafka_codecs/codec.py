@@ -9,7 +9,6 @@ from typing import TypeVar
 from kafka_codecs.assembly import MALFORMED, Structure, message_codec
 from kafka_codecs.declaration import Struct
 from kafka_codecs.errors import WireError
-from kafka_codecs.primitives import remaining
 
 _M = TypeVar("_M", bound=Struct)
 
@@ -26,7 +25,8 @@ def decode(made: type[_M], data: bytes, version: int, *, trailing_ok: bool = Fal
         value = codec.read(stream)
     except MALFORMED as error:
         raise _wire_error(made, version, error) from None
-    if not trailing_ok and (left := remaining(stream)):
+    if not trailing_ok and stream.tell() != len(data):
+        left = len(data) - stream.tell()
         raise WireError(f"{made.__name__} v{version}: {left} bytes left over")
     return value
 

@@ -1,5 +1,7 @@
 """A codec library that we did not write must agree on every message in every version."""
 
+from dataclasses import MISSING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,13 +9,20 @@ from hypothesis import strategies as st
 from kafka_codecs import decode, encode
 from kafka_codecs.declaration import Struct
 from tests.support.codecs import every_message, message_id, values
-from tests.support.codecs_kio import TAME, kio_read, kio_write, plain
+from tests.support.codecs_kio import (
+    TAME,
+    kio_class,
+    kio_read,
+    kio_write,
+    plain,
+    schema,
+)
 
 EVERY_MESSAGE = pytest.mark.parametrize(("made", "version"), every_message(), ids=message_id)
 
 
 @EVERY_MESSAGE
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_kio_reads_what_we_write_and_writes_what_we_read(
     made: type[Struct], version: int, data: st.DataObject
@@ -25,3 +34,14 @@ def test_kio_reads_what_we_write_and_writes_what_we_read(
     assert plain(entity) == plain(value, version)
     assert kio_write(entity) == wire
     assert decode(made, kio_write(entity), version) == value
+
+
+@EVERY_MESSAGE
+def test_kio_has_the_same_schema(made: type[Struct], version: int) -> None:
+    """Fields, their order, nullability, tags and defaults, nested structures included."""
+    ours = list(schema(made, version))
+    kios = list(schema(kio_class(made, version)))
+    assert ours == kios
+    for mine, theirs in zip(ours, kios, strict=True):
+        if MISSING not in (mine.default, theirs.default):
+            assert plain(mine.default, version) == plain(theirs.default), mine.path

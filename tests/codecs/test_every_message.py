@@ -14,7 +14,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(("made", "version"), every_message(), id
 
 
 @EVERY_MESSAGE
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_what_is_encoded_decodes_to_the_same(
     made: type[Struct], version: int, data: st.DataObject

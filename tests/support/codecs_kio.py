@@ -4,12 +4,15 @@ kio is an oracle only. It refuses unknown tagged fields and error codes, turns t
 `timedelta` and `datetime`, and reads a zero uuid as None; `tame` and `plain` even that out.
 """
 
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 from importlib import import_module
+from inspect import isclass
 from io import BytesIO
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from hypothesis import strategies as st
@@ -82,3 +85,46 @@ def plain(value: Any, version: int | None = None) -> Any:
     if isinstance(value, UUID):
         return None if value.int == 0 else value
     return int(value) if isinstance(value, IntEnum) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSchema:
+    """What either side says about a field; `path` names the structures around it as well."""
+
+    path: str
+    nullable: bool
+    tag: int | None
+    default: Any = field(compare=False)
+
+
+def schema(made: Any, version: int | None = None, path: str = "") -> Iterator[FieldSchema]:
+    """The fields of a class of either side in wire order, those of nested structures after each.
+
+    kio has one class per version and needs none here; its uuids and points in time can be None
+    whatever Kafka's schema says.
+    """
+    hints = get_type_hints(made, include_extras=True)
+    for each in fields(made):
+        rules = rules_of(each)
+        if each.name == "unknown_tags" or (version is not None and not rules.is_in(version)):
+            continue
+        inner, optional = _unwrapped(hints[each.name])
+        kios_own = isclass(inner) and issubclass(inner, (UUID, datetime))
+        nullable = optional and (version is None or version >= rules.nullable_since)
+        name = path + each.name.removesuffix("_ms")
+        yield FieldSchema(
+            path=name,
+            nullable=nullable and not kios_own,
+            tag=each.metadata.get("tag") if version is None else rules.tag,
+            default=MISSING if kios_own else each.default,
+        )
+        if is_dataclass(inner):
+            yield from schema(inner, version, f"{name}.")
+
+
+def _unwrapped(hint: Any) -> tuple[Any, bool]:
+    """The innermost type of an annotation, and whether the annotation as a whole allows None."""
+    optional = get_origin(hint) in (Union, UnionType)
+    if optional:
+        (hint,) = [choice for choice in get_args(hint) if choice is not NoneType]
+    return (get_args(hint)[0] if get_origin(hint) is tuple else hint), optional
