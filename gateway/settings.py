@@ -12,9 +12,8 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -41,8 +40,7 @@ class SettingsError(Exception):
         self.lines = lines
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """A host and a port, written HOST:PORT; an IPv6 host stands in brackets."""
 
     host: str
@@ -296,7 +294,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _as_text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple) and not isinstance(value, Address):
+        return ",".join(map(str, value))
+    return str(value)
 
 
 def _explained(error: ErrorDetails, flags: Mapping[str, str]) -> str:

@@ -4,9 +4,6 @@ Owns one connection to the group's coordinator, found through the gateway and fo
 breaks or the coordinator moves. Must not know what the demo expects to see.
 """
 
-from types import TracebackType
-from typing import Self
-
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.demo.group_view import GroupView
@@ -20,25 +17,18 @@ _LAST_VERSION_FOR_ONE_KEY = 3
 
 
 class GroupDescription:
-    """Looks at one group again and again; an async context manager that closes its connection."""
+    """Looks at one group again and again, through one connection."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self._bootstrap = bootstrap
         self._group = group
         self._coordinator: BrokerConnection | None = None
 
-    async def __aenter__(self) -> Self:
-        """Connect later, at the first look."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the connection."""
-        await self._forget_coordinator()
+    def close(self) -> None:
+        """Close the connection; the next look opens another."""
+        if self._coordinator is not None:
+            self._coordinator.close()
+            self._coordinator = None
 
     async def look(self) -> GroupView | str:
         """Return the group as it is described now, or in words why it is not."""
@@ -47,7 +37,7 @@ class GroupDescription:
         except (UpstreamError, WireError) as failure:
             found = str(failure)
         if isinstance(found, str):
-            await self._forget_coordinator()
+            self.close()
         return found
 
     async def _describe(self, coordinator: BrokerConnection) -> GroupView | str:
@@ -77,11 +67,6 @@ class GroupDescription:
             raise UpstreamError(f"FindCoordinator was answered with error {found.error_code}")
         self._coordinator = await _connect(f"{found.host}:{found.port}")
         return self._coordinator
-
-    async def _forget_coordinator(self) -> None:
-        if self._coordinator is not None:
-            await self._coordinator.aclose()
-            self._coordinator = None
 
 
 async def _connect(address: str) -> BrokerConnection:

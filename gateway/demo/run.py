@@ -5,6 +5,7 @@ step, a dead child, a signal) cancels one nursery, and with it every child proce
 reaped. Must not know how a gateway is made: it is given a function that runs one.
 """
 
+import contextlib
 import signal
 import time
 from collections.abc import Callable
@@ -112,7 +113,7 @@ class Demo:
             producer = await nursery.start(self._produce, bootstrap)
             fleet = self._fleet(bootstrap)
             nursery.start_soon(fleet.run)
-            async with GroupDescription(bootstrap, GROUP) as description:
+            with contextlib.closing(GroupDescription(bootstrap, GROUP)) as description:
                 roll = Roll(fleet, self._ledger, description.look)
                 self._steps = roll.steps
                 await roll.run()

@@ -1,0 +1,54 @@
+"""The consumer process, against the embedded cluster itself, without a gateway.
+
+Only what one member at a time can show: joins of classic members take too long there.
+"""
+
+import os
+import signal
+import time
+
+import pytest
+
+from gateway.demo.reports import Assigned, Closed, Committed, Produced, Revoked
+from tests.support.demo_stage import LIMIT_S, PARTITIONS, open_stage
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--protocol=classic",), ("--protocol=consumer",), ("--protocol=consumer", "--static")],
+)
+async def test_a_consumer_consumes_commits_and_gives_up_in_good_order(
+    arguments: tuple[str, ...],
+) -> None:
+    """Every record once, every commit acknowledged, ownership from callback to callback."""
+    started_s = time.monotonic()
+    async with open_stage() as at:
+        producer, produced = await at.produce()
+        child, heard = await at.consume(*arguments)
+        await heard.until(lambda: len(heard.numbers()) > 300 and bool(heard.of(Committed)))
+        await producer.finish(LIMIT_S)
+        total = produced.of(Produced)[-1].acknowledged
+        await heard.until(lambda: len(heard.numbers()) >= total)
+        await child.finish(LIMIT_S)
+    everything = set(range(PARTITIONS))
+    assert sorted(heard.numbers()) == list(range(total))
+    assert {p for report in heard.of(Assigned) for p in report.partitions} == everything
+    assert {p for report in heard.of(Revoked) for p in report.partitions} == everything
+    committed = dict(pair for report in heard.of(Committed) for pair in report.offsets)
+    assert tuple(committed[p] for p in range(PARTITIONS)) == produced.of(Produced)[-1].end_offsets
+    assert isinstance(heard.all[-1], Closed)
+    stamps = [report.at_s for report in heard.all]
+    assert stamps == sorted(stamps)
+    assert started_s < stamps[0]
+    assert stamps[-1] < time.monotonic()
+
+
+async def test_sigterm_closes_a_consumer_as_well() -> None:
+    """Whoever stops it by hand gets an orderly end too."""
+    async with open_stage() as at:
+        child, heard = await at.consume("--protocol=consumer")
+        await heard.until(lambda: bool(heard.of(Assigned)))
+        os.kill(child.pid, signal.SIGTERM)
+        await child.ended.wait()
+    assert isinstance(heard.all[-1], Closed)
+    assert child.fate() == "exit status 0"

@@ -1,0 +1,18 @@
+"""The producer process, against the embedded cluster itself."""
+
+from gateway.demo.reports import Produced
+from tests.support.demo_stage import LIMIT_S, open_stage
+
+
+async def test_the_producer_numbers_its_records_and_counts_them() -> None:
+    """Record n lies in partition n modulo the partitions; the final count is what was stored."""
+    async with open_stage() as at:
+        child, heard = await at.produce()
+        await heard.until(lambda: any(each.acknowledged > 50 for each in heard.of(Produced)))
+        await child.finish(LIMIT_S)
+    *_, last = heard.of(Produced)
+    assert last.final
+    assert last.failed == 0
+    assert sum(last.end_offsets) == last.acknowledged
+    assert max(last.end_offsets) - min(last.end_offsets) <= 1
+    assert child.fate() == "exit status 0"

@@ -1,0 +1,117 @@
+"""The roll: which steps, when each counts as settled, and what happens if one never does."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.demo.errors import DemoError
+from gateway.demo.fleet import Fleet
+from gateway.demo.group_view import GroupView, MemberView, Protocol
+from gateway.demo.ledger import Ledger, Process
+from gateway.demo.reports import Assigned, Closed
+from gateway.demo.roll import SETTLE_LIMIT_S, Roll
+
+NAMES = ["c-1", "c-2"]
+
+
+class PaperFleet(Fleet):
+    """Members without processes; each owns the partition of its place in the list."""
+
+    def __init__(self) -> None:
+        self.books = Ledger(len(NAMES))
+        super().__init__(NAMES, [], self.books)
+        self.history = [dict(self.wanted)]
+        for partition, name in enumerate(NAMES):
+            self._own(partition, Process(member=name, incarnation=0))
+
+    async def replace(self, name: str, protocol: Protocol) -> None:
+        """Close the one process and start the next."""
+        incarnation = len(self.history)
+        owner = Process(member=name, incarnation=incarnation)
+        for before in range(incarnation):
+            self.books.hear(Process(member=name, incarnation=before), Closed(at_s=incarnation))
+        self.wanted[name] = protocol
+        self.history.append(dict(self.wanted))
+        self._own(NAMES.index(name), owner)
+
+    def _own(self, partition: int, owner: Process) -> None:
+        self.books.hear(owner, Assigned(at_s=owner.incarnation, partitions=(partition,)))
+
+
+class Description:
+    """Describes the group of a paper fleet as it should be, after some other answers."""
+
+    def __init__(self, fleet: PaperFleet, *first: GroupView | str) -> None:
+        self._fleet = fleet
+        self._first = list(first)
+
+    async def __call__(self) -> GroupView | str:
+        """Look at the group."""
+        await trio.lowlevel.checkpoint()
+        if self._first:
+            return self._first.pop(0)
+        wanted = self._fleet.wanted
+        return GroupView(
+            protocol="consumer" if "consumer" in wanted.values() else "classic",
+            state="Stable",
+            members=tuple(
+                MemberView(client_id=name, protocol=wanted[name], partitions=(partition,))
+                for partition, name in enumerate(NAMES)
+            ),
+        )
+
+
+async def test_it_rolls_one_by_one_and_back(autojump_clock: MockClock) -> None:
+    """The group is classic, mixed, native, mixed, classic."""
+    fleet = PaperFleet()
+    roll = Roll(fleet, fleet.books, Description(fleet))
+    await roll.run()
+    assert [tuple(wanted.values()) for wanted in fleet.history] == [
+        ("classic", "classic"),
+        ("consumer", "classic"),
+        ("consumer", "consumer"),
+        ("classic", "consumer"),
+        ("classic", "classic"),
+    ]
+    assert [(step.title, step.group_protocol) for step in roll.steps] == [
+        ("all start as classic", "classic"),
+        ("c-1 to consumer", "consumer"),
+        ("c-2 to consumer", "consumer"),
+        ("c-1 to classic", "consumer"),
+        ("c-2 to classic", "classic"),
+    ]
+    assert [(step.classic_members, step.native_members) for step in roll.steps] == [
+        (2, 0),
+        (1, 1),
+        (0, 2),
+        (1, 1),
+        (2, 0),
+    ]
+
+
+async def test_it_waits_through_answers_that_are_not_settled(autojump_clock: MockClock) -> None:
+    """An error or a rebalance is no failure as long as it passes."""
+    fleet = PaperFleet()
+    rebalancing = GroupView(protocol="classic", state="PreparingRebalance", members=())
+    roll = Roll(fleet, fleet.books, Description(fleet, "no coordinator", rebalancing))
+    await roll.run()
+    assert len(roll.steps) == 5
+
+
+async def test_a_step_that_never_settles_fails_with_the_last_reason(
+    autojump_clock: MockClock,
+) -> None:
+    """The reason names the step and what was still wrong."""
+    fleet = PaperFleet()
+
+    async def describe() -> GroupView | str:
+        await trio.lowlevel.checkpoint()
+        return "no coordinator"
+
+    roll = Roll(fleet, fleet.books, describe)
+    began = trio.current_time()
+    why = "all start as classic: not settled within 60 s: no coordinator"
+    with pytest.raises(DemoError, match=why):
+        await roll.run()
+    assert trio.current_time() - began == pytest.approx(SETTLE_LIMIT_S)
+    assert roll.steps == []

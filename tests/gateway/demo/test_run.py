@@ -1,0 +1,93 @@
+"""A whole run: how it ends early. That it succeeds is shown end to end, with the real gateway."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.demo.errors import DemoError
+from gateway.demo.outcome import Direction, Options
+from gateway.demo.run import Interrupted, run
+
+LIMIT_S = 60
+OPTIONS = Options(consumers=2, partitions=3)
+
+
+def children() -> set[int]:
+    """Return the ids of this process's children, whichever thread started them."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return {int(pid) for each in lists for pid in each.read_text().split()}
+
+
+async def no_gateway(
+    upstream: str,
+    *,
+    on_conversion: Callable[[Direction], None],
+    task_status: trio.TaskStatus[str],
+) -> None:
+    """Fail as a gateway that cannot listen does."""
+    await trio.lowlevel.checkpoint()
+    raise DemoError("port 19092 is in use")
+
+
+class BareUpstream:
+    """Instead of a gateway the embedded cluster itself, which cannot describe groups.
+
+    After its start it sends a signal to some process.
+    """
+
+    def __init__(self, number: signal.Signals, target: Callable[[], int]) -> None:
+        self._number = number
+        self._target = target
+        self.seen: set[int] = set()
+
+    async def __call__(
+        self,
+        upstream: str,
+        *,
+        on_conversion: Callable[[Direction], None],
+        task_status: trio.TaskStatus[str],
+    ) -> None:
+        """Run until cancelled."""
+        task_status.started(upstream)
+        while len(self.seen) < 1 + 1 + OPTIONS.consumers:
+            await trio.sleep(0.02)
+            self.seen |= children()
+        os.kill(self._target(), self._number)
+        await trio.sleep_forever()
+
+
+async def test_a_gateway_that_does_not_start_is_the_reason() -> None:
+    """The outcome says so; nothing is left running."""
+    with trio.fail_after(LIMIT_S):
+        outcome = await run(OPTIONS, no_gateway)
+    assert outcome.reason == "port 19092 is in use"
+    assert outcome.steps == ()
+    assert outcome.totals is None
+    assert children() == set()
+
+
+async def test_the_death_of_the_embedded_cluster_is_the_reason() -> None:
+    """Its process is the first child."""
+    gateway = BareUpstream(signal.SIGABRT, lambda: min(children()))
+    with trio.fail_after(LIMIT_S):
+        outcome = await run(OPTIONS, gateway)
+    assert outcome.reason is not None
+    assert outcome.reason.startswith("the embedded cluster died (SIGABRT")
+    assert len(gateway.seen) == 4
+    assert children() == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_the_run_with_all_its_processes(number: signal.Signals) -> None:
+    """As a shell expects: 128 and the number of the signal."""
+    gateway = BareUpstream(number, os.getpid)
+    with trio.fail_after(LIMIT_S):
+        with pytest.raises(Interrupted, match=number.name) as caught:
+            await run(OPTIONS, gateway)
+    assert caught.value.exit_status == 128 + number
+    assert len(gateway.seen) == 4
+    assert children() == set()

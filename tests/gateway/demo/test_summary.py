@@ -1,0 +1,76 @@
+"""What is shown at the end."""
+
+import json
+
+import pytest
+
+from gateway.demo import summary
+from gateway.demo.ledger import Disturbance
+from gateway.demo.outcome import Options, Outcome, Totals
+from gateway.demo.roll import Step
+
+STEP = Step(
+    title="consumer-1 to consumer",
+    group_protocol="consumer",
+    classic_members=2,
+    native_members=1,
+    settled_after_s=3.25,
+    disturbance=Disturbance(partitions_moved=4, members_disturbed=2, unowned_partition_s=1.5),
+)
+TOTALS = Totals(
+    produced=1000,
+    not_produced=0,
+    consumed=1007,
+    lost=0,
+    delivered_twice=7,
+    partitions_with_two_owners=0,
+    partitions_held_after_fencing=0,
+    consumers_died=0,
+    end_offsets=(600, 400),
+    acknowledged_commits=(600, 400),
+    committed_offsets=(600, 400),
+)
+GOOD = Outcome(
+    options=Options(partitions=2),
+    steps=(STEP,),
+    conversions={"generic->consumer": "live", "consumer->generic": "live"},
+    totals=TOTALS,
+    reason=None,
+)
+BROKEN = Outcome(
+    options=Options(), steps=(), conversions={}, totals=None, reason="the producer died"
+)
+
+
+def test_people_see_every_step_and_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    """Plain text where stdout is no terminal, and no line is folded."""
+    summary.show(GOOD)
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    lines = {" ".join(line.replace("│", " ").split()) for line in shown.splitlines()}
+    assert "consumer-1 to consumer consumer 2 1 3.2 s 4 2 1.5 part.-s" in lines
+    assert "records produced 1000" in lines
+    assert "records consumed 1007" in lines
+    assert "lost 0" in lines
+    assert "delivered twice 7" in lines
+    assert "partitions with two owners 0" in lines
+    assert "committed, read from the upstream 1000 of 1000, 2 partitions" in lines
+    assert "conversion generic->consumer live" in lines
+    assert "conversion consumer->generic live" in lines
+
+
+def test_a_run_that_broke_off_shows_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    """No totals, because they would be wrong."""
+    summary.show(BROKEN)
+    assert "records produced" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("outcome", [GOOD, BROKEN])
+def test_programs_get_one_document(outcome: Outcome) -> None:
+    """All of it, and first of all whether the run was good."""
+    document = json.loads(summary.as_json(outcome))
+    assert document["ok"] is (outcome.reason is None)
+    assert document["reason"] == outcome.reason
+    assert len(document["steps"]) == len(outcome.steps)
+    assert (document["totals"] is None) == (outcome.totals is None)
+    assert document["options"]["rate"] == 200

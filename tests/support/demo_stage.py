@@ -1,0 +1,89 @@
+"""A stage for the demo's client processes: the embedded cluster, and what a child reported."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar
+
+import trio
+
+from gateway.demo import mock_cluster, reports
+from gateway.demo.child import Child, run_child
+from gateway.demo.reports import Consumed, Report
+
+TOPIC = "numbers"
+PARTITIONS = 5
+LIMIT_S = 60
+
+R = TypeVar("R", bound=Report)
+
+
+class Heard:
+    """The reports of one child, and a way to wait for one."""
+
+    def __init__(self) -> None:
+        self.all: list[Report] = []
+        self._more = trio.Event()
+
+    def __call__(self, line: str) -> None:
+        """Hear one line."""
+        self.all.append(reports.decode(line))
+        self._more.set()
+        self._more = trio.Event()
+
+    def numbers(self) -> list[int]:
+        """Return the record numbers that were consumed."""
+        return [number for each in self.of(Consumed) for run in each.runs for number in range(*run)]
+
+    def of(self, kind: type[R]) -> list[R]:
+        """Return the reports of one kind."""
+        return [report for report in self.all if isinstance(report, kind)]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until what was heard makes the condition true."""
+        while not condition():
+            await self._more.wait()
+
+
+class Stage:
+    """An embedded cluster with room for clients."""
+
+    def __init__(self, nursery: trio.Nursery, bootstrap: str) -> None:
+        self.nursery = nursery
+        self.bootstrap = bootstrap
+
+    async def start(self, client: str, *arguments: str) -> tuple[Child, Heard]:
+        """Start a client process."""
+        heard = Heard()
+        child: Child = await self.nursery.start(
+            partial(
+                run_child,
+                f"gateway.demo.{client}",
+                [f"--bootstrap={self.bootstrap}", f"--topic={TOPIC}", *arguments],
+                name=client,
+                on_line=heard,
+            )
+        )
+        return child, heard
+
+    async def produce(self) -> tuple[Child, Heard]:
+        """Start the producer."""
+        return await self.start("producer", f"--partitions={PARTITIONS}", "--rate=500")
+
+    async def consume(self, *arguments: str) -> tuple[Child, Heard]:
+        """Start a consumer."""
+        return await self.start(
+            "consumer", "--group=g", "--client-id=c", "--assignor=range", *arguments
+        )
+
+
+@asynccontextmanager
+async def open_stage() -> AsyncIterator[Stage]:
+    """Run an embedded cluster with a topic of its own; all ends with the block, in any case."""
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            bootstrap: str = await nursery.start(
+                partial(mock_cluster.run, topic=TOPIC, partitions=PARTITIONS)
+            )
+            yield Stage(nursery, bootstrap)
+            nursery.cancel_scope.cancel()
