@@ -25,8 +25,8 @@ else:  # the stubs make Construct generic, the class itself is not
 NULL = -1
 """The length that stands for null."""
 
-UVARINT_MAX_SIZE = 5
-"""Bytes of the longest unsigned varint: Kafka's hold 32 bits."""
+UVARINT_MAX = 2**32 - 1
+"""The largest unsigned varint; with seven bits per byte it takes five of them."""
 
 STRING_MAX_SIZE = 0x7FFF
 """UTF-8 bytes of the longest string; Kafka has the same limit for compact strings."""
@@ -92,21 +92,21 @@ class _UVarint(WireType):
     min_size = 1
 
     def read(self, stream: BytesIO) -> int:
-        value = shift = 0
-        while True:
+        byte = take(stream, 1)[0]
+        if byte < 0x80:
+            return byte
+        value = byte & 0x7F
+        for shift in (7, 14, 21, 28):
             byte = take(stream, 1)[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 break
-            shift += 7
-            if shift == 7 * UVARINT_MAX_SIZE:
-                raise IntegerError(f"varint longer than {UVARINT_MAX_SIZE} bytes")
-        if value > 0xFFFFFFFF:
+        if byte > 0x7F or value > UVARINT_MAX:
             raise IntegerError("varint above 32 bits")
         return value
 
     def write(self, value: int, stream: BytesIO) -> None:
-        if not 0 <= value <= 0xFFFFFFFF:
+        if not 0 <= value <= UVARINT_MAX:
             raise IntegerError(f"{value} is not an unsigned 32-bit number")
         rest = value
         while rest > 0x7F:
@@ -121,10 +121,6 @@ class _CompactLength(WireType):
     min_size = 1
 
     def read(self, stream: BytesIO) -> int:
-        first = stream.read(1)
-        if first and first[0] < 0x80:
-            return first[0] - 1
-        stream.seek(-len(first), 1)
         return UVARINT.read(stream) - 1
 
     def write(self, value: int, stream: BytesIO) -> None:
@@ -228,6 +224,8 @@ class Array(_Sized):
 
     def __init__(self, length: WireType, element: WireType, *, nullable: bool) -> None:
         super().__init__(length, nullable=nullable)
+        if not element.min_size:
+            raise TypeError("elements without bytes: no count of them could be checked")
         self._element = element
 
     def read(self, stream: BytesIO) -> tuple[Any, ...] | None:
@@ -279,7 +277,7 @@ class TaggedFields(WireType):
 
     def read(self, stream: BytesIO) -> tuple[tuple[int, bytes], ...]:
         count = UVARINT.read(stream)
-        if not count:
+        if not count:  # nearly always
             return ()
         if count * 2 > remaining(stream):
             raise RangeError(f"{count} tagged fields cannot fit in {remaining(stream)} bytes")
@@ -291,6 +289,9 @@ class TaggedFields(WireType):
         return tuple(fields)
 
     def write(self, value: tuple[tuple[int, bytes], ...], stream: BytesIO) -> None:
+        if not value:  # nearly always
+            stream.write(_ONE_BYTE[0])
+            return
         _check_order(value)
         UVARINT.write(len(value), stream)
         for tag, data in value:

@@ -197,6 +197,16 @@ def test_an_array_is_refused_before_its_first_element() -> None:
         parse_all(Array(INT32, Explosive(), nullable=False), octets("00000002 0102030405"))
 
 
+def test_elements_that_take_no_bytes_cannot_be_declared() -> None:
+    """Any count of them would fit into any frame."""
+
+    class Nothing(WireType):
+        min_size = 0
+
+    with pytest.raises(TypeError, match="no count of them could be checked"):
+        Array(INT32, Nothing(), nullable=False)
+
+
 def test_construct_can_use_them() -> None:
     """They are ordinary constructs to anybody who composes them."""
     assert COMPACT_STRING.parse(b"\x03hi") == "hi"
