@@ -119,6 +119,10 @@ class Ledger:
         """Count the deliveries, repeated ones included."""
         return self._deliveries.total()
 
+    def delivered_numbers(self) -> int:
+        """Count the record numbers that were delivered at least once."""
+        return len(self._deliveries)
+
     def never_delivered(self, produced: int) -> int:
         """Count the record numbers below `produced` that no process ever got."""
         return sum(number not in self._deliveries for number in range(produced))

@@ -13,8 +13,8 @@ from gateway.demo.group_view import Protocol
 from gateway.demo.ledger import Ledger
 from gateway.demo.reports import Produced
 from gateway.demo.roll import Step
+from gateway.story import Direction
 
-Direction: TypeAlias = Literal["generic->consumer", "consumer->generic"]
 Conversion: TypeAlias = Literal["live", "replaced while empty", "none"]
 
 _KINDS: Mapping[Direction, tuple[Protocol, Protocol]] = {

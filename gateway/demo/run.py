@@ -8,7 +8,6 @@ reaped. Must not know how a gateway is made: it is given a function that runs on
 import contextlib
 import signal
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -16,6 +15,7 @@ import structlog
 import trio
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from coordinator.config import GroupConfig
 from gateway.demo import mock_cluster, reports
 from gateway.demo.child import Child, run_child
 from gateway.demo.errors import DemoError
@@ -23,7 +23,6 @@ from gateway.demo.fleet import Fleet
 from gateway.demo.group_description import GroupDescription
 from gateway.demo.ledger import Ledger
 from gateway.demo.outcome import (
-    Direction,
     Options,
     Outcome,
     Totals,
@@ -32,6 +31,7 @@ from gateway.demo.outcome import (
     totals,
 )
 from gateway.demo.roll import Roll, Step
+from gateway.story import Direction, GroupEvent, Listener
 
 TOPIC = "numbers"
 GROUP = "demo"
@@ -45,17 +45,26 @@ log = structlog.get_logger()
 _E = TypeVar("_E", bound=Exception)
 
 
+GROUP_CONFIG = GroupConfig(
+    # Kafka's defaults are for clusters; a demo has a spectator.
+    generic_initial_rebalance_delay_ms=1_000,
+    consumer_heartbeat_interval_ms=1_000,
+    consumer_session_timeout_ms=10_000,
+)
+
+
 class RunGateway(Protocol):
-    """Runs a gateway in front of `upstream` until cancelled."""
+    """Runs a gateway of the demo until cancelled, on ports that the system chooses."""
 
     async def __call__(
         self,
         upstream: str,
+        group_config: GroupConfig,
+        listener: Listener,
         *,
-        on_conversion: Callable[[Direction], None],
         task_status: trio.TaskStatus[str],
     ) -> None:
-        """Start with the gateway's bootstrap address; tell of each conversion of a live group."""
+        """Start with the gateway's bootstrap address; the listener hears every group event."""
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error: the user wanted it)
@@ -108,7 +117,7 @@ class Demo:
             )
             log.info("embedded_cluster_started", upstream=upstream)
             bootstrap: str = await nursery.start(
-                partial(self._run_gateway, upstream, on_conversion=self._converted_live.add)
+                self._run_gateway, upstream, GROUP_CONFIG, self._hear_gateway
             )
             producer = await nursery.start(self._produce, bootstrap)
             fleet = self._fleet(bootstrap)
@@ -170,6 +179,10 @@ class Demo:
         if not child.asked_to_end:
             raise DemoError(f"the producer died ({child.fate()})")
 
+    def _hear_gateway(self, event: GroupEvent) -> None:
+        if event.name == "group_converted" and event.fields["is_live"]:
+            self._converted_live.add(event.fields["direction"])
+
     def _hear_producer(self, line: str) -> None:
         report = reports.decode(line)
         if isinstance(report, reports.Produced):
@@ -185,9 +198,9 @@ class Demo:
             raise DemoError(f"the producer ended without its final count ({producer.fate()})")
         log.info("producer_ended", records=produced.acknowledged)
         deadline_s = time.monotonic() + _DRAIN_LIMIT_S
-        while self._ledger.never_delivered(produced.acknowledged):
+        while self._ledger.delivered_numbers() < produced.acknowledged:
             if time.monotonic() > deadline_s:
-                break
+                break  # the books will say what is missing
             await trio.sleep(_DRAIN_LOOK_S)
         log.info("consumers_drained", records=self._ledger.delivered())
         return produced

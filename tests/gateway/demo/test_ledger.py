@@ -56,6 +56,7 @@ def test_a_record_is_counted_as_delivered_twice_once() -> None:
     books = ledger((A, consumed((0, 4, 1))), (B, consumed((2, 5, 1))), (A2, consumed((3, 4, 1))))
     assert books.delivered_again() == 2
     assert books.delivered() == 8
+    assert books.delivered_numbers() == 5
 
 
 def test_one_owner_after_the_other_is_no_overlap() -> None:

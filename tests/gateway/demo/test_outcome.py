@@ -8,13 +8,13 @@ from gateway.demo.group_view import Protocol
 from gateway.demo.ledger import Disturbance
 from gateway.demo.outcome import (
     Conversion,
-    Direction,
     Options,
     Totals,
     broken_promise,
     conversions,
 )
 from gateway.demo.roll import Step
+from gateway.story import Direction
 
 KEPT = Totals(
     produced=10,

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from coordinator.config import GroupConfig
 from gateway.demo.errors import DemoError
-from gateway.demo.outcome import Direction, Options
+from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted, run
+from gateway.story import Listener
 
 LIMIT_S = 60
 OPTIONS = Options(consumers=2, partitions=3)
@@ -24,8 +26,9 @@ def children() -> set[int]:
 
 async def no_gateway(
     upstream: str,
+    group_config: GroupConfig,
+    listener: Listener,
     *,
-    on_conversion: Callable[[Direction], None],
     task_status: trio.TaskStatus[str],
 ) -> None:
     """Fail as a gateway that cannot listen does."""
@@ -47,8 +50,9 @@ class BareUpstream:
     async def __call__(
         self,
         upstream: str,
+        group_config: GroupConfig,
+        listener: Listener,
         *,
-        on_conversion: Callable[[Direction], None],
         task_status: trio.TaskStatus[str],
     ) -> None:
         """Run until cancelled."""
