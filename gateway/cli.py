@@ -119,21 +119,36 @@ def _parser() -> argparse.ArgumentParser:
         "demo",
         help="roll a group of real consumers there and back, with nothing but this machine",
         description="Roll a group of real consumers to the new protocol and back, one by one.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )
-    defaults = Options()
-    demo.add_argument("--consumers", type=_count(CONSUMERS_MAX), default=defaults.consumers)
-    demo.add_argument("--partitions", type=_count(PARTITIONS_MAX), default=defaults.partitions)
-    demo.add_argument("--assignor", choices=ASSIGNORS, default=defaults.assignor)
-    demo.add_argument("--static", action="store_true", help="members with a group.instance.id")
-    demo.add_argument(
-        "--rate", type=_count(RATE_MAX), default=defaults.rate, help="records per second"
-    )
-    demo.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    demo.add_argument("--log-format", choices=get_args(logs.LogFormat), default="console")
-    demo.add_argument("--log-level", choices=get_args(logs.LogLevel), default="info")
+    _add_demo_options(demo)
     demo.set_defaults(command=_demo)
     return parser
+
+
+def _add_demo_options(demo: argparse.ArgumentParser) -> None:
+    defaults = Options()
+    for name, most, default, about in (
+        ("--consumers", CONSUMERS_MAX, defaults.consumers, "members of the group"),
+        ("--partitions", PARTITIONS_MAX, defaults.partitions, "of the topic that they consume"),
+        ("--rate", RATE_MAX, defaults.rate, "records per second, over all partitions"),
+    ):
+        demo.add_argument(name, type=_count(most), metavar="N", default=default, help=about)
+    demo.add_argument(
+        "--assignor",
+        choices=ASSIGNORS,
+        default=defaults.assignor,
+        help="partition.assignment.strategy of the classic members",
+    )
+    demo.add_argument("--static", action="store_true", help="members with a group.instance.id")
+    demo.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    demo.add_argument(
+        "--log-format", choices=get_args(logs.LogFormat), default="console", help="on stderr"
+    )
+    demo.add_argument(
+        "--log-level", choices=get_args(logs.LogLevel), default="info", help="least that is shown"
+    )
 
 
 def _count(most: int) -> Callable[[str], int]:

@@ -1,0 +1,91 @@
+"""The command line: what it prints, where, and with which exit status."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from gateway import cli
+
+
+def groupferry(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command as a process of its own."""
+    program = "import sys; from gateway.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return what a wrong call is told, with exit status 2 and nothing on stdout."""
+    try:
+        status = cli.main(arguments)
+    except SystemExit as end:
+        status = int(str(end.code))
+    assert status == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    return told.err
+
+
+def test_the_version_is_the_package_s() -> None:
+    """One line on stdout."""
+    done = groupferry("--version")
+    assert (done.returncode, done.stdout) == (0, f"groupferry {version('groupferry')}\n")
+
+
+def test_help_names_every_place_of_a_setting() -> None:
+    """The flags with their defaults, the variables, the file."""
+    done = groupferry("serve", "--help")
+    assert done.returncode == 0
+    for wanted in (
+        "--upstream",
+        "127.0.0.1:19092",
+        "group.consumer.heartbeat.interval.ms (default 5000)",
+        "GROUPFERRY_LISTEN",
+        "--config",
+    ):
+        assert wanted in " ".join(done.stdout.split())
+
+
+def test_a_wrong_setting_is_one_line_on_stderr() -> None:
+    """No usage, no traceback."""
+    done = groupferry("serve", "--upstream", "kafka", "--max-groups", "none")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "groupferry: --upstream: kafka is not HOST:PORT, with a port from 1 to 65535",
+        "groupferry: --max-groups: 'none' should be a valid integer, "
+        "unable to parse string as an integer",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((), "the following arguments are required: COMMAND; see groupferry --help"),
+        (("ferry",), "invalid choice: 'ferry'"),
+        (("serve", "--listn", "x"), "unrecognized arguments: --listn x"),
+        (("demo", "--consumers", "0"), "'0' is not a number from 1 to 64"),
+        (("demo", "--partitions", "x"), "'x' is not a number from 1 to 1024"),
+        (("demo", "--assignor", "sticky"), "invalid choice: 'sticky'"),
+        (("demo", "--rate", "-1"), "'-1' is not a number from 1 to"),
+        (
+            ("demo", "--rate", "1001", "--partitions", "1"),
+            "--rate: at most 1000 for 1 partitions",
+        ),
+    ],
+)
+def test_a_wrong_call_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], line: str
+) -> None:
+    """Which argument, and what would be right."""
+    told = refusal(capsys, *arguments)
+    assert told.startswith("groupferry: ")
+    assert line in told
+    assert told.count("\n") == 1
