@@ -7,6 +7,7 @@ socket over (`detach`).
 
 import contextlib
 import itertools
+import os
 import re
 import socket
 import struct
@@ -223,4 +224,4 @@ def _reason(error: OSError | trio.TooSlowError) -> str:
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     shown = cause if isinstance(cause, OSError) else error
-    return shown.strerror or str(shown)
+    return os.strerror(shown.errno) if shown.errno else str(shown)

@@ -1,11 +1,12 @@
 """What the gateway knows of a topic, and the id it gives to a topic whose cluster has no ids."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from kafka_codecs.metadata import NO_TOPIC_ID, MetadataResponse, MetadataResponseTopic
+
+_NAMESPACE = UUID("1f0e0a5b-6a43-4b07-9d4b-6f6c1c0c6d5e")  # drawn once; another would move every id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,7 @@ def derived_topic_id(cluster_id: str | None, name: str) -> UUID:
 
     A topic that is deleted and created anew keeps it; clusters with ids give it another.
     """
-    digest = hashlib.sha256(f"{cluster_id or ''}\0{name}".encode()).digest()
-    return UUID(bytes=digest[:16], version=8)
+    return uuid5(_NAMESPACE, f"{cluster_id or ''}\0{name}")
 
 
 def _topic_id(answer: MetadataResponse, topic_id: UUID, name: str) -> UUID:

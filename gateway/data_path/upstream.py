@@ -129,10 +129,14 @@ class Upstream:
 
         Only while the client's request is being answered. Raises UpstreamLost when the connection
         ends first: whether the broker did what it was asked is then unknown. Raises WireError when
-        the answer is malformed. A caller that gives up waiting leaves the connection in order.
+        the answer is malformed, ValueError for a version that the broker does not speak. A caller
+        that gives up waiting leaves the connection in order.
         """
         key = message.SCHEMA.api_key
         assert key is not None
+        low, high = self.versions.get(key, (0, -1))
+        if not low <= version <= high:
+            raise ValueError(f"the upstream does not speak {key.name} version {version}")
         body = encode(message, version)
         async with self._asking:
             if self._lost:

@@ -8,6 +8,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
@@ -132,7 +133,7 @@ async def answer_size(wire: Wire, header: RequestHeader, body: bytes) -> None:
 async def running_fake_broker(broker: FakeBroker) -> AsyncIterator[FakeBroker]:
     """Let a fake broker listen for the length of the block."""
     async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(trio.serve_tcp, broker.serve, 0)
+        listeners = await nursery.start(partial(trio.serve_tcp, host="127.0.0.1"), broker.serve, 0)
         broker.address = ("127.0.0.1", listeners[0].socket.getsockname()[1])
         yield broker
         nursery.cancel_scope.cancel()

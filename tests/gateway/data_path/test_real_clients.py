@@ -31,7 +31,7 @@ def _consume(bootstrap_servers: str, topic: str, count: int, **config: object) -
         message = consumer.poll(20)
         assert message is not None, f"{len(found)} of {count}"
         assert message.error() is None, message.error()
-        found.append(int(message.value()))
+        found.append(int(message.value() or b""))
     consumer.close()
     return sorted(found)
 

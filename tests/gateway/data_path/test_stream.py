@@ -213,7 +213,7 @@ async def test_no_buffer_is_held_while_nothing_comes() -> None:
         assert len(ends.buffers.spare) == 1
         await ends.sender.send_all(b"\0\4abcd")
         await trio.testing.wait_all_tasks_blocked(0.01)
-        assert ends.source.head() == b"\0\0\0\4abcd"
+        assert bytes(ends.source.head()) == b"\0\0\0\4abcd"
 
 
 async def test_send_all_waits_for_a_full_socket() -> None:

@@ -1,0 +1,159 @@
+"""The gateway's own connection to a broker: versions, limits, and clear words when it fails."""
+
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+
+from gateway.cluster import broker_connection
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.metadata import MetadataRequest
+from tests.support.fake_broker import FakeBroker, answer_bytes, running_fake_broker
+from tests.support.mock_cluster import running_mock_cluster
+from tests.support.wire import Wire
+
+ASK = MetadataRequest(topics=())
+
+
+@asynccontextmanager
+async def answering(bytes_sent: bytes) -> AsyncIterator[tuple[str, int]]:
+    """A port that answers anything with these bytes, then closes."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(bytes_sent)
+        await stream.aclose()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, host="127.0.0.1"), serve, 0)
+        yield "127.0.0.1", listener.socket.getsockname()[1]
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_mock_cluster_is_asked_again_for_its_versions() -> None:
+    """Its error 35 is malformed, so only the code is looked at; v0 then tells."""
+    async with running_mock_cluster(1) as cluster:
+        async with await BrokerConnection.open(*cluster.bootstrap[0]) as connection:
+            assert connection.versions[ApiKey.FETCH] == (0, 16)
+            answer = await connection.ask(ASK)
+            assert [(broker.host, broker.port) for broker in answer.brokers] == cluster.bootstrap
+
+
+async def test_the_highest_version_that_both_know_is_asked() -> None:
+    """Unless another is wished for."""
+    async with running_fake_broker(FakeBroker()) as broker:
+        async with await BrokerConnection.open(*broker.address) as connection:
+            await connection.ask(ASK)
+            await connection.ask(ASK, 4)
+            with pytest.raises(UpstreamError, match="does not speak LEAVE_GROUP"):
+                connection.highest_version(ApiKey.LEAVE_GROUP)
+    assert [header.api_version for header in broker.seen] == [3, 12, 4]
+    assert broker.software[0][0] == "groupferry"
+
+
+async def test_tasks_that_ask_at_once_get_their_own_answers() -> None:
+    """One after the other."""
+
+    async def answer_group(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        await answer_bytes(wire, header, b"\0\0\0\0" + struct.pack(">h", body[1]) + b"\0")
+
+    async with running_fake_broker(FakeBroker(handlers={ApiKey.HEARTBEAT: answer_group})) as broker:
+        async with await BrokerConnection.open(*broker.address) as connection:
+
+            async def ask(length: int) -> None:
+                message = HeartbeatRequest(group_id="g" * length, generation_id=1, member_id="m")
+                answer = await connection.ask(message)
+                assert answer.error_code == ord("g")
+
+            async with trio.open_nursery() as nursery:
+                for length in range(1, 20):
+                    nursery.start_soon(ask, length)
+
+
+async def test_nobody_there_is_said_in_one_line() -> None:
+    """With the address and the system's own reason."""
+    async with answering(b"") as address:
+        pass
+    with pytest.raises(UpstreamError, match=r"cannot connect to 127\.0\.0\.1:\d+: Conn.*refused"):
+        await BrokerConnection.open(*address)
+
+
+@pytest.mark.parametrize(
+    ("sent", "error", "words"),
+    [
+        (b"", UpstreamRefused, "TLS"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", UpstreamRefused, "wants TLS"),
+        (struct.pack(">i", -1), UpstreamError, "-1 bytes"),
+        (struct.pack(">i", 2**31 - 1), UpstreamError, "2147483647 bytes"),
+        (struct.pack(">ii", 6, 99) + b"\0\0", UpstreamError, "malformed"),
+        (struct.pack(">ii", 6, 0) + b"\0\0", UpstreamError, "malformed"),
+        (struct.pack(">iihi", 10, 0, 58, 0), UpstreamError, "malformed"),
+        (b"HTTP/1.1 400 Bad Request\r\n", UpstreamError, "bytes"),
+    ],
+)
+async def test_a_port_that_is_no_broker_is_told_apart(
+    sent: bytes, error: type[UpstreamError], words: str
+) -> None:
+    """TLS is named; nothing is allocated for a size that cannot be."""
+    async with answering(sent) as address:
+        with pytest.raises(error, match=words) as caught:
+            await BrokerConnection.open(*address)
+    assert type(caught.value) is error
+    assert "\n" not in str(caught.value)
+
+
+async def _close(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    raise EOFError
+
+
+async def _garbage(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    await answer_bytes(wire, header, b"\xff" * 20)
+
+
+async def _other_id(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    await wire.send(struct.pack(">iib", 5, header.correlation_id + 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("handler", "error", "words"),
+    [
+        (_close, UpstreamClosed, "closed the connection at METADATA"),
+        (_garbage, UpstreamError, "malformed"),
+        (_other_id, UpstreamError, "malformed"),
+    ],
+)
+async def test_a_failed_connection_is_closed(
+    handler: Callable[[Wire, RequestHeader, bytes], Awaitable[None]],
+    error: type[UpstreamError],
+    words: str,
+) -> None:
+    """What comes next on it could belong to anything."""
+    async with running_fake_broker(FakeBroker(handlers={ApiKey.METADATA: handler})) as broker:
+        async with await BrokerConnection.open(*broker.address) as connection:
+            with pytest.raises(error, match=words):
+                await connection.ask(ASK)
+            assert connection.closed
+            with pytest.raises(UpstreamError):
+                await connection.ask(ASK)
+
+
+async def test_a_broker_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a limit that has a name."""
+    monkeypatch.setattr(broker_connection, "REQUEST_TIMEOUT_S", 0.05)
+
+    async def sleep(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await trio.sleep_forever()
+
+    async with running_fake_broker(FakeBroker(handlers={ApiKey.METADATA: sleep})) as broker:
+        async with await BrokerConnection.open(*broker.address) as connection:
+            with pytest.raises(UpstreamError, match=r"did not answer METADATA in 0\.05 s"):
+                await connection.ask(ASK)
+            assert connection.closed

@@ -1,0 +1,205 @@
+"""The cluster as the gateway sees it, against the mock cluster and brokers of the test's own."""
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from gateway.cluster import cluster as cluster_module
+from gateway.cluster.cluster import Cluster
+from gateway.cluster.errors import UpstreamError, UpstreamRefused
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
+from tests.support.mock_cluster import running_mock_cluster
+from tests.support.wire import Wire
+
+
+async def test_brokers_and_topics_are_found(nursery: trio.Nursery) -> None:
+    """Topics only when asked for, and never created by asking."""
+    async with running_mock_cluster() as upstream:
+        await upstream.create_topic("orders", 12)
+        cluster = Cluster(upstream.bootstrap)
+        await nursery.start(cluster.run)
+        assert sorted(cluster.brokers.values()) == sorted(upstream.bootstrap)
+        topics = await cluster.topics_for(["orders", "nowhere"])
+        assert topics.keys() == {"orders"}
+        assert topics["orders"].partitions == 12
+        assert topics["orders"].topic_id.int
+        assert (await cluster.topics_for(["nowhere"])) == {}
+        answer = await cluster.ask(min(cluster.brokers), MetadataRequest(topics=None))
+        assert [topic.name for topic in answer.topics] == ["orders"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_changes_are_seen_and_told(nursery: trio.Nursery) -> None:
+    """A new topic, and a new broker."""
+    async with running_mock_cluster(2) as upstream:
+        cluster = Cluster(upstream.bootstrap, poll_interval_s=0.01)
+        await nursery.start(cluster.run)
+        assert await cluster.topics_for(["late"]) == {}
+        changed = cluster.changed
+        await upstream.create_topic("late", 3)
+        with trio.fail_after(5):
+            await changed.wait()
+        assert (await cluster.topics_for(["late"]))["late"].partitions == 3
+        changed = cluster.changed
+        await upstream.add_broker(7)
+        with trio.fail_after(5):
+            await changed.wait()
+        assert sorted(cluster.brokers) == [1, 2, 7]
+        nursery.cancel_scope.cancel()
+
+
+async def test_any_bootstrap_address_will_do(nursery: trio.Nursery) -> None:
+    """Those that do not answer are passed over."""
+    async with running_mock_cluster(1) as upstream, running_fake_broker(FakeBroker()) as gone:
+        dead = gone.address
+    async with running_mock_cluster(1) as upstream:
+        cluster = Cluster([dead, *upstream.bootstrap])
+        await nursery.start(cluster.run)
+        assert list(cluster.brokers) == [1]
+        nursery.cancel_scope.cancel()
+
+
+async def test_no_bootstrap_address_is_one_clear_line() -> None:
+    """Each address with its reason."""
+    async with running_fake_broker(FakeBroker()) as gone:
+        dead = gone.address
+    with pytest.raises(UpstreamError, match=f"cannot connect to 127.0.0.1:{dead[1]}: ") as caught:
+        await Cluster([dead, dead]).run()
+    assert "\n" not in str(caught.value)
+
+
+async def test_an_upstream_that_wants_sasl_is_refused() -> None:
+    """Before authentication such a broker answers ApiVersions and closes at all else."""
+
+    async def close(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        raise EOFError
+
+    broker = FakeBroker(handlers={ApiKey.METADATA: close})
+    broker.versions = {**broker.versions, ApiKey.SASL_HANDSHAKE: (0, 1)}
+    async with running_fake_broker(broker):
+        with pytest.raises(UpstreamRefused, match="most likely it wants SASL"):
+            await Cluster([broker.address]).run()
+
+
+async def test_losing_the_cluster_is_told_once_and_its_return_too(nursery: trio.Nursery) -> None:
+    """In between it is tried again, less and less often."""
+    with capture_logs() as lines:
+        async with running_mock_cluster(2) as upstream:
+            cluster = Cluster(upstream.bootstrap, poll_interval_s=0.02)
+            await nursery.start(cluster.run)
+            for node_id in (1, 2):
+                await upstream.set_down(node_id)
+            await _until(lines, "upstream_lost")
+            with pytest.raises(UpstreamError):
+                await cluster.refresh()
+            for node_id in (1, 2):
+                await upstream.set_up(node_id)
+            await _until(lines, "upstream_back")
+            nursery.cancel_scope.cancel()
+    events = [line["event"] for line in lines]
+    assert events == ["upstream_lost", "upstream_back"]
+    assert lines[0]["next_retry_s"] > 0
+    assert lines[0]["reason"]
+
+
+async def _until(lines: list[MutableMapping[str, Any]], event: str) -> None:
+    with trio.fail_after(10):
+        while event not in [line["event"] for line in lines]:  # noqa: ASYNC110  # a log has no event
+            await trio.sleep(0.01)
+
+
+@pytest.mark.parametrize("highest", [3, 4])
+async def test_the_coordinator_is_found_in_old_and_new_versions(
+    nursery: trio.Nursery, highest: int
+) -> None:
+    """One key up to v3, a batch from v4 on (KIP-699)."""
+
+    async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        single = FindCoordinatorResponse(node_id=7, host="h", port=1)
+        message = single
+        if header.api_version >= 4:
+            message = FindCoordinatorResponse(
+                coordinators=(Coordinator(key="g", node_id=7, host="h", port=1),)
+            )
+        await answer(wire, header, message)
+
+    broker = FakeBroker(handlers={ApiKey.FIND_COORDINATOR: find})
+    broker.versions = {**broker.versions, ApiKey.FIND_COORDINATOR: (0, highest)}
+    async with running_fake_broker(broker):
+        cluster = Cluster([broker.address])
+        await nursery.start(cluster.run)
+        assert await cluster.coordinator_of("g") == 7
+        nursery.cancel_scope.cancel()
+
+
+async def test_no_coordinator_is_an_error(nursery: trio.Nursery) -> None:
+    """COORDINATOR_NOT_AVAILABLE, for one."""
+
+    async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await answer(wire, header, FindCoordinatorResponse(error_code=15, node_id=-1, port=-1))
+
+    broker = FakeBroker(handlers={ApiKey.FIND_COORDINATOR: find})
+    broker.versions = {**broker.versions, ApiKey.FIND_COORDINATOR: (0, 3)}
+    async with running_fake_broker(broker):
+        cluster = Cluster([broker.address])
+        await nursery.start(cluster.run)
+        with pytest.raises(UpstreamError, match="no coordinator for group g: error 15"):
+            await cluster.coordinator_of("g")
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_passing_error_takes_no_topic_away(nursery: trio.Nursery) -> None:
+    """Only "no such topic" does: a group must not lose partitions over an election."""
+    error_code = 0
+
+    async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        host, port = broker.address
+        partition = MetadataResponsePartition(
+            partition_index=0, leader_id=1, replica_nodes=(1,), isr_nodes=(1,)
+        )
+        topic = MetadataResponseTopic(
+            name="t", error_code=error_code, partitions=() if error_code else (partition,)
+        )
+        brokers = (MetadataResponseBroker(node_id=1, host=host, port=port),)
+        await answer(wire, header, MetadataResponse(brokers=brokers, topics=(topic,)))
+
+    async with running_fake_broker(FakeBroker(handlers={ApiKey.METADATA: metadata})) as broker:
+        cluster = Cluster([broker.address])
+        await nursery.start(cluster.run)
+        assert (await cluster.topics_for(["t"]))["t"].partitions == 1
+        error_code = 5
+        await cluster.refresh()
+        assert (await cluster.topics_for(["t"]))["t"].partitions == 1
+        error_code = 3
+        await cluster.refresh()
+        assert await cluster.topics_for(["t"]) == {}
+        nursery.cancel_scope.cancel()
+
+
+async def test_topics_kept_up_to_date_are_limited(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is over the limit is refused, and what was asked before stays."""
+    monkeypatch.setattr(cluster_module, "MAX_TOPICS", 2)
+    async with running_mock_cluster(1) as upstream:
+        await upstream.create_topic("a", 1)
+        cluster = Cluster(upstream.bootstrap)
+        await nursery.start(cluster.run)
+        await cluster.topics_for(["a"])
+        with pytest.raises(UpstreamError, match="more than 2 topics"):
+            await cluster.topics_for(["b", "c"])
+        assert (await cluster.topics_for(["a", "d"])).keys() == {"a"}
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,58 @@
+"""Topics as a Metadata answer tells of them."""
+
+from uuid import UUID
+
+from gateway.cluster.topics import Topic, derived_topic_id, topics_in
+from kafka_codecs.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+ID = UUID("12345678-1234-4234-8234-123456789abc")
+
+
+def _partition(index: int, *replicas: int) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        partition_index=index, leader_id=1, replica_nodes=replicas, isr_nodes=replicas
+    )
+
+
+def _broker(node_id: int, rack: str | None) -> MetadataResponseBroker:
+    return MetadataResponseBroker(node_id=node_id, host="h", port=1, rack=rack)
+
+
+def test_a_topic_has_its_partitions_in_order_and_the_racks_of_their_replicas() -> None:
+    """Brokers without a rack add none."""
+    answer = MetadataResponse(
+        brokers=(_broker(1, "a"), _broker(2, "b"), _broker(3, None)),
+        topics=(
+            MetadataResponseTopic(
+                name="t", topic_id=ID, partitions=(_partition(1, 2, 3), _partition(0, 1, 2))
+            ),
+        ),
+    )
+    racks = (frozenset({"a", "b"}), frozenset({"b"}))
+    assert topics_in(answer) == {"t": Topic(topic_id=ID, partitions=2, racks=racks)}
+
+
+def test_topics_with_an_error_are_not_there() -> None:
+    """Nor are those looked up by an id that nobody has."""
+    answer = MetadataResponse(
+        topics=(
+            MetadataResponseTopic(error_code=3, name="t"),
+            MetadataResponseTopic(error_code=100, name=None),
+        )
+    )
+    assert topics_in(answer) == {}
+
+
+def test_a_topic_without_an_id_gets_one_that_stays() -> None:
+    """Same cluster and name, same id, in every run; it is a well formed uuid."""
+    answer = MetadataResponse(cluster_id="c", topics=(MetadataResponseTopic(name="t"),))
+    assert topics_in(answer)["t"].topic_id == derived_topic_id("c", "t")
+    assert derived_topic_id("c", "t") == UUID("232a5395-d6df-5b00-8bd2-0b42306379b2")
+    assert derived_topic_id("c", "u") != derived_topic_id("d", "u")
+    assert derived_topic_id("ab", "c") != derived_topic_id("a", "bc")
+    assert derived_topic_id(None, "t").version == 5

@@ -1,0 +1,77 @@
+"""Addresses in answers: all found, all replaced, the rest left alone."""
+
+import pytest
+
+from gateway.data_path.rewrite import addresses_in, with_addresses
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
+from kafka_codecs.heartbeat import HeartbeatResponse
+from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
+from kafka_codecs.produce import NodeEndpoint, ProduceResponse
+
+
+def answers(one: tuple[str, int], two: tuple[str, int]) -> list[Struct]:
+    """Every answer with addresses, naming brokers 1 and 2 there."""
+    (host, port), (other_host, other_port) = one, two
+    return [
+        MetadataResponse(
+            brokers=(
+                MetadataResponseBroker(node_id=1, host=host, port=port, rack="r"),
+                MetadataResponseBroker(node_id=2, host=other_host, port=other_port),
+            ),
+            cluster_id="c",
+            controller_id=2,
+        ),
+        DescribeClusterResponse(
+            cluster_id="c",
+            brokers=(
+                DescribeClusterBroker(broker_id=1, host=host, port=port, rack="r"),
+                DescribeClusterBroker(broker_id=2, host=other_host, port=other_port),
+            ),
+        ),
+        FindCoordinatorResponse(
+            coordinators=(
+                Coordinator(key="a", node_id=1, host=host, port=port),
+                Coordinator(key="b", node_id=2, host=other_host, port=other_port),
+                Coordinator(key="c", node_id=-1, host="", port=-1, error_code=15),
+            )
+        ),
+        ProduceResponse(
+            node_endpoints=(
+                NodeEndpoint(node_id=1, host=host, port=port, rack="r"),
+                NodeEndpoint(node_id=2, host=other_host, port=other_port),
+            )
+        ),
+    ]
+
+
+THEIRS = answers(("kafka-1", 9092), ("kafka-2", 9093))
+OURS = answers(("gateway", 19093), ("gateway", 19094))
+
+
+@pytest.mark.parametrize("answer", THEIRS, ids=lambda answer: type(answer).__name__)
+def test_every_address_is_found(answer: Struct) -> None:
+    """By node id."""
+    assert addresses_in(answer) == {1: ("kafka-1", 9092), 2: ("kafka-2", 9093)}
+
+
+@pytest.mark.parametrize(("theirs", "ours"), list(zip(THEIRS, OURS, strict=True)))
+def test_every_address_is_replaced_and_nothing_else(theirs: Struct, ours: Struct) -> None:
+    """Node ids, racks, errors and nobody's address stay."""
+    assert with_addresses(theirs, lambda node_id, _: ("gateway", 19092 + node_id)) == ours
+
+
+def test_the_single_coordinator_of_old_versions_is_replaced() -> None:
+    """And left alone when there is none."""
+    found = FindCoordinatorResponse(node_id=2, host="kafka-2", port=9093)
+    ours = with_addresses(found, lambda node_id, _: ("gateway", 19092 + node_id))
+    assert ours == FindCoordinatorResponse(node_id=2, host="gateway", port=19094)
+    nobody = FindCoordinatorResponse(error_code=15, node_id=-1, host="", port=-1)
+    assert with_addresses(nobody, lambda *_: ("gateway", 1)) == nobody
+
+
+def test_other_answers_are_a_mistake() -> None:
+    """The table says what is rewritten."""
+    with pytest.raises(TypeError):
+        addresses_in(HeartbeatResponse())

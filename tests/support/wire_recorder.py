@@ -1,0 +1,130 @@
+"""Records every request and response of real clients, on the wire between them and the gateway.
+
+The gateway listens on one loopback address and advertises another; the recorder listens on the
+second, on the same ports, and passes the bytes on. So clients need no change, and whatever they
+are told of a third address is a leak.
+"""
+
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import trio
+from kio.index import load_response_schema
+from kio.serial import entity_reader
+
+from gateway.data_path.produce_acks import acks_of
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import decode_request_header
+from tests.support.wire import SIZE, framed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A request's api and version, and the response frame without its size."""
+
+    api_key: int
+    api_version: int
+    response: bytes
+
+    def decoded(self) -> Any:
+        """The response as kio reads it, which must be all of it."""
+        version = self.api_version
+        schema = load_response_schema(self.api_key, version)
+        _, start = entity_reader(schema.__header_schema__)(self.response, 0)
+        body = self.response[start:]
+        if self.api_key == ApiKey.API_VERSIONS and body[:2] == b"\0\x23":
+            schema = load_response_schema(self.api_key, 0)  # KIP-511: error 35 in the v0 layout
+        entity, size = entity_reader(schema)(body, 0)
+        assert size == len(body), f"{schema.__name__} v{version}: {len(body) - size} bytes left"
+        return entity
+
+
+class WireRecorder:
+    """Passes bytes between clients and the gateway's ports, and keeps the frames."""
+
+    def __init__(self, *, listen_host: str, gateway_host: str, nursery: trio.Nursery) -> None:
+        self._listen_host = listen_host
+        self._gateway_host = gateway_host
+        self._nursery = nursery
+        self.exchanges: list[Exchange] = []
+        """In the order in which the answers came."""
+
+    async def watch(self, port: int) -> None:
+        """Stand before one more port of the gateway."""
+
+        async def serve(client: trio.SocketStream) -> None:
+            async with client, await trio.open_tcp_stream(self._gateway_host, port) as gateway:
+                asked: deque[tuple[int, int]] = deque()
+                with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(self._requests, client, gateway, asked)
+                        await self._responses(gateway, client, asked)
+                        nursery.cancel_scope.cancel()
+
+        async def listen(task_status: trio.TaskStatus[Any]) -> None:
+            await trio.serve_tcp(serve, port, host=self._listen_host, task_status=task_status)
+
+        await self._nursery.start(listen)
+
+    async def _requests(
+        self, client: trio.SocketStream, gateway: trio.SocketStream, asked: deque[tuple[int, int]]
+    ) -> None:
+        async for frame in _frames(client):
+            header, _ = decode_request_header(frame)
+            produce = header.api_key == ApiKey.PRODUCE
+            if not produce or acks_of(memoryview(framed(frame)), header.api_version) != 0:
+                asked.append((header.api_key, header.api_version))
+            await gateway.send_all(framed(frame))
+        await gateway.send_eof()
+
+    async def _responses(
+        self, gateway: trio.SocketStream, client: trio.SocketStream, asked: deque[tuple[int, int]]
+    ) -> None:
+        async for frame in _frames(gateway):
+            api_key, api_version = asked.popleft()
+            self.exchanges.append(
+                Exchange(api_key=api_key, api_version=api_version, response=frame)
+            )
+            await client.send_all(framed(frame))
+
+
+async def _frames(stream: trio.SocketStream) -> AsyncIterator[bytes]:
+    received = bytearray()
+    async for chunk in stream:
+        received += chunk
+        while len(received) >= SIZE.size:
+            end = SIZE.size + SIZE.unpack_from(received)[0]
+            if len(received) < end:
+                break
+            yield bytes(received[SIZE.size : end])
+            del received[:end]
+
+
+@asynccontextmanager
+async def recorded(
+    ports: list[int], *, listen_host: str, gateway_host: str
+) -> AsyncIterator[WireRecorder]:
+    """Record what passes these ports of the gateway for the length of the block."""
+    async with trio.open_nursery() as nursery:
+        recorder = WireRecorder(listen_host=listen_host, gateway_host=gateway_host, nursery=nursery)
+        for port in ports:
+            await recorder.watch(port)
+        yield recorder
+        nursery.cancel_scope.cancel()
+
+
+def addresses_in(decoded: Any) -> Iterator[tuple[str, int]]:
+    """Every pair of `host` and `port` anywhere in what kio decoded."""
+    if isinstance(decoded, tuple):
+        for each in decoded:
+            yield from addresses_in(each)
+    elif is_dataclass(decoded):
+        values = {field.name: getattr(decoded, field.name) for field in fields(decoded)}
+        if "host" in values:
+            yield values["host"], int(values["port"])
+        for value in values.values():
+            yield from addresses_in(value)
