@@ -1,164 +1,18 @@
-"""The command line: `groupferry serve`, `groupferry demo`, `groupferry --version`.
+"""The entry point of `groupferry`.
 
-Owns flags, exit statuses and what is printed about a refusal: one line per reason on stderr, never
-a traceback. 0 is success, 1 a run that failed, 2 a wrong call, 128 plus its number a signal.
+Owns nothing but the first half second, in which the commands are loaded: Ctrl-C shows no traceback
+then either.
 """
 
-import argparse
 import signal
-import sys
-from collections.abc import Callable, Sequence
-from importlib.metadata import version
-from typing import NoReturn, get_args
-
-import trio
-
-from gateway import logs, serve, settings
-from gateway.demo import summary
-from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX
-from gateway.demo.outcome import Options
-from gateway.demo.run import Interrupted
-from gateway.demo.run import run as run_demo
-
-ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
-CONSUMERS_MAX = 64
-PARTITIONS_MAX = 1024
-RATE_MAX = 20_000
-
-_FAILED = 1
-_WRONG_CALL = 2
-
-_SERVE_EPILOG = f"""\
-Each setting can be given in three places; the first one wins: its flag, its environment variable
-({settings.ENVIRONMENT_PREFIX} and its name, for example {settings.ENVIRONMENT_PREFIX}LISTEN), its
-name in the TOML file that --config or {settings.ENVIRONMENT_PREFIX}CONFIG names. Kafka's own
-configs keep their dotted names in the file.
-"""
+from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    options = _parser().parse_args(argv)
-    command: Callable[[argparse.Namespace], int] = options.command
-    del options.command
     try:
-        return command(options)
-    except settings.SettingsError as error:
-        for line in error.lines:
-            _say(line)
-        return _WRONG_CALL
+        from gateway import commands  # noqa: PLC0415  (this is what takes the time)
+
+        return commands.run(argv)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-
-
-def _serve(options: argparse.Namespace) -> int:
-    chosen = settings.load(vars(options))
-    logs.configure(chosen.log_format, chosen.log_level)
-    return serve.run(chosen)
-
-
-def _demo(options: argparse.Namespace) -> int:
-    if options.rate > options.partitions * RATE_PER_PARTITION_MAX:
-        most = options.partitions * RATE_PER_PARTITION_MAX
-        _say(f"--rate: at most {most} for {options.partitions} partitions, the demo is in memory")
-        return _WRONG_CALL
-    logs.configure(options.log_format, options.log_level)
-    wanted = Options(
-        consumers=options.consumers,
-        partitions=options.partitions,
-        assignor=options.assignor,
-        static=options.static,
-        rate=options.rate,
-    )
-    try:
-        outcome = trio.run(run_demo, wanted, serve.run_demo_gateway)
-    except Interrupted as interruption:
-        _say(f"demo ended by {interruption}")
-        return interruption.exit_status
-    if options.json:
-        sys.stdout.write(summary.as_json(outcome) + "\n")
-    else:
-        summary.show(outcome)
-    if outcome.reason is not None:
-        _say(f"demo failed: {outcome.reason}")
-        return _FAILED
-    return 0
-
-
-class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose complaints are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        _say(f"{message}; see {self.prog} --help")
-        sys.exit(_WRONG_CALL)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="groupferry",
-        description="Moves a live Kafka consumer group to the new rebalance protocol and back.",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"groupferry {version('groupferry')}"
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    serving = commands.add_parser(
-        "serve",
-        usage="groupferry serve --upstream HOST:PORT[,...] [--SETTING VALUE ...]",
-        help="run the gateway",
-        description="Run the gateway in front of a Kafka cluster.",
-        epilog=_SERVE_EPILOG,
-        allow_abbrev=False,
-    )
-    settings.add_flags(serving)
-    serving.set_defaults(command=_serve)
-
-    demo = commands.add_parser(
-        "demo",
-        help="roll a group of real consumers there and back, with nothing but this machine",
-        description="Roll a group of real consumers to the new protocol and back, one by one.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
-    )
-    _add_demo_options(demo)
-    demo.set_defaults(command=_demo)
-    return parser
-
-
-def _add_demo_options(demo: argparse.ArgumentParser) -> None:
-    defaults = Options()
-    for name, most, default, about in (
-        ("--consumers", CONSUMERS_MAX, defaults.consumers, "members of the group"),
-        ("--partitions", PARTITIONS_MAX, defaults.partitions, "of the topic that they consume"),
-        ("--rate", RATE_MAX, defaults.rate, "records per second, over all partitions"),
-    ):
-        demo.add_argument(name, type=_count(most), metavar="N", default=default, help=about)
-    demo.add_argument(
-        "--assignor",
-        choices=ASSIGNORS,
-        default=defaults.assignor,
-        help="partition.assignment.strategy of the classic members",
-    )
-    demo.add_argument("--static", action="store_true", help="members with a group.instance.id")
-    demo.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    demo.add_argument(
-        "--log-format", choices=get_args(logs.LogFormat), default="console", help="on stderr"
-    )
-    demo.add_argument(
-        "--log-level", choices=get_args(logs.LogLevel), default="info", help="least that is shown"
-    )
-
-
-def _count(most: int) -> Callable[[str], int]:
-    def count(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most}")
-        return int(text)
-
-    return count
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"groupferry: {line}\n")

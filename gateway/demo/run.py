@@ -8,6 +8,7 @@ reaped. Must not know how a gateway is made: it is given a function that runs on
 import contextlib
 import signal
 import time
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -84,10 +85,11 @@ async def run(options: Options, run_gateway: RunGateway) -> Outcome:
     failure: str | None = None
     interruption: Interrupted | None = None
     try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_watch_signals)
-            await demo.run()
-            nursery.cancel_scope.cancel()
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_obey, signals)
+                await demo.run()
+                nursery.cancel_scope.cancel()
     except* Interrupted as group:
         interruption = _first(group)
     except* DemoError as group:
@@ -206,10 +208,9 @@ class Demo:
         return produced
 
 
-async def _watch_signals() -> None:
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
-        async for number in received:
-            raise Interrupted(signal.Signals(number))
+async def _obey(signals: AsyncIterator[int]) -> None:
+    async for number in signals:
+        raise Interrupted(signal.Signals(number))
 
 
 def _committed_offsets(upstream: str, partitions: int) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """The command line: what it prints, where, and with which exit status."""
 
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -8,12 +9,13 @@ import pytest
 
 from gateway import cli
 
+PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
+
 
 def groupferry(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run the command as a process of its own."""
-    program = "import sys; from gateway.cli import main; sys.exit(main())"
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
+        [sys.executable, "-c", PROGRAM, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -63,6 +65,25 @@ def test_a_wrong_setting_is_one_line_on_stderr() -> None:
         "groupferry: --max-groups: 'none' should be a valid integer, "
         "unable to parse string as an integer",
     ]
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.2, 0.6])
+def test_ctrl_c_is_an_exit_status_at_any_point(delay_s: float) -> None:
+    """While loading, while starting, while running: no traceback."""
+    with subprocess.Popen(
+        [sys.executable, "-c", f"print(flush=True); {PROGRAM}", "demo", "--log-level=error"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(delay_s)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in told
 
 
 @pytest.mark.parametrize(
