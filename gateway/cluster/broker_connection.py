@@ -224,4 +224,6 @@ def _reason(error: OSError | trio.TooSlowError) -> str:
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     shown = cause if isinstance(cause, OSError) else error
+    if isinstance(shown, socket.gaierror):
+        return shown.strerror or str(shown)
     return os.strerror(shown.errno) if shown.errno else str(shown)

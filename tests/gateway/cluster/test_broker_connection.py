@@ -86,6 +86,12 @@ async def test_nobody_there_is_said_in_one_line() -> None:
         await BrokerConnection.open(*address)
 
 
+async def test_a_name_that_nobody_knows_is_said_in_one_line() -> None:
+    """With the resolver's own reason."""
+    with pytest.raises(UpstreamError, match=r"cannot connect to nobody\.invalid:9092: [A-Z]"):
+        await BrokerConnection.open("nobody.invalid", 9092)
+
+
 @pytest.mark.parametrize(
     ("sent", "error", "words"),
     [

@@ -1,0 +1,150 @@
+"""One port per broker: which, when it opens, and what stands behind it."""
+
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.cluster.cluster import Cluster
+from gateway.data_path.config import DataPathConfig, Limits
+from gateway.data_path.errors import ListenError
+from gateway.data_path.server import serve
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from tests.support.data_path import running_gateway
+from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
+from tests.support.forward_everything import ForwardEverything
+from tests.support.mock_cluster import running_mock_cluster
+from tests.support.wire import Wire, connected
+
+
+def free_port() -> int:
+    """A port that nobody has, with some room above it."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+async def ports_told(address: tuple[str, int]) -> dict[int, int]:
+    """The brokers' ports as a client is told, over a connection of its own."""
+    async with connected(address) as client:
+        answered = await client.ask(MetadataRequest(topics=()), 9)
+    return {broker.node_id: broker.port for broker in answered.brokers}
+
+
+async def test_brokers_take_the_ports_after_the_listen_port(tmp_path: Path) -> None:
+    """In ascending order, and the same ones after a restart, whoever has come or gone."""
+    port = free_port()
+    config = DataPathConfig(listen_port=port, advertised_host="localhost", state_folder=tmp_path)
+    async with running_mock_cluster(2) as upstream:
+        async with running_gateway(upstream.bootstrap, config=config) as gateway:
+            assert gateway.address == ("localhost", port)
+            told = await ports_told(gateway.address)
+            assert list(told) == [1, 2]
+            assert port < told[1] < told[2]
+            for node_id, broker_port in told.items():
+                assert (await ports_told(("127.0.0.1", broker_port)))[node_id] == broker_port
+    async with running_mock_cluster(3) as upstream:
+        async with running_gateway(upstream.bootstrap, config=config) as gateway:
+            again = await ports_told(gateway.address)
+            assert {node_id: again[node_id] for node_id in told} == told
+            assert again[3] > again[2]
+
+
+async def test_a_broker_that_the_cluster_adds_gets_its_port_without_a_restart() -> None:
+    """The gateway's own watch finds it."""
+    async with running_mock_cluster(1) as upstream:
+        async with running_gateway(upstream.bootstrap, poll_interval_s=0.02) as gateway:
+            changed = gateway.cluster.changed
+            await upstream.add_broker(9)
+            with trio.fail_after(5):
+                await changed.wait()
+            told = await ports_told(gateway.address)
+            assert sorted(told) == [1, 9]
+            assert (await ports_told(("127.0.0.1", told[9]))) == told
+
+
+async def test_a_broker_first_seen_in_an_answer_has_its_port_before_the_answer_leaves() -> None:
+    """A client may connect the moment it hears of it."""
+    async with running_fake_broker(FakeBroker(node_id=5)) as second:
+        known_to_all = False
+
+        async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
+            brokers = [MetadataResponseBroker(node_id=1, host=first.address[0], port=first_port)]
+            if known_to_all:
+                host, port = second.address
+                brokers.append(MetadataResponseBroker(node_id=5, host=host, port=port))
+            await answer(wire, header, MetadataResponse(brokers=tuple(brokers)))
+
+        first = FakeBroker(handlers={ApiKey.METADATA: metadata})
+        async with running_fake_broker(first):
+            first_port = first.address[1]
+            async with running_gateway([first.address], poll_interval_s=1000) as gateway:
+                assert list(await ports_told(gateway.address)) == [1]
+                known_to_all = True
+                told = await ports_told(gateway.address)
+                assert list(told) == [1, 5]
+                assert list(await ports_told(("127.0.0.1", told[5]))) == [5]
+
+
+async def test_more_brokers_than_there_may_be_listeners_are_not_believed() -> None:
+    """The client's connection closes; the gateway goes on."""
+
+    async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        host, port = broker.address
+        count = 1 if header.client_id == "groupferry" else 10
+        brokers = tuple(
+            MetadataResponseBroker(node_id=node_id, host=host, port=port)
+            for node_id in range(1, count + 1)
+        )
+        await answer(wire, header, MetadataResponse(brokers=brokers))
+
+    async with running_fake_broker(FakeBroker(handlers={ApiKey.METADATA: metadata})) as broker:
+        limits = Limits(max_brokers=3)
+        async with running_gateway([broker.address], limits=limits) as gateway:
+            with pytest.raises(EOFError):
+                await ports_told(gateway.address)
+
+
+async def test_the_bootstrap_port_stands_for_any_live_broker() -> None:
+    """One that is down is passed over."""
+    async with running_mock_cluster(3) as upstream:
+        async with running_gateway(upstream.bootstrap, poll_interval_s=1000) as gateway:
+            for node_id in (1, 3):
+                await upstream.set_down(node_id)
+            for _ in range(4):
+                assert await ports_told(gateway.address)
+
+
+async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
+    """The bootstrap port must be this one; a broker's first port need not be."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        async with running_mock_cluster(1) as upstream, trio.open_nursery() as nursery:
+            cluster = Cluster(upstream.bootstrap)
+            await nursery.start(cluster.run)
+            config = DataPathConfig(listen_port=port, advertised_host="127.0.0.1")
+            with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{port}: .*in use"):
+                await serve(config, ForwardEverything(), cluster, stop=trio.Event())
+            config = DataPathConfig(listen_port=port - 1, advertised_host="127.0.0.1")
+            async with running_gateway(upstream.bootstrap, config=config) as gateway:
+                assert (await ports_told(gateway.address))[1] > port
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_file_of_ports_that_is_no_good_stops_the_start(tmp_path: Path) -> None:
+    """In one line that names it."""
+    (tmp_path / "broker_ports.json").write_text("no")
+    config = DataPathConfig(
+        listen_port=free_port(), advertised_host="127.0.0.1", state_folder=tmp_path
+    )
+    async with running_mock_cluster(1) as upstream, trio.open_nursery() as nursery:
+        cluster = Cluster(upstream.bootstrap)
+        await nursery.start(cluster.run)
+        with pytest.raises(ListenError, match=r"broker_ports\.json"):
+            await serve(config, ForwardEverything(), cluster, stop=trio.Event())
+        nursery.cancel_scope.cancel()

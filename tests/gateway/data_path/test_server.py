@@ -1,0 +1,165 @@
+"""Draining, and how many clients there may be."""
+
+import struct
+
+import structlog
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from gateway.cluster.cluster import Cluster
+from gateway.data_path.config import DataPathConfig, Limits
+from gateway.data_path.server import serve
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import RequestHeader
+from tests.support.data_path import running_gateway
+from tests.support.fake_broker import FakeBroker, answer_bytes, running_fake_broker
+from tests.support.forward_everything import ForwardEverything
+from tests.support.wire import Wire, connected, request_frame
+
+FETCH = request_frame(ApiKey.FETCH, 4, 1, b"")
+
+
+class LateBroker:
+    """A broker that answers Fetch when told to."""
+
+    def __init__(self) -> None:
+        self.asked = trio.Event()
+        self.release = trio.Event()
+        self.broker = FakeBroker(handlers={ApiKey.FETCH: self._fetch})
+
+    async def _fetch(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        self.asked.set()
+        await self.release.wait()
+        await answer_bytes(wire, header, b"")
+
+
+async def _serve(
+    nursery: trio.Nursery, broker: FakeBroker, stop: trio.Event, limits: Limits
+) -> tuple[tuple[str, int], trio.Event]:
+    """The gateway's address, and an event for its end."""
+    cluster = Cluster([broker.address])
+    await nursery.start(cluster.run)
+    ended = trio.Event()
+
+    async def run(task_status: trio.TaskStatus[tuple[str, int]]) -> None:
+        config = DataPathConfig(listen_port=0, advertised_host="127.0.0.1", limits=limits)
+        await serve(config, ForwardEverything(), cluster, stop=stop, task_status=task_status)
+        ended.set()
+
+    return await nursery.start(run), ended
+
+
+async def test_a_drain_answers_what_is_in_flight_and_closes_the_rest() -> None:
+    """No new connections, idle ones closed at once, the last answer ends it."""
+    late = LateBroker()
+    async with running_fake_broker(late.broker), trio.open_nursery() as nursery:
+        stop = trio.Event()
+        address, ended = await _serve(nursery, late.broker, stop, Limits())
+        async with (
+            connected(address) as idle,
+            connected(address) as busy,
+            connected(address) as cut,
+        ):
+            await cut.send(FETCH[:9])
+            await busy.send(FETCH + request_frame(ApiKey.FETCH, 4, 2, b""))
+            await late.asked.wait()
+            stop.set()
+            assert await idle.at_end()
+            try:
+                async with connected(address):
+                    raise AssertionError("a new connection was accepted")
+            except OSError:
+                pass
+            assert not ended.is_set()
+            late.release.set()
+            assert struct.unpack(">i", await busy.frame()) == (1,)
+            assert struct.unpack(">i", await busy.frame()) == (2,)
+            assert await busy.at_end()
+        with trio.fail_after(5):
+            await ended.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_drain_does_not_wait_for_ever() -> None:
+    """An answer that does not come in time is given up, and that is said."""
+    late = LateBroker()
+    async with running_fake_broker(late.broker), trio.open_nursery() as nursery:
+        stop = trio.Event()
+        limits = Limits(drain_timeout_s=0.1)
+        address, ended = await _serve(nursery, late.broker, stop, limits)
+        async with connected(address) as busy:
+            await busy.send(FETCH)
+            await late.asked.wait()
+            with capture_logs() as lines:
+                stop.set()
+                assert await busy.at_end()
+                with trio.fail_after(5):
+                    await ended.wait()
+        assert [line["event"] for line in lines] == ["drain_started", "drain_finished"]
+        assert lines[1]["in_time"] is False
+        nursery.cancel_scope.cancel()
+
+
+async def test_one_connection_too_many_is_closed_with_one_line() -> None:
+    """And there is room again when one has gone."""
+    broker = FakeBroker()
+    async with running_fake_broker(broker):
+        async with running_gateway([broker.address], limits=Limits(max_connections=2)) as gateway:
+            async with connected(gateway.address) as first, connected(gateway.address) as second:
+                versions = request_frame(ApiKey.API_VERSIONS, 0, 1, b"")
+                for client in (first, second):
+                    await client.send(versions)
+                    await client.frame()
+                with capture_logs() as lines:
+                    async with connected(gateway.address) as third:
+                        assert await third.at_end()
+                assert [line["event"] for line in lines] == ["connection_refused"]
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            async with connected(gateway.address) as fourth:
+                await fourth.send(versions)
+                await fourth.frame()
+
+
+async def test_log_lines_name_their_connection() -> None:
+    """Bound once per connection, inherited by its tasks."""
+    broker = FakeBroker()
+    async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
+        seen = []
+        for _ in range(2):
+            with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+                async with connected(gateway.address) as client:
+                    await client.send(struct.pack(">i", -1) + b"x" * 8)
+                    assert await client.at_end()
+            seen += [line["connection_id"] for line in lines]
+        assert len(set(seen)) == 2
+
+
+async def test_a_slow_client_slows_only_its_own_upstream_connection() -> None:
+    """What the gateway holds for it is bounded, and others go on."""
+    chunk = bytes(1_000_000)
+
+    async def flood(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        nonlocal sent
+        await wire.send(struct.pack(">ii", 4 + 500 * len(chunk), header.correlation_id))
+        for _ in range(500):
+            await wire.send(chunk)
+            sent += len(chunk)
+
+    sent = 0
+    broker = FakeBroker(handlers={ApiKey.FETCH: flood})
+    async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
+        async with connected(gateway.address) as slow, connected(gateway.address) as other:
+            await slow.send(FETCH)
+            before = -1
+            while before != sent:
+                before = sent
+                await trio.testing.wait_all_tasks_blocked(0.1)
+            assert sent < 50_000_000
+            for _ in range(100):
+                await other.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b""))
+                await other.frame()
+            read = 0
+            while read < 8 + 500 * len(chunk):
+                read += len(await slow.stream.receive_some())
+            assert read == 8 + 500 * len(chunk)
