@@ -5,7 +5,7 @@ is decided about versions while bytes are read or written.
 """
 
 import struct
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from heapq import merge
 from io import BytesIO
@@ -35,20 +35,19 @@ from kafka_codecs.primitives import (
 MALFORMED = (ConstructError, struct.error, UnicodeError)
 """Everything that bad bytes or bad values raise inside this package."""
 
-
 _TAGS = "tagged fields"
 
 _M = TypeVar("_M", bound=Struct)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
     """A tagged field that we know."""
 
-    def __init__(self, tag: int, name: str, wire_type: WireType, default: Any) -> None:
-        self.tag = tag
-        self.name = name
-        self.wire_type = wire_type
-        self.default = default
+    tag: int
+    name: str
+    wire_type: WireType
+    default: Any
 
 
 class Structure(WireType, Generic[_M]):
@@ -56,7 +55,7 @@ class Structure(WireType, Generic[_M]):
 
     def __init__(
         self,
-        made: type[_M],
+        struct_type: type[_M],
         members: list[tuple[str, WireType]],
         *,
         tags: list[Tag] | None,
@@ -66,7 +65,7 @@ class Structure(WireType, Generic[_M]):
         have their default because this version cannot carry them."""
         super().__init__()
         self.min_size = sum(member.min_size for _, member in members) + (tags is not None)
-        self._made = made
+        self._struct_type = struct_type
         self._readers = [(name, member.read) for name, member in members]
         self._writers = [(name, member.write) for name, member in members]
         self._flexible = tags is not None
@@ -86,7 +85,7 @@ class Structure(WireType, Generic[_M]):
         except MALFORMED as error:
             error.add_note(name)
             raise
-        return self._made(**values)
+        return self._struct_type(**values)
 
     def write(self, value: _M, stream: BytesIO) -> None:
         name = _TAGS
@@ -124,20 +123,20 @@ class Structure(WireType, Generic[_M]):
         return tuple(merge(known, value.unknown_tags))
 
 
-def message_codec(made: type[_M], version: int) -> Structure[_M]:
+def message_codec(struct_type: type[_M], version: int) -> Structure[_M]:
     """The construct of one message in one version that it has."""
-    hashable: Any = made  # mypy takes a class that defines __hash__ for unhashable
-    codec: Structure[_M] = _assemble(hashable, version, made.SCHEMA.is_flexible(version))
+    hashable: Any = struct_type  # mypy takes a class that defines __hash__ for unhashable
+    codec: Structure[_M] = _assemble(hashable, version, struct_type.SCHEMA.is_flexible(version))
     return codec
 
 
 @cache
-def _assemble(made: type[Any], version: int, flexible: bool) -> Structure[Any]:
-    hints = get_type_hints(made, include_extras=True)
+def _assemble(struct_type: type[Any], version: int, flexible: bool) -> Structure[Any]:
+    hints = get_type_hints(struct_type, include_extras=True)
     members: list[tuple[str, WireType]] = []
     tags: list[Tag] = []
     absent: list[tuple[str, Any]] = []
-    for declared in fields(made):
+    for declared in fields(struct_type):
         if declared.name == "unknown_tags":
             continue
         rules = rules_of(declared)
@@ -147,10 +146,16 @@ def _assemble(made: type[Any], version: int, flexible: bool) -> Structure[Any]:
             if rules.tag is None:
                 members.append((declared.name, wire_type))
             else:
-                tags.append(Tag(rules.tag, declared.name, wire_type, declared.default))
+                known = Tag(
+                    tag=rules.tag,
+                    name=declared.name,
+                    wire_type=wire_type,
+                    default=declared.default,
+                )
+                tags.append(known)
         elif not rules.ignorable:
             absent.append((declared.name, declared.default))
-    return Structure(made, members, tags=tags if flexible else None, absent=absent)
+    return Structure(struct_type, members, tags=tags if flexible else None, absent=absent)
 
 
 def _wire_type(hint: Any, version: int, flexible: bool, nullable: bool) -> WireType:

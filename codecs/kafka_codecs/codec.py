@@ -13,21 +13,21 @@ from kafka_codecs.errors import WireError
 _M = TypeVar("_M", bound=Struct)
 
 
-def decode(made: type[_M], data: bytes, version: int, *, trailing_ok: bool = False) -> _M:
+def decode(message_type: type[_M], data: bytes, version: int, *, trailing_ok: bool = False) -> _M:
     """Decode the body of a message, that is what follows its header.
 
     Raises `WireError` for any bytes that are not such a message, and for bytes left over unless
     `trailing_ok`.
     """
-    codec = _codec(made, version)
+    codec = _codec(message_type, version)
     stream = BytesIO(data)
     try:
         value = codec.read(stream)
     except MALFORMED as error:
-        raise _wire_error(made, version, error) from None
+        raise _wire_error(message_type, version, error) from None
     if not trailing_ok and stream.tell() != len(data):
         left = len(data) - stream.tell()
-        raise WireError(f"{made.__name__} v{version}: {left} bytes left over")
+        raise WireError(f"{message_type.__name__} v{version}: {left} bytes left over")
     return value
 
 
@@ -45,14 +45,14 @@ def encode(message: Struct, version: int) -> bytes:
     return stream.getvalue()
 
 
-def _codec(made: type[_M], version: int) -> Structure[_M]:
-    if version not in made.SCHEMA.versions:
-        raise WireError(f"{made.__name__} has no version {version}")
-    return message_codec(made, version)
+def _codec(message_type: type[_M], version: int) -> Structure[_M]:
+    if version not in message_type.SCHEMA.versions:
+        raise WireError(f"{message_type.__name__} has no version {version}")
+    return message_codec(message_type, version)
 
 
-def _wire_error(made: type[Struct], version: int, error: Exception) -> WireError:
+def _wire_error(message_type: type[Struct], version: int, error: Exception) -> WireError:
     """Structures leave the name of the failing field as a note, innermost first."""
     field = ".".join(reversed(getattr(error, "__notes__", [])))
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return WireError(f"{made.__name__} v{version}, {field}: {reason}")
+    return WireError(f"{message_type.__name__} v{version}, {field}: {reason}")

@@ -86,11 +86,11 @@ def encode_assignment(value: Assignment, version: int) -> bytes:
     return _encode(replace(value, assigned_partitions=_sorted(value.assigned_partitions)), version)
 
 
-def _decode(made: type[_M], data: bytes) -> tuple[int, _M]:
+def _decode(message_type: type[_M], data: bytes) -> tuple[int, _M]:
     if len(data) < _VERSION.size:
-        raise WireError(f"{made.__name__}: no version in {len(data)} bytes")
+        raise WireError(f"{message_type.__name__}: no version in {len(data)} bytes")
     (version,) = _VERSION.unpack_from(data)
-    return version, decode(made, data[_VERSION.size :], _spoken(version), trailing_ok=True)
+    return version, decode(message_type, data[_VERSION.size :], _spoken(version), trailing_ok=True)
 
 
 def _encode(value: _M, version: int) -> bytes:

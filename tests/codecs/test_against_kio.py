@@ -18,29 +18,31 @@ from tests.support.codecs_kio import (
     schema,
 )
 
-EVERY_MESSAGE = pytest.mark.parametrize(("made", "version"), every_message(), ids=message_id)
+EVERY_MESSAGE = pytest.mark.parametrize(
+    ("message_type", "version"), every_message(), ids=message_id
+)
 
 
 @EVERY_MESSAGE
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_kio_reads_what_we_write_and_writes_what_we_read(
-    made: type[Struct], version: int, data: st.DataObject
+    message_type: type[Struct], version: int, data: st.DataObject
 ) -> None:
     """Our bytes mean the same to kio, and kio makes the same bytes of that meaning."""
-    value = data.draw(values(made, version, TAME))
+    value = data.draw(values(message_type, version, TAME))
     wire = encode(value, version)
-    entity = kio_read(made, wire, version)
+    entity = kio_read(message_type, wire, version)
     assert plain(entity) == plain(value, version)
     assert kio_write(entity) == wire
-    assert decode(made, kio_write(entity), version) == value
+    assert decode(message_type, kio_write(entity), version) == value
 
 
 @EVERY_MESSAGE
-def test_kio_has_the_same_schema(made: type[Struct], version: int) -> None:
+def test_kio_has_the_same_schema(message_type: type[Struct], version: int) -> None:
     """Fields, their order, nullability, tags and defaults, nested structures included."""
-    ours = list(schema(made, version))
-    kios = list(schema(kio_class(made, version)))
+    ours = list(schema(message_type, version))
+    kios = list(schema(kio_class(message_type, version)))
     assert ours == kios
     for mine, theirs in zip(ours, kios, strict=True):
         if MISSING not in (mine.default, theirs.default):

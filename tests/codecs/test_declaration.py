@@ -19,12 +19,12 @@ class Point(Struct):
     y: Int32 = wire(since=1, default=-1)
 
 
-@pytest.mark.parametrize("made", sorted({m for m, _ in every_message()}, key=message_id))
-def test_messages_are_frozen_slotted_and_keyword_only(made: type[Struct]) -> None:
+@pytest.mark.parametrize("message_type", sorted({m for m, _ in every_message()}, key=message_id))
+def test_messages_are_frozen_slotted_and_keyword_only(message_type: type[Struct]) -> None:
     """A message is a value: no attribute changes or appears, no field is given by position."""
-    assert "__slots__" in vars(made)
+    assert "__slots__" in vars(message_type)
     with pytest.raises(TypeError, match="positional"):
-        made(())  # type: ignore[call-arg]
+        message_type(())  # type: ignore[call-arg]
 
 
 def test_a_message_does_not_change() -> None:

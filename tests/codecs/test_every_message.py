@@ -10,68 +10,76 @@ from kafka_codecs import WireError, decode, encode
 from kafka_codecs.declaration import Struct
 from tests.support.codecs import every_message, message_id, sample, values
 
-EVERY_MESSAGE = pytest.mark.parametrize(("made", "version"), every_message(), ids=message_id)
+EVERY_MESSAGE = pytest.mark.parametrize(
+    ("message_type", "version"), every_message(), ids=message_id
+)
 
 
 @EVERY_MESSAGE
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_what_is_encoded_decodes_to_the_same(
-    made: type[Struct], version: int, data: st.DataObject
+    message_type: type[Struct], version: int, data: st.DataObject
 ) -> None:
     """A value survives the wire, unknown tagged fields included, and so do its bytes."""
-    value = data.draw(values(made, version))
+    value = data.draw(values(message_type, version))
     wire = encode(value, version)
-    assert decode(made, wire, version) == value
-    assert encode(decode(made, wire, version), version) == wire
+    assert decode(message_type, wire, version) == value
+    assert encode(decode(message_type, wire, version), version) == wire
 
 
 @EVERY_MESSAGE
-def test_a_frame_cut_anywhere_is_an_error(made: type[Struct], version: int) -> None:
+def test_a_frame_cut_anywhere_is_an_error(message_type: type[Struct], version: int) -> None:
     """No prefix of a message is a message, and nothing but WireError says so."""
-    wire = encode(sample(made, version), version)
+    wire = encode(sample(message_type, version), version)
     for size in range(len(wire)):
         with pytest.raises(WireError):
-            decode(made, wire[:size], version)
+            decode(message_type, wire[:size], version)
 
 
 @EVERY_MESSAGE
-def test_bytes_left_over_are_an_error_unless_allowed(made: type[Struct], version: int) -> None:
+def test_bytes_left_over_are_an_error_unless_allowed(
+    message_type: type[Struct], version: int
+) -> None:
     """Trailing bytes are refused, except from a peer that is known to send them."""
-    value = sample(made, version)
+    value = sample(message_type, version)
     wire = encode(value, version) + b"\x00"
     with pytest.raises(WireError, match="1 bytes left over"):
-        decode(made, wire, version)
-    assert decode(made, wire, version, trailing_ok=True) == value
+        decode(message_type, wire, version)
+    assert decode(message_type, wire, version, trailing_ok=True) == value
 
 
 @EVERY_MESSAGE
-def test_one_wrong_byte_is_an_error_or_another_message(made: type[Struct], version: int) -> None:
+def test_one_wrong_byte_is_an_error_or_another_message(
+    message_type: type[Struct], version: int
+) -> None:
     """Each byte of a frame set to the values that hurt most: lengths of -1, 127 and the largest."""
-    wire = encode(sample(made, version), version)
+    wire = encode(sample(message_type, version), version)
     for position in range(len(wire)):
         for byte in (0x00, 0x01, 0x7F, 0x80, 0xFF):
             with contextlib.suppress(WireError):
-                decode(made, wire[:position] + bytes([byte]) + wire[position + 1 :], version)
+                decode(
+                    message_type, wire[:position] + bytes([byte]) + wire[position + 1 :], version
+                )
 
 
 @EVERY_MESSAGE
 @settings(max_examples=25, deadline=None)
 @given(wire=st.binary(max_size=256))
 def test_random_bytes_fail_only_with_wire_error(
-    made: type[Struct], version: int, wire: bytes
+    message_type: type[Struct], version: int, wire: bytes
 ) -> None:
     """Whatever arrives, WireError is the only error that leaves the package."""
     with contextlib.suppress(WireError):
-        decode(made, wire, version)
+        decode(message_type, wire, version)
 
 
 @EVERY_MESSAGE
-def test_versions_outside_the_range_are_refused(made: type[Struct], version: int) -> None:
+def test_versions_outside_the_range_are_refused(message_type: type[Struct], version: int) -> None:
     """A version that the message does not have is an error in both directions."""
-    value = sample(made, version)
-    for wrong in (made.SCHEMA.versions[0] - 1, made.SCHEMA.versions[-1] + 1):
+    value = sample(message_type, version)
+    for wrong in (message_type.SCHEMA.versions[0] - 1, message_type.SCHEMA.versions[-1] + 1):
         with pytest.raises(WireError, match=f"has no version {wrong}"):
-            decode(made, b"", wrong)
+            decode(message_type, b"", wrong)
         with pytest.raises(WireError, match=f"has no version {wrong}"):
             encode(value, wrong)

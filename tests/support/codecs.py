@@ -43,10 +43,10 @@ def every_message() -> list[tuple[type[Struct], int]]:
     """Every message in every version."""
     messages = [*(api.request for api in APIS.values()), *(api.response for api in APIS.values())]
     return [
-        (made, version)
-        for made in [*messages, Subscription, Assignment]
-        if made is not None
-        for version in made.SCHEMA.versions
+        (message_type, version)
+        for message_type in [*messages, Subscription, Assignment]
+        if message_type is not None
+        for version in message_type.SCHEMA.versions
     ]
 
 
@@ -55,12 +55,12 @@ def message_id(value: object) -> str:
     return value.__name__ if isinstance(value, type) else f"v{value}"
 
 
-def _hints(made: type[Any]) -> dict[str, Any]:
-    return get_type_hints(made, include_extras=True)
+def _hints(message_type: type[Any]) -> dict[str, Any]:
+    return get_type_hints(message_type, include_extras=True)
 
 
 def values(
-    made: type[Any],
+    message_type: type[Any],
     version: int,
     by_name: Mapping[str, st.SearchStrategy[Any]] = _NOTHING,
     *,
@@ -68,9 +68,9 @@ def values(
 ) -> st.SearchStrategy[Any]:
     """Any value of a message that `version` can carry; `by_name` narrows fields down."""
     if flexible is None:
-        flexible = made.SCHEMA.is_flexible(version)
+        flexible = message_type.SCHEMA.is_flexible(version)
     chosen: dict[str, st.SearchStrategy[Any]] = {}
-    for declared in fields(made):
+    for declared in fields(message_type):
         rules = rules_of(declared)
         if declared.name in by_name:
             chosen[declared.name] = by_name[declared.name]
@@ -78,11 +78,11 @@ def values(
             chosen[declared.name] = _unknown_tags() if flexible else st.just(())
         elif rules.is_in(version):
             nullable = version >= rules.nullable_since
-            hint = _hints(made)[declared.name]
+            hint = _hints(message_type)[declared.name]
             chosen[declared.name] = _values_of(hint, version, by_name, flexible, nullable)
         if declared.name in by_name and not rules.is_in(version):
             del chosen[declared.name]
-    return st.builds(made, **chosen)
+    return st.builds(message_type, **chosen)
 
 
 def _values_of(
@@ -118,16 +118,16 @@ def _unknown_tags() -> st.SearchStrategy[tuple[tuple[int, bytes], ...]]:
     return found.map(lambda tagged: tuple(sorted(tagged.items())))
 
 
-def sample(made: type[Any], version: int, *, flexible: bool | None = None) -> Any:
+def sample(message_type: type[Any], version: int, *, flexible: bool | None = None) -> Any:
     """One value of a message in which nothing that `version` has is empty, null or default."""
     if flexible is None:
-        flexible = made.SCHEMA.is_flexible(version)
+        flexible = message_type.SCHEMA.is_flexible(version)
     chosen = {
-        declared.name: _sample_of(_hints(made)[declared.name], version, flexible)
-        for declared in fields(made)
+        declared.name: _sample_of(_hints(message_type)[declared.name], version, flexible)
+        for declared in fields(message_type)
         if declared.name != "unknown_tags" and rules_of(declared).is_in(version)
     }
-    return made(**chosen, unknown_tags=((_FIRST_UNKNOWN_TAG, b"new"),) if flexible else ())
+    return message_type(**chosen, unknown_tags=((_FIRST_UNKNOWN_TAG, b"new"),) if flexible else ())
 
 
 def _sample_of(hint: Any, version: int, flexible: bool) -> Any:

@@ -41,19 +41,19 @@ TAME: dict[str, st.SearchStrategy[Any]] = {
 """Strategies for fields in which kio is narrower than the wire."""
 
 
-def kio_class(made: type[Struct], version: int) -> Any:
+def kio_class(message_type: type[Struct], version: int) -> Any:
     """kio's class for one of our messages in one version."""
-    if made in _EMBEDDED:
-        module, name = _EMBEDDED[made]
+    if message_type in _EMBEDDED:
+        module, name = _EMBEDDED[message_type]
         return getattr(import_module(f"kio.schema.{module}.v{version}.data"), name)
-    kind = "request" if made.__name__.endswith("Request") else "response"
-    module = made.__module__.rpartition(".")[2]
-    return getattr(import_module(f"kio.schema.{module}.v{version}.{kind}"), made.__name__)
+    kind = "request" if message_type.__name__.endswith("Request") else "response"
+    module = message_type.__module__.rpartition(".")[2]
+    return getattr(import_module(f"kio.schema.{module}.v{version}.{kind}"), message_type.__name__)
 
 
-def kio_read(made: type[Struct], wire: bytes, version: int) -> Any:
+def kio_read(message_type: type[Struct], wire: bytes, version: int) -> Any:
     """Decode with kio, all of the bytes."""
-    entity, size = entity_reader(kio_class(made, version))(wire, 0)
+    entity, size = entity_reader(kio_class(message_type, version))(wire, 0)
     assert size == len(wire)
     return entity
 
@@ -97,14 +97,14 @@ class FieldSchema:
     default: Any = field(compare=False)
 
 
-def schema(made: Any, version: int | None = None, path: str = "") -> Iterator[FieldSchema]:
+def schema(message_type: Any, version: int | None = None, path: str = "") -> Iterator[FieldSchema]:
     """The fields of a class of either side in wire order, those of nested structures after each.
 
     kio has one class per version and needs none here; its uuids and points in time can be None
     whatever Kafka's schema says.
     """
-    hints = get_type_hints(made, include_extras=True)
-    for each in fields(made):
+    hints = get_type_hints(message_type, include_extras=True)
+    for each in fields(message_type):
         rules = rules_of(each)
         if each.name == "unknown_tags" or (version is not None and not rules.is_in(version)):
             continue
