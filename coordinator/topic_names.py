@@ -1,0 +1,61 @@
+"""Which topics the image must hold for a decision: names go to ids in many places.
+
+Bytes that do not decode name no topic here; the rules refuse them where they matter.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived, SyncGroupReceived
+from coordinator.generic.group import GenericGroup
+from coordinator.records import Protocols
+from coordinator.state import GroupState
+from kafka_codecs import WireError
+from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
+
+
+def topics_of_group(state: GroupState) -> frozenset[str]:
+    """The topics that a group's members subscribe to or were given."""
+    match state.group:
+        case ConsumerGroup() as group:
+            return frozenset(group.subscribers)
+        case GenericGroup() as group:
+            members = group.members.values()
+            return frozenset(
+                name
+                for member in members
+                for name in (*_subscribed(member.protocols), *_assigned([member.assignment]))
+            )
+        case None:
+            return frozenset()
+
+
+def topics_of_request(event: object) -> frozenset[str]:
+    """The topics that a request brings into its group."""
+    match event:
+        case JoinGroupReceived(protocols=protocols):
+            return frozenset(_subscribed(protocols))
+        case SyncGroupReceived(assignments=assignments):
+            return frozenset(_assigned(assignment for _, assignment in assignments))
+        case ConsumerHeartbeatReceived(topic_names=names) if names:
+            return frozenset(names)
+        case _:
+            return frozenset()
+
+
+def _subscribed(protocols: Protocols) -> Iterator[str]:
+    for _name, metadata in protocols:
+        try:
+            _version, subscription = decode_subscription(metadata)
+        except WireError:
+            continue
+        yield from subscription.topics
+
+
+def _assigned(assignments: Iterable[bytes]) -> Iterator[str]:
+    for assignment in assignments:
+        try:
+            _version, decoded = decode_assignment(assignment)
+        except WireError:
+            continue
+        yield from (each.topic for each in decoded.assigned_partitions)

@@ -1,0 +1,257 @@
+"""What admin tools ask: DescribeGroups, ConsumerGroupDescribe, ListGroups, DeleteGroups.
+
+Hosted groups are answered from their engines, whatever their kind; the cluster is asked about the
+others, on the client's own connection.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar, cast
+
+from coordinator.errors import ErrorCode
+from coordinator.events import DeleteGroupReceived
+from coordinator.replies import DeleteGroupReply, GroupView, MemberView
+from coordinator.topics import Topics
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.coordinators import Coordinators
+from gateway.groups.forwarding import forward, highest_version
+from gateway.groups.hosting import Mode
+from gateway.groups.registry import Registry
+from kafka_codecs import consumer_group_describe as described
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    MemberType,
+)
+from kafka_codecs.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+G = TypeVar("G", DescribedGroup, described.DescribedGroup)
+
+# DescribeGroups v6 is the first that may say that a group is not there.
+FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
+
+# How a consumer group's states look to tools that know only the generic ones.
+_GENERIC_STATES = {
+    "Assigning": "PreparingRebalance",
+    "Reconciling": "PreparingRebalance",
+}
+
+
+class AdminApis:
+    """Views over all groups, hosted and not."""
+
+    def __init__(self, registry: Registry, coordinators: Coordinators) -> None:
+        self._registry = registry
+        self._coordinators = coordinators
+
+    async def describe_groups(
+        self, request: GroupRequest, message: DescribeGroupsRequest
+    ) -> DescribeGroupsResponse:
+        """The classic view; a consumer group shows its members too, so that older dashboards
+        keep working (spec 11.3). Raises UpstreamLost."""
+        hosted, others = await self._split(message.groups)
+        groups = [_classic_view(view, request.header.api_version) for view, _ in hosted]
+        if others and highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS) >= 0:
+            asked = DescribeGroupsRequest(
+                groups=others, include_authorized_operations=message.include_authorized_operations
+            )
+            answer: DescribeGroupsResponse = await forward(request, asked)
+            groups += answer.groups
+        else:
+            groups += [_unknown_classic(id_, request.header.api_version) for id_ in others]
+        return DescribeGroupsResponse(groups=_in_order(groups, message.groups))
+
+    async def describe_consumer_groups(
+        self, request: GroupRequest, message: ConsumerGroupDescribeRequest
+    ) -> ConsumerGroupDescribeResponse:
+        """The view of the new protocol. Raises UpstreamLost."""
+        hosted, others = await self._split(message.group_ids)
+        groups = [_consumer_view(view, topics) for view, topics in hosted]
+        if others and highest_version(request.upstream, ApiKey.CONSUMER_GROUP_DESCRIBE) >= 0:
+            asked = ConsumerGroupDescribeRequest(
+                group_ids=others,
+                include_authorized_operations=message.include_authorized_operations,
+            )
+            answer: ConsumerGroupDescribeResponse = await forward(request, asked)
+            groups += answer.groups
+        else:
+            groups += [_no_consumer_group(group_id) for group_id in others]
+        return ConsumerGroupDescribeResponse(groups=_in_order(groups, message.group_ids))
+
+    async def list_groups(
+        self, request: GroupRequest, message: ListGroupsRequest
+    ) -> ListGroupsResponse:
+        """The groups of this broker: the cluster's own, and in their place those that we host."""
+        listed: dict[str, ListedGroup] = {}
+        error = 0
+        if (version := highest_version(request.upstream, ApiKey.LIST_GROUPS)) >= 0:
+            answer: ListGroupsResponse = await request.upstream.ask(ListGroupsRequest(), version)
+            listed = {group.group_id: group for group in answer.groups}
+            error = answer.error_code
+        for task in self._registry.all_running():
+            view, _ = task.describe()
+            if view.group_type is not None and await self._is_here(view.group_id, request.node_id):
+                listed[view.group_id] = ListedGroup(
+                    group_id=view.group_id,
+                    protocol_type=view.protocol_type,
+                    group_state=view.state,
+                    group_type=view.group_type,
+                )
+        passed = tuple(group for group in listed.values() if _passes(group, message))
+        return ListGroupsResponse(error_code=error, groups=passed)
+
+    async def delete_groups(
+        self, request: GroupRequest, message: DeleteGroupsRequest
+    ) -> DeleteGroupsResponse:
+        """Delete what is empty, here and then in the cluster. Raises UpstreamLost."""
+        results = []
+        deletable = []
+        for group_id in message.groups_names:
+            code = await self._delete_here(group_id)
+            if code:
+                results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+            else:
+                deletable.append(group_id)
+        if deletable:
+            asked = DeleteGroupsRequest(groups_names=tuple(deletable))
+            answer: DeleteGroupsResponse = await forward(request, asked)
+            results += answer.results
+        return DeleteGroupsResponse(results=tuple(results))
+
+    async def _delete_here(self, group_id: str) -> ErrorCode:
+        verdict = await self._registry.mode_of(group_id)
+        if verdict.mode is Mode.UNKNOWN:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if verdict.mode is not Mode.HOSTED:
+            return ErrorCode.NONE
+        _token, reply = await self._registry.ask(
+            group_id, lambda token, _topics: DeleteGroupReceived(token=token)
+        )
+        return cast(DeleteGroupReply, reply).error
+
+    async def _split(
+        self, group_ids: Iterable[str]
+    ) -> tuple[list[tuple[GroupView, Topics]], tuple[str, ...]]:
+        """The views of those that we host, and the others."""
+        hosted = []
+        others = []
+        for group_id in group_ids:
+            view = await self._registry.view(group_id)
+            if view is None:
+                others.append(group_id)
+            else:
+                hosted.append(view)
+        return hosted, tuple(others)
+
+    async def _is_here(self, group_id: str, node_id: int) -> bool:
+        try:
+            return await self._coordinators.is_at(group_id, node_id)
+        except UpstreamError:
+            return True  # better shown twice than not at all
+
+
+def _in_order(groups: list[G], group_ids: tuple[str, ...]) -> tuple[G, ...]:
+    by_id = {group.group_id: group for group in groups}
+    return tuple(by_id[group_id] for group_id in group_ids if group_id in by_id)
+
+
+def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
+    """Filters know no upper and lower case; an unknown value lets nothing pass (spec 3.14)."""
+    states = {state.lower() for state in message.states_filter}
+    types = {type_.lower() for type_ in message.types_filter}
+    return (not states or group.group_state.lower() in states) and (
+        not types or (group.group_type or "classic").lower() in types
+    )
+
+
+def _classic_view(view: GroupView, version: int) -> DescribedGroup:
+    if view.group_type is None:
+        return _unknown_classic(view.group_id, version)
+    return DescribedGroup(
+        group_id=view.group_id,
+        group_state=_GENERIC_STATES.get(view.state, view.state),
+        protocol_type=view.protocol_type,
+        protocol_data=view.protocol or view.assignor,
+        members=tuple(
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment_bytes,
+            )
+            for member in view.members
+        ),
+    )
+
+
+def _unknown_classic(group_id: str, version: int) -> DescribedGroup:
+    if version < FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
+        return DescribedGroup(group_id=group_id, group_state="Dead")
+    return DescribedGroup(
+        group_id=group_id,
+        group_state="Dead",
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} not found.",
+    )
+
+
+def _consumer_view(view: GroupView, topics: Topics) -> described.DescribedGroup:
+    if view.group_type != "consumer":
+        return _no_consumer_group(view.group_id)
+    return described.DescribedGroup(
+        group_id=view.group_id,
+        group_state=view.state,
+        group_epoch=view.group_epoch,
+        assignment_epoch=view.assignment_epoch,
+        assignor_name=view.assignor,
+        members=tuple(_consumer_member(member, topics) for member in view.members),
+    )
+
+
+def _no_consumer_group(group_id: str) -> described.DescribedGroup:
+    return described.DescribedGroup(
+        group_id=group_id,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} is not a consumer group.",
+    )
+
+
+def _consumer_member(member: MemberView, topics: Topics) -> described.Member:
+    return described.Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topic_names,
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(member.assignment, topics),
+        target_assignment=_assignment(member.target, topics),
+        member_type=MemberType.CLASSIC if member.is_classic else MemberType.CONSUMER,
+    )
+
+
+def _assignment(named: Mapping[str, tuple[int, ...]], topics: Topics) -> described.Assignment:
+    return described.Assignment(
+        topic_partitions=tuple(
+            described.TopicPartitions(
+                topic_id=topics.by_name[name].topic_id, topic_name=name, partitions=numbers
+            )
+            for name, numbers in named.items()
+        )
+    )

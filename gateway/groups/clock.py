@@ -1,0 +1,26 @@
+"""The engine's clock: wall-clock milliseconds that never go backwards."""
+
+import time
+
+import trio
+
+
+class Clock:
+    """Set by the wall once, driven by Trio's monotonic clock from then on.
+
+    A step of the wall clock can thus neither expire sessions nor keep them for ever. Made and used
+    inside one Trio run.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_s = time.time() - trio.current_time()
+
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds."""
+        return int((trio.current_time() + self._ahead_s) * 1000)
+
+    def seconds_until(self, at_ms: int | None) -> float:
+        """How long to sleep until `at_ms`; for ever if there is no such time."""
+        if at_ms is None:
+            return float("inf")
+        return max(0.0, at_ms / 1000 - (trio.current_time() + self._ahead_s))

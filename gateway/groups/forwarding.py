@@ -1,0 +1,35 @@
+"""Group requests that the cluster answers: the same question, on the client's own connection."""
+
+from typing import Any
+
+from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.upstream import Upstream
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.declaration import Struct
+
+
+def highest_version(upstream: Upstream, api_key: ApiKey) -> int:
+    """The highest version that the upstream broker speaks, -1 if it does not know the api."""
+    return upstream.versions[api_key][1] if api_key in upstream.versions else -1
+
+
+async def forward(request: GroupRequest, message: Struct | None = None) -> Any:
+    """The cluster's answer to the request, or to `message` in its place.
+
+    In the client's version, or the highest that the broker speaks. Raises UpstreamLost: whether
+    the broker did what it was asked is then unknown.
+    """
+    asked = request.message if message is None else message
+    version = min(
+        request.header.api_version,
+        highest_version(request.upstream, ApiKey(request.header.api_key)),
+    )
+    return await request.upstream.ask(asked, version)
+
+
+def is_embedded(upstream: Upstream) -> bool:
+    """Whether the upstream is librdkafka's mock cluster: every Kafka since 0.9 can describe groups.
+
+    There every broker accepts every group, and no offset is ever part of a transaction.
+    """
+    return ApiKey.DESCRIBE_GROUPS not in upstream.versions

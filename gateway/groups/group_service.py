@@ -1,0 +1,177 @@
+"""Every group request of every client: to the engine if the group is hosted, else to the cluster.
+
+This is the data path's `GroupApis`. Who answers is decided first, then where: at another listener
+than that of the group's coordinator a client is sent on with NOT_COORDINATOR.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+from uuid import uuid4
+
+from coordinator.errors import ErrorCode
+from coordinator.events import Request
+from coordinator.replies import (
+    ConsumerHeartbeatReply,
+    HeartbeatReply,
+    JoinGroupReply,
+    LeaveGroupReply,
+    SyncGroupReply,
+)
+from coordinator.topics import Topics
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path.group_apis import GroupRequest
+from gateway.groups import messages
+from gateway.groups.admin_apis import AdminApis
+from gateway.groups.coordinators import Coordinators
+from gateway.groups.forwarding import forward, highest_version, is_embedded
+from gateway.groups.hosting import CONSUMER_PROTOCOL_TYPE, Hosting, Mode
+from gateway.groups.offset_apis import OffsetApis
+from gateway.groups.offset_fetch import OffsetFetchApi
+from gateway.groups.refusals import GroupMessage, refusal
+from gateway.groups.registry import Registry, TooManyGroups
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.declaration import Struct
+from kafka_codecs.delete_groups import DeleteGroupsRequest
+from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.leave_group import LeaveGroupRequest
+from kafka_codecs.list_groups import ListGroupsRequest
+from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.offset_delete import OffsetDeleteRequest
+from kafka_codecs.offset_fetch import OffsetFetchRequest
+from kafka_codecs.sync_group import SyncGroupRequest
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
+
+# Kafka Streams has the consumer protocol type, but an assignor that keeps data of its own.
+STREAMS_PROTOCOL = "stream"
+
+
+class GroupService:
+    """Answers group requests; see `gateway.data_path.group_apis.GroupApis`."""
+
+    def __init__(self, registry: Registry, hosting: Hosting, coordinators: Coordinators) -> None:
+        self._registry = registry
+        self._hosting = hosting
+        self._coordinators = coordinators
+        self._admin = AdminApis(registry, coordinators)
+        self._offsets = OffsetApis(registry)
+        self._fetch = OffsetFetchApi(registry)
+
+    async def answer(self, request: GroupRequest) -> Struct:
+        """The answer to one request. Raises UpstreamLost: then the connection has to end."""
+        message = request.message
+        match message:
+            case OffsetFetchRequest():
+                return await self._fetch.fetch(request, message)
+            case DescribeGroupsRequest():
+                return await self._admin.describe_groups(request, message)
+            case ConsumerGroupDescribeRequest():
+                return await self._admin.describe_consumer_groups(request, message)
+            case ListGroupsRequest():
+                return await self._admin.list_groups(request, message)
+            case DeleteGroupsRequest():
+                return await self._admin.delete_groups(request, message)
+            case _:
+                return await self._about_one_group(request, cast(GroupMessage, message))
+
+    async def _about_one_group(self, request: GroupRequest, message: GroupMessage) -> Struct:
+        version = request.header.api_version
+        if isinstance(message, JoinGroupRequest):
+            self._note_foreign_protocol(message)
+        verdict = await self._registry.mode_of(message.group_id)
+        match verdict.mode:
+            case Mode.UNKNOWN:
+                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                return refusal(message, version, code, verdict.why)
+            case Mode.OCCUPIED if isinstance(message, JoinGroupRequest):
+                code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+                return refusal(message, version, code, verdict.why)
+            case Mode.OCCUPIED if isinstance(message, ConsumerGroupHeartbeatRequest):
+                return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, verdict.why)
+            case Mode.OCCUPIED | Mode.FORWARDED:
+                return await _forward(request, message)
+            case Mode.HOSTED:
+                return await self._hosted(request, message)
+
+    def _note_foreign_protocol(self, message: JoinGroupRequest) -> None:
+        """Connect, Schema Registry, Streams: theirs is another protocol inside the same calls."""
+        if message.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            why = f"its protocol type is {message.protocol_type}"
+        elif any(protocol.name == STREAMS_PROTOCOL for protocol in message.protocols):
+            why = "it is a Kafka Streams group"
+        else:
+            return
+        self._hosting.forward(message.group_id, why)
+
+    async def _hosted(self, request: GroupRequest, message: GroupMessage) -> Struct:
+        version = request.header.api_version
+        try:
+            if not await self._is_at_coordinator(request, message.group_id):
+                return refusal(message, version, ErrorCode.NOT_COORDINATOR, "")
+            return await self._ask_engine(request, message)
+        except UpstreamError as error:
+            code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no coordinator is known: {error}"
+        except TooManyGroups as error:
+            code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
+        return refusal(message, version, code, why)
+
+    async def _is_at_coordinator(self, request: GroupRequest, group_id: str) -> bool:
+        return is_embedded(request.upstream) or await self._coordinators.is_at(
+            group_id, request.node_id
+        )
+
+    async def _ask_engine(self, request: GroupRequest, message: GroupMessage) -> Struct:
+        header, host = request.header, request.client_host
+        match message:
+            case JoinGroupRequest():
+                joined: JoinGroupReply = await self._ask(
+                    message,
+                    lambda token, _: messages.join_event(token, header, message, host, uuid4()),
+                )
+                return messages.join_response(joined, header.api_version)
+            case SyncGroupRequest():
+                synced: SyncGroupReply = await self._ask(
+                    message, lambda token, _: messages.sync_event(token, header, message)
+                )
+                return messages.sync_response(synced)
+            case HeartbeatRequest():
+                beaten: HeartbeatReply = await self._ask(
+                    message, lambda token, _: messages.heartbeat_event(token, message)
+                )
+                return messages.heartbeat_response(beaten)
+            case LeaveGroupRequest():
+                left: LeaveGroupReply = await self._ask(
+                    message, lambda token, _: messages.leave_event(token, header, message)
+                )
+                return messages.leave_response(left, header.api_version)
+            case ConsumerGroupHeartbeatRequest():
+                alive: ConsumerHeartbeatReply = await self._ask(
+                    message,
+                    lambda token, _: messages.consumer_heartbeat_event(
+                        token, header, message, host, uuid4()
+                    ),
+                )
+                return messages.consumer_heartbeat_response(alive)
+            case OffsetCommitRequest():
+                return await self._offsets.commit(request, message)
+            case TxnOffsetCommitRequest():
+                return await self._offsets.txn_commit(request, message)
+            case OffsetDeleteRequest():
+                return await self._offsets.delete(request, message)
+
+    async def _ask(self, message: GroupMessage, make: Callable[[int, Topics], Request]) -> Any:
+        _token, reply = await self._registry.ask(message.group_id, make)
+        return reply
+
+
+async def _forward(request: GroupRequest, message: GroupMessage) -> Struct:
+    api_key = ApiKey(request.header.api_key)
+    if highest_version(request.upstream, api_key) < 0:
+        # Only the new protocol's heartbeat is offered without the cluster's help.
+        why = "the group is forwarded to the cluster, which does not know the new protocol"
+        return refusal(message, request.header.api_version, ErrorCode.GROUP_ID_NOT_FOUND, why)
+    answer: Struct = await forward(request)
+    return answer

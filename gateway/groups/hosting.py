@@ -1,0 +1,153 @@
+"""Which groups we host: not those that somebody else serves (design, section 4).
+
+A group with live members in the cluster itself is not hosted, or its partitions would have two
+owners. What cannot be found out counts as unknown, and then nothing is answered but "try again".
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from fnmatch import fnmatchcase
+
+import structlog
+
+from gateway.cluster.cluster import Cluster
+from gateway.cluster.errors import UpstreamError
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+
+log = structlog.get_logger()
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+FORWARDED_MAX = 10_000
+"""Groups remembered as forwarded; the oldest is forgotten, and looked at again if it shows up."""
+
+_NONE, _GROUP_ID_NOT_FOUND, _UNSUPPORTED_VERSION = 0, 69, 35
+
+
+class Mode(Enum):
+    """Who answers for a group."""
+
+    HOSTED = auto()
+    """Our engine."""
+    FORWARDED = auto()
+    """The cluster's coordinator, for good: another protocol, or the operator's wish."""
+    OCCUPIED = auto()
+    """The cluster's coordinator, because somebody is in the group there."""
+    UNKNOWN = auto()
+    """Nobody for now: the cluster does not say who is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The mode and its reason."""
+
+    mode: Mode
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Occupants:
+    """Live members of a group in the cluster itself."""
+
+    protocol_type: str
+    client_ids: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{len(self.client_ids)} members ({', '.join(sorted(set(self.client_ids))[:5])})"
+
+
+class Hosting:
+    """Decides per group; remembers what is forwarded for good."""
+
+    def __init__(self, cluster: Cluster, forward_patterns: tuple[str, ...]) -> None:
+        self._cluster = cluster
+        self._forward_patterns = forward_patterns
+        self._forwarded: dict[str, None] = {}
+        self._reported: dict[str, str] = {}
+
+    def is_forwarded(self, group_id: str) -> bool:
+        """Whether the group is forwarded whatever is in it."""
+        return group_id in self._forwarded or any(
+            fnmatchcase(group_id, pattern) for pattern in self._forward_patterns
+        )
+
+    def forward(self, group_id: str, why: str) -> None:
+        """From now on the group belongs to the cluster's coordinator."""
+        if group_id not in self._forwarded:
+            log.info("group_forwarded", group_id=group_id, reason=why)
+        self._forwarded[group_id] = None
+        if len(self._forwarded) > FORWARDED_MAX:
+            del self._forwarded[next(iter(self._forwarded))]
+
+    async def look(self, group_id: str) -> Verdict:
+        """Decide for a group that we do not serve at the moment."""
+        if self.is_forwarded(group_id):
+            return Verdict(Mode.FORWARDED)
+        try:
+            occupants = await self._occupants(group_id)
+        except UpstreamError as error:
+            why = f"the cluster does not say who is in the group: {error}"
+            self._report(group_id, "group_state_unknown", why)
+            return Verdict(Mode.UNKNOWN, why)
+        if occupants is None:
+            self._reported.pop(group_id, None)
+            return Verdict(Mode.HOSTED)
+        if occupants.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
+            self.forward(group_id, f"its protocol type is {occupants.protocol_type}")
+            return Verdict(Mode.FORWARDED)
+        why = (
+            f"{occupants} are in the group in the cluster itself: stop them or point them at the"
+            " gateway, all of them, and the group is hosted from its next member on"
+        )
+        self._report(group_id, "group_occupied", why)
+        return Verdict(Mode.OCCUPIED, why)
+
+    def _report(self, group_id: str, event: str, why: str) -> None:
+        """One line per group and reason, however often its clients ask."""
+        if self._reported.get(group_id) != why:
+            log.warning(event, group_id=group_id, reason=why)
+        self._reported[group_id] = why
+        if len(self._reported) > FORWARDED_MAX:
+            del self._reported[next(iter(self._reported))]
+
+    async def _occupants(self, group_id: str) -> _Occupants | None:
+        """Who is in the group in the cluster. Raises UpstreamError if that stays unclear.
+
+        A live group of the new protocol looks Dead to DescribeGroups, so both are asked.
+        """
+        node_id = await self._cluster.coordinator_of(group_id)
+        versions = await self._cluster.versions_of(node_id)
+        if ApiKey.DESCRIBE_GROUPS not in versions:
+            return None  # librdkafka's mock cluster: every Kafka since 0.9 can tell
+        classic: DescribeGroupsResponse = await self._cluster.ask(
+            node_id, DescribeGroupsRequest(groups=(group_id,))
+        )
+        group = classic.groups[0]
+        if group.error_code not in (_NONE, _GROUP_ID_NOT_FOUND):
+            raise UpstreamError(f"DescribeGroups failed with error {group.error_code}")
+        if group.members:
+            return _Occupants(group.protocol_type, tuple(m.client_id for m in group.members))
+        if ApiKey.CONSUMER_GROUP_DESCRIBE not in versions:
+            return None
+        return await self._native_occupants(node_id, group_id)
+
+    async def _native_occupants(self, node_id: int, group_id: str) -> _Occupants | None:
+        answer: ConsumerGroupDescribeResponse = await self._cluster.ask(
+            node_id,
+            ConsumerGroupDescribeRequest(
+                group_ids=(group_id,), include_authorized_operations=False
+            ),
+        )
+        group = answer.groups[0]
+        if group.error_code in (_GROUP_ID_NOT_FOUND, _UNSUPPORTED_VERSION):
+            return None
+        if group.error_code != _NONE:
+            raise UpstreamError(f"ConsumerGroupDescribe failed with error {group.error_code}")
+        if not group.members:
+            return None
+        client_ids = tuple(member.client_id for member in group.members)
+        return _Occupants(CONSUMER_PROTOCOL_TYPE, client_ids)

@@ -1,0 +1,145 @@
+"""Commits and fetches of hosted groups: the engine checks, the cluster stores (design, section 4).
+
+They go to the cluster as plain requests, without a member, under the same group id: there the
+group is empty. What is on its way counts as held by its committer until the cluster has answered.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
+
+import trio
+
+from coordinator.errors import ErrorCode
+from coordinator.events import (
+    OffsetCommitEnded,
+    OffsetCommitReceived,
+    OffsetDeleteReceived,
+)
+from coordinator.replies import OffsetDeleteVerdict, OffsetVerdict
+from coordinator.topics import Topics
+from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.forwarding import forward
+from gateway.groups.refusals import refusal
+from gateway.groups.registry import Registry
+from kafka_codecs.declaration import Struct
+from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
+
+NO_GENERATION = -1
+NO_MEMBER = ""
+
+
+class OffsetApis:
+    """OffsetCommit, TxnOffsetCommit and OffsetDelete of a hosted group."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def commit(self, request: GroupRequest, message: OffsetCommitRequest) -> Struct:
+        """Check, then store. Raises UpstreamLost."""
+
+        def event(token: int, topics: Topics) -> OffsetCommitReceived:
+            return OffsetCommitReceived(
+                token=token,
+                version=request.header.api_version,
+                member_id=message.member_id,
+                instance_id=message.group_instance_id,
+                epoch=message.generation_id_or_member_epoch,
+                partitions=topics.partitions(
+                    (topic.name, [p.partition_index for p in topic.partitions])
+                    for topic in message.topics
+                ),
+            )
+
+        plain = replace(
+            message,
+            generation_id_or_member_epoch=NO_GENERATION,
+            member_id=NO_MEMBER,
+            group_instance_id=None,
+        )
+        return await self._check_then_store(request, message, event, plain)
+
+    async def txn_commit(self, request: GroupRequest, message: TxnOffsetCommitRequest) -> Struct:
+        """The same as part of a transaction. Raises UpstreamLost."""
+
+        def event(token: int, topics: Topics) -> OffsetCommitReceived:
+            return OffsetCommitReceived(
+                token=token,
+                version=request.header.api_version,
+                member_id=message.member_id,
+                instance_id=message.group_instance_id,
+                epoch=message.generation_id,
+                partitions=topics.partitions(
+                    (topic.name, [p.partition_index for p in topic.partitions])
+                    for topic in message.topics
+                ),
+                is_transactional=True,
+            )
+
+        plain = replace(
+            message, generation_id=NO_GENERATION, member_id=NO_MEMBER, group_instance_id=None
+        )
+        return await self._check_then_store(request, message, event, plain)
+
+    async def delete(self, request: GroupRequest, message: OffsetDeleteRequest) -> Struct:
+        """Offsets of topics that somebody subscribes to stay; the cluster deletes the others."""
+        names = tuple(topic.name for topic in message.topics)
+        _token, reply = await self._registry.ask(
+            message.group_id,
+            lambda token, _topics: OffsetDeleteReceived(token=token, topic_names=names),
+        )
+        verdict = cast(OffsetDeleteVerdict, reply)
+        if verdict.error:
+            return OffsetDeleteResponse(error_code=verdict.error)
+        deletable = tuple(t for t in message.topics if t.name not in verdict.subscribed)
+        kept = tuple(
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetDeleteResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in message.topics
+            if topic.name in verdict.subscribed
+        )
+        if not deletable:
+            return OffsetDeleteResponse(topics=kept)
+        answer: OffsetDeleteResponse = await forward(request, replace(message, topics=deletable))
+        return replace(answer, topics=(*answer.topics, *kept))
+
+    async def _check_then_store(
+        self,
+        request: GroupRequest,
+        message: OffsetCommitRequest | TxnOffsetCommitRequest,
+        event: Callable[[int, Topics], OffsetCommitReceived],
+        plain: Struct,
+    ) -> Struct:
+        group_id = message.group_id
+        commit, reply = await self._registry.ask(
+            group_id, event, [topic.name for topic in message.topics]
+        )
+        verdict = cast(OffsetVerdict, reply)
+        if verdict.error:
+            return refusal(message, request.header.api_version, verdict.error, verdict.why)
+        answer_lost = True
+        try:
+            answer: Struct = await forward(request, plain)
+            answer_lost = False
+        finally:
+            # Whatever ended the wait, the group must learn of it: it holds back the partitions.
+            with trio.CancelScope(shield=True):
+                await self._registry.tell(
+                    group_id, OffsetCommitEnded(commit=commit, answer_lost=answer_lost)
+                )
+        return answer

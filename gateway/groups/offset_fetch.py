@@ -1,0 +1,236 @@
+"""OffsetFetch: batches of groups, each checked by its engine, fetched as the cluster knows how.
+
+Up to v7 a request is about one group, from v8 on about many; here it is always many.
+"""
+
+from dataclasses import replace
+from typing import cast
+
+from coordinator.errors import ErrorCode
+from coordinator.events import OffsetFetchReceived
+from coordinator.replies import OffsetVerdict
+from coordinator.topics import Topics
+from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.forwarding import highest_version, is_embedded
+from gateway.groups.hosting import Mode
+from gateway.groups.registry import Registry
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+FIRST_VERSION_WITH_GROUP_ERROR = 2
+FIRST_VERSION_WITH_REQUIRE_STABLE = 7
+FIRST_VERSION_WITH_BATCHES = 8
+
+Groups = tuple[OffsetFetchRequestGroup, ...]
+
+
+class OffsetFetchApi:
+    """Answers OffsetFetch for hosted and forwarded groups alike."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def fetch(
+        self, request: GroupRequest, message: OffsetFetchRequest
+    ) -> OffsetFetchResponse:
+        """Check each group, then fetch what passed. Raises UpstreamLost."""
+        version = request.header.api_version
+        groups = _groups_of(message, version)
+        refused: dict[str, ErrorCode] = {}
+        passed: list[OffsetFetchRequestGroup] = []
+        for group in groups:
+            code = _cannot_be_stable(request, message) or await self._check(group)
+            if code:
+                refused[group.group_id] = code
+            elif (await self._registry.mode_of(group.group_id)).mode is Mode.HOSTED:
+                passed.append(replace(group, member_id=None, member_epoch=-1))
+            else:
+                passed.append(group)
+        fetched = await _fetch(request, tuple(passed), require_stable=message.require_stable)
+        answers = {answer.group_id: answer for answer in fetched}
+        return _response(
+            tuple(
+                answers.get(group.group_id) or _failed(group, refused[group.group_id], version)
+                for group in groups
+            ),
+            version,
+        )
+
+    async def _check(self, group: OffsetFetchRequestGroup) -> ErrorCode:
+        verdict = await self._registry.mode_of(group.group_id)
+        if verdict.mode is Mode.UNKNOWN:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if verdict.mode is not Mode.HOSTED:
+            return ErrorCode.NONE
+        topics = group.topics
+
+        def event(token: int, image: Topics) -> OffsetFetchReceived:
+            return OffsetFetchReceived(
+                token=token,
+                member_id=group.member_id,
+                epoch=group.member_epoch,
+                partitions=(
+                    None
+                    if topics is None
+                    else image.partitions((topic.name, topic.partition_indexes) for topic in topics)
+                ),
+            )
+
+        _token, reply = await self._registry.ask(
+            group.group_id, event, [topic.name for topic in topics or ()]
+        )
+        return cast(OffsetVerdict, reply).error
+
+
+def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode:
+    """RequireStable is refused where the cluster does not know it, never dropped.
+
+    In the embedded cluster every offset is stable: it stores none of a transaction's.
+    """
+    knows_it = (
+        highest_version(request.upstream, ApiKey.OFFSET_FETCH) >= FIRST_VERSION_WITH_REQUIRE_STABLE
+    )
+    if message.require_stable and not knows_it and not is_embedded(request.upstream):
+        return ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.NONE
+
+
+async def _fetch(
+    request: GroupRequest, groups: Groups, *, require_stable: bool
+) -> tuple[OffsetFetchResponseGroup, ...]:
+    """Ask the cluster: all at once, or one group after the other if it is old."""
+    if not groups:
+        return ()
+    version = highest_version(request.upstream, ApiKey.OFFSET_FETCH)
+    if version >= FIRST_VERSION_WITH_BATCHES:
+        spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_BATCHES))
+        batch: OffsetFetchResponse = await request.upstream.ask(
+            OffsetFetchRequest(groups=groups, require_stable=require_stable), spoken
+        )
+        return batch.groups
+    spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_GROUP_ERROR))
+    stable = require_stable and version >= FIRST_VERSION_WITH_REQUIRE_STABLE
+    return tuple([await _fetch_one(request, group, spoken, stable) for group in groups])
+
+
+async def _fetch_one(
+    request: GroupRequest, group: OffsetFetchRequestGroup, version: int, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    topics = group.topics
+    answer: OffsetFetchResponse = await request.upstream.ask(
+        OffsetFetchRequest(
+            group_id=group.group_id,
+            topics=(
+                None
+                if topics is None
+                else tuple(
+                    OffsetFetchRequestTopic(
+                        name=topic.name, partition_indexes=topic.partition_indexes
+                    )
+                    for topic in topics
+                )
+            ),
+            require_stable=require_stable and version >= FIRST_VERSION_WITH_REQUIRE_STABLE,
+        ),
+        version,
+    )
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        error_code=answer.error_code,
+        topics=tuple(
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartitions(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in answer.topics or ()
+        ),
+    )
+
+
+def _groups_of(message: OffsetFetchRequest, version: int) -> Groups:
+    if version >= FIRST_VERSION_WITH_BATCHES:
+        return message.groups
+    topics = message.topics
+    return (
+        OffsetFetchRequestGroup(
+            group_id=message.group_id,
+            topics=(
+                None
+                if topics is None
+                else tuple(
+                    OffsetFetchRequestTopics(
+                        name=topic.name, partition_indexes=topic.partition_indexes
+                    )
+                    for topic in topics
+                )
+            ),
+        ),
+    )
+
+
+def _failed(
+    group: OffsetFetchRequestGroup, code: ErrorCode, version: int
+) -> OffsetFetchResponseGroup:
+    """An error for the whole group; v1 can say it only for each partition."""
+    if version >= FIRST_VERSION_WITH_GROUP_ERROR:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=tuple(
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartitions(
+                        partition_index=number, committed_offset=-1, metadata="", error_code=code
+                    )
+                    for number in topic.partition_indexes
+                ),
+            )
+            for topic in group.topics or ()
+        ),
+    )
+
+
+def _response(groups: tuple[OffsetFetchResponseGroup, ...], version: int) -> OffsetFetchResponse:
+    if version >= FIRST_VERSION_WITH_BATCHES:
+        return OffsetFetchResponse(groups=groups)
+    (group,) = groups
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=tuple(
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in group.topics
+        ),
+    )

@@ -1,0 +1,95 @@
+"""Answers that say one error and nothing else, for the apis that are about one group."""
+
+from coordinator.errors import ErrorCode
+from coordinator.replies import JoinGroupReply, LeaveGroupReply
+from gateway.groups import messages
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.leave_group import LeaveGroupRequest
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+GroupMessage = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | ConsumerGroupHeartbeatRequest
+    | OffsetCommitRequest
+    | TxnOffsetCommitRequest
+    | OffsetDeleteRequest
+)
+
+
+def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> Struct:
+    """The answer of the message's api with this error; only heartbeats of the new protocol carry
+    the reason."""
+    match message:
+        case JoinGroupRequest(member_id=member_id):
+            return messages.join_response(JoinGroupReply(error=code, member_id=member_id), version)
+        case SyncGroupRequest():
+            return SyncGroupResponse(error_code=code)
+        case HeartbeatRequest():
+            return HeartbeatResponse(error_code=code)
+        case LeaveGroupRequest():
+            return messages.leave_response(LeaveGroupReply(error=code), version)
+        case ConsumerGroupHeartbeatRequest():
+            return ConsumerGroupHeartbeatResponse(error_code=code, error_message=why or None)
+        case OffsetCommitRequest():
+            return _commit(message, code)
+        case TxnOffsetCommitRequest():
+            return _txn_commit(message, code)
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error_code=code)
+
+
+def _commit(message: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def _txn_commit(message: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=tuple(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )

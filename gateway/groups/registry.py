@@ -1,0 +1,115 @@
+"""The groups that are hosted now, each with a task of its own."""
+
+import contextlib
+from collections.abc import Iterable
+from functools import partial
+
+import structlog
+import trio
+
+from coordinator.config import GroupConfig
+from coordinator.engine import GroupEngine
+from coordinator.events import OffsetCommitEnded
+from coordinator.replies import GroupView, Reply
+from coordinator.topics import Topics
+from gateway.cluster.cluster import Cluster
+from gateway.groups.clock import Clock
+from gateway.groups.group_task import GroupEnded, GroupTask, MakeRequest
+from gateway.groups.hosting import Hosting, Mode, Verdict
+from gateway.groups.topics_image import TopicsImage
+from gateway.state_log.log import StateLog
+from gateway.story import Listener
+
+log = structlog.get_logger()
+
+
+class TooManyGroups(Exception):  # noqa: N818  (a refusal, not an error)
+    """The limit of hosted groups is reached."""
+
+
+class Registry:
+    """Starts a group's task at its first request; the task ends itself when the group is empty."""
+
+    def __init__(
+        self,
+        *,
+        config: GroupConfig,
+        cluster: Cluster,
+        hosting: Hosting,
+        state_log: StateLog,
+        max_groups: int,
+        nursery: trio.Nursery,
+        listener: Listener | None = None,
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._hosting = hosting
+        self._state_log = state_log
+        self._max_groups = max_groups
+        self._nursery = nursery
+        self._listener = listener
+        self._clock = Clock()
+        self._tasks: dict[str, GroupTask] = {}
+
+    async def mode_of(self, group_id: str) -> Verdict:
+        """Who answers for the group. A group with members here stays here."""
+        task = self._tasks.get(group_id)
+        if task is not None and task.is_live:
+            return Verdict(Mode.HOSTED)
+        return await self._hosting.look(group_id)
+
+    async def ask(
+        self, group_id: str, make: MakeRequest, topic_names: Iterable[str] = ()
+    ) -> tuple[int, Reply]:
+        """Ask a hosted group; see `GroupTask.ask`. Raises TooManyGroups."""
+        names = frozenset(topic_names)
+        while True:
+            try:
+                return await self._task(group_id).ask(make, names)
+            except GroupEnded:
+                await trio.lowlevel.checkpoint()
+
+    async def tell(self, group_id: str, event: OffsetCommitEnded) -> None:
+        """Let a group know of something; a group that has ended does not mind."""
+        if (task := self._tasks.get(group_id)) is not None:
+            with contextlib.suppress(GroupEnded):
+                await task.tell(event)
+
+    async def view(self, group_id: str) -> tuple[GroupView, Topics] | None:
+        """A hosted group as admin tools see it, with the topics in it; None if there is none."""
+        if (task := self._tasks.get(group_id)) is not None:
+            return task.describe()
+        engine = GroupEngine(group_id, self._config)
+        engine.load(await self._state_log.read(group_id), now_ms=self._clock.now_ms())
+        if engine.state.group is None:
+            return None
+        return engine.describe(Topics()), Topics()
+
+    def all_running(self) -> tuple[GroupTask, ...]:
+        """Every group that is in memory now."""
+        return tuple(self._tasks.values())
+
+    def release_waiting(self) -> None:
+        """Answer every parked request: the gateway is about to end."""
+        for task in self._tasks.values():
+            task.release_waiting()
+
+    def _task(self, group_id: str) -> GroupTask:
+        task = self._tasks.get(group_id)
+        if task is None:
+            if len(self._tasks) >= self._max_groups:
+                raise TooManyGroups(f"{self._max_groups} groups are hosted already")
+            task = GroupTask(
+                group_id,
+                config=self._config,
+                topics=TopicsImage(self._cluster),
+                state_log=self._state_log,
+                clock=self._clock,
+                listener=self._listener,
+            )
+            self._tasks[group_id] = task
+            self._nursery.start_soon(task.run, partial(self._forget, group_id))
+        return task
+
+    def _forget(self, group_id: str) -> None:
+        del self._tasks[group_id]

@@ -1,0 +1,43 @@
+"""The topics a group cares about, as the engine wants them: an image with a version."""
+
+from collections.abc import Iterable
+
+from coordinator.topics import Topic, Topics
+from gateway.cluster.cluster import Cluster
+
+
+class TopicsImage:
+    """Follows the cluster for the topics of one group; asks it only about names it has not seen."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._names: frozenset[str] = frozenset()
+        self._seen_change: object = None
+        self._image = Topics()
+
+    async def get(self, names: Iterable[str]) -> Topics:
+        """An image that has these names and all earlier ones.
+
+        Raises UpstreamError only if it must ask the cluster about a name that is new.
+        """
+        wanted = self._names.union(names)
+        if wanted != self._names or self._seen_change is not self._cluster.changed:
+            topics = await self._cluster.topics_for(wanted)
+            self._names, self._seen_change = wanted, self._cluster.changed
+            by_name = {
+                name: Topic(
+                    name=name,
+                    topic_id=topic.topic_id,
+                    partition_count=topic.partitions,
+                    racks=topic.racks,
+                )
+                for name, topic in topics.items()
+            }
+            if by_name != self._image.by_name:
+                self._image = Topics(by_name, version=self._image.version + 1)
+        return self._image
+
+    @property
+    def latest(self) -> Topics:
+        """The image as it was last made."""
+        return self._image

@@ -1,0 +1,148 @@
+"""Puts the gateway together: cluster, groups, data path; and ends them in the right order."""
+
+import signal
+import sys
+from functools import partial
+from importlib.metadata import version
+
+import structlog
+import trio
+
+from coordinator.config import GroupConfig
+from gateway.cluster.cluster import Address, Cluster
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path.config import DataPathConfig, Limits
+from gateway.data_path.errors import ListenError
+from gateway.data_path.server import serve
+from gateway.groups.coordinators import Coordinators
+from gateway.groups.group_service import GroupService
+from gateway.groups.hosting import Hosting
+from gateway.groups.registry import Registry
+from gateway.settings import Settings
+from gateway.state_log.memory import MemoryLog
+from gateway.story import Listener
+
+log = structlog.get_logger()
+
+DEMO_MAX_GROUPS = 16
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status, 1 if the gateway could not start."""
+    reason: BaseException | None = None
+    try:
+        trio.run(_run_until_signal, settings)
+    except* (UpstreamError, ListenError) as failures:
+        reason = _first(failures)
+    if reason is not None:
+        sys.stderr.write(f"groupferry: {reason}\n")
+        return 1
+    return 0
+
+
+async def _run_until_signal(settings: Settings) -> None:
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_set_on_signal, stop)
+        await run_gateway(
+            upstream=tuple((address.host, address.port) for address in settings.upstream),
+            data_path=DataPathConfig(
+                listen_host=settings.listen.host,
+                listen_port=settings.listen.port,
+                advertised_host=settings.advertised_host,
+                state_folder=settings.state_dir,
+                limits=Limits(
+                    max_connections=settings.max_connections,
+                    drain_timeout_s=settings.drain_timeout_ms / 1000,
+                ),
+            ),
+            groups=settings.group_config(),
+            forward_patterns=settings.groups_forward,
+            max_groups=settings.max_groups,
+            stop=stop,
+        )
+        nursery.cancel_scope.cancel()
+
+
+async def _set_on_signal(stop: trio.Event) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for number in received:
+            log.info("stop_asked", signal=signal.Signals(number).name)
+            stop.set()
+
+
+async def run_demo_gateway(
+    upstream: str,
+    group_config: GroupConfig,
+    listener: Listener,
+    *,
+    task_status: trio.TaskStatus[str],
+) -> None:
+    """The demo's gateway: on ports that the system chooses, until cancelled."""
+    brokers = [broker.rpartition(":") for broker in upstream.split(",")]
+    async with trio.open_nursery() as nursery:
+        host, port = await nursery.start(
+            partial(
+                run_gateway,
+                upstream=tuple((host, int(port)) for host, _, port in brokers),
+                data_path=DataPathConfig(listen_port=0, advertised_host="127.0.0.1"),
+                groups=group_config,
+                forward_patterns=(),
+                max_groups=DEMO_MAX_GROUPS,
+                stop=trio.Event(),
+                listener=listener,
+            )
+        )
+        task_status.started(f"{host}:{port}")
+
+
+async def run_gateway(
+    *,
+    upstream: tuple[Address, ...],
+    data_path: DataPathConfig,
+    groups: GroupConfig,
+    forward_patterns: tuple[str, ...],
+    max_groups: int,
+    stop: trio.Event,
+    listener: Listener | None = None,
+    task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a gateway until `stop`, then drain it.
+
+    Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
+    start, ListenError if a port cannot be had. Cancelled, it closes everything at once.
+    """
+    cluster = Cluster(upstream)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(cluster.run)
+        hosting = Hosting(cluster, forward_patterns)
+        registry = Registry(
+            config=groups,
+            cluster=cluster,
+            hosting=hosting,
+            state_log=MemoryLog(),
+            max_groups=max_groups,
+            nursery=nursery,
+            listener=listener,
+        )
+        service = GroupService(registry, hosting, Coordinators(cluster))
+        async with trio.open_nursery() as serving:
+            address: Address = await serving.start(
+                partial(serve, data_path, service, cluster, stop=stop)
+            )
+            log.info(
+                "gateway_started",
+                version=version("groupferry"),
+                bootstrap=f"{address[0]}:{address[1]}",
+                brokers=sorted(cluster.brokers),
+            )
+            task_status.started(address)
+            await stop.wait()
+            registry.release_waiting()
+        nursery.cancel_scope.cancel()
+    log.info("gateway_ended")
+
+
+def _first(failures: BaseExceptionGroup[Exception]) -> BaseException:
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,22 @@
+"""The interface of every state log."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from coordinator.records import DurableRecord
+
+
+class StateLogError(Exception):
+    """The log could not be read or written; nothing of the batch is in it."""
+
+
+class StateLog(Protocol):
+    """Keeps the durable records of groups, the newest per key."""
+
+    async def read(self, group_id: str) -> Sequence[DurableRecord]:
+        """The records that bring the group back, in the order they were written."""
+        ...
+
+    async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
+        """Write a batch, all or none; it is durable when this returns. Raises StateLogError."""
+        ...

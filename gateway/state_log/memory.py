@@ -1,0 +1,47 @@
+"""A state log that lasts as long as the process: for the demo and for tests."""
+
+from collections.abc import Hashable, Sequence
+
+from coordinator.records import (
+    CurrentAssignment,
+    DurableRecord,
+    GenericGroupMetadata,
+    GroupEpoch,
+    MemberMetadata,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+
+
+def is_tombstone(record: DurableRecord) -> bool:
+    """Whether a record deletes what its key stands for."""
+    match record:
+        case GroupEpoch(epoch=epoch) | TargetAssignmentMetadata(epoch=epoch):
+            return epoch is None
+        case TargetAssignmentMember(partitions=partitions):
+            return partitions is None
+        case GenericGroupMetadata(value=None) | MemberMetadata(value=None):
+            return True
+        case CurrentAssignment(value=None):
+            return True
+        case _:
+            return False
+
+
+class MemoryLog:
+    """Compacted as it is written: its size follows the live state, not the history."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Hashable, DurableRecord]] = {}
+
+    async def read(self, group_id: str) -> Sequence[DurableRecord]:
+        return tuple(self._groups.get(group_id, {}).values())
+
+    async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
+        records = self._groups.setdefault(group_id, {})
+        for record in batch:
+            records.pop(record.key, None)  # the newest comes last, as in a compacted log
+            if not is_tombstone(record):
+                records[record.key] = record
+        if not records:
+            del self._groups[group_id]

@@ -1,0 +1,332 @@
+"""Tells what happened to a group, as events made from the engine's records.
+
+The one place where group events are made: what the log says and what the state became cannot
+disagree. An event has a past-tense name and fields that are the same wherever they appear.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import structlog
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.conversion.embedded import read_stored_assignment
+from coordinator.errors import GroupError
+from coordinator.generic.group import GenericGroup
+from coordinator.records import (
+    Assignment,
+    CurrentAssignment,
+    EpochCause,
+    GenericGroupMetadata,
+    GenericGroupValue,
+    GenericMember,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    RemovalCause,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.state import GroupState, Record
+from coordinator.topics import Partition, Topics
+from coordinator.volatile import (
+    DeadlineCleared,
+    DeadlineSet,
+    GenericCore,
+    GenericCoreMoved,
+    GenericMemberDropped,
+    GenericMemberPut,
+    MemberPhase,
+    MemberPhaseMoved,
+)
+
+log = structlog.get_logger()
+
+Direction = Literal["generic->consumer", "consumer->generic"]
+
+PHASE_NAMES: Mapping[MemberPhase, str] = {
+    MemberPhase.PREPARE_REBALANCE: "PrepareRebalance",
+    MemberPhase.COMPLETING_REBALANCE: "CompletingRebalance",
+    MemberPhase.STABLE: "Stable",
+}
+
+_OWN_WILL = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
+_STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvent:
+    """Something that an operator would ask about."""
+
+    name: str
+    fields: Mapping[str, Any]
+
+
+Listener = Callable[[GroupEvent], None]
+
+
+def write_to_log(group_id: str, events: Iterable[GroupEvent]) -> None:
+    """One log line per event."""
+    for event in events:
+        log.info(event.name, group_id=group_id, **event.fields)
+
+
+def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[GroupEvent]:
+    """The events of one batch that was decided on `state` and is not applied to it yet."""
+    if all(isinstance(record, DeadlineSet | DeadlineCleared) for record in records):
+        return []  # a heartbeat that found all well
+    return list(_Teller(state.fork(), records, topics).tell())
+
+
+class _Teller:
+    """Walks through a batch on a fork of the state, so that each record is seen in its place."""
+
+    def __init__(self, state: GroupState, records: Sequence[Record], topics: Topics) -> None:
+        self._state = state
+        self._records = records
+        self._topics = topics
+        self._removals = {
+            record.member_id: record.cause
+            for record in records
+            if isinstance(record, MemberMetadata) and record.value is None
+        }
+        self._conversion = _conversion(state, records)
+        self._moved = _partitions_moved(state, records)
+        self._inherited: Assignment | None = None
+
+    def tell(self) -> Iterator[GroupEvent]:
+        for record in self._records:
+            yield from self._events(record)
+            self._state.apply(record)
+
+    def _events(self, record: Record) -> Iterator[GroupEvent]:
+        match record:
+            case GenericGroupMetadata(value=value):
+                yield from self._generic_group(value)
+            case GenericCoreMoved(core):
+                yield from self._generic_state(core)
+            case GenericMemberPut(member):
+                yield from self._generic_member(member)
+            case GenericMemberDropped(member_id, cause):
+                yield from _removed(member_id, cause)
+            case GroupEpoch(epoch=epoch, cause=cause) if epoch is not None:
+                if cause is not EpochCause.CONVERTED:
+                    yield _event("group_epoch_bumped", group_epoch=epoch, cause=cause.value)
+            case MemberMetadata(member_id=member_id, value=None, cause=cause) if cause:
+                yield from _removed(member_id, cause)
+            case MemberMetadata(value=Member() as member_):
+                yield from self._member(member_)
+            case TargetAssignmentMetadata(epoch=epoch, assignor=assignor) if assignor:
+                yield _event(
+                    "target_computed",
+                    assignment_epoch=epoch,
+                    assignor=assignor,
+                    partitions_moved=self._moved,
+                )
+            case CurrentAssignment(member_id=member_id, value=assignment):
+                yield from self._assignment(member_id, assignment)
+            case MemberPhaseMoved(member_id, phase):
+                yield from self._phase(member_id, phase)
+            case _:
+                pass
+
+    def _generic_group(self, value: GenericGroupValue | None) -> Iterator[GroupEvent]:
+        if self._conversion is not None:
+            yield self._conversion
+            self._conversion = None
+        elif value is not None and self._state.group is None:
+            yield _event("group_created", kind="generic")
+        if value is not None and isinstance(self._state.group, GenericGroup):
+            yield from self._generic_assignments(self._state.group, value)
+
+    def _generic_assignments(
+        self, group: GenericGroup, value: GenericGroupValue
+    ) -> Iterator[GroupEvent]:
+        """A leader distributed an assignment."""
+        if value.members and group.phase != "Stable":
+            yield _event(
+                "group_state_moved",
+                from_state=group.phase.value,
+                to_state="Stable",
+                generation=value.generation,
+            )
+        for member in value.members:
+            before = group.members.get(member.member_id)
+            if before is None or member.assignment != before.assignment:
+                yield _event(
+                    "partitions_assigned",
+                    member_id=member.member_id,
+                    member_epoch=value.generation,
+                    partitions=self._named(self._embedded(member.assignment)),
+                )
+
+    def _generic_state(self, core: GenericCore) -> Iterator[GroupEvent]:
+        group = self._state.group
+        before = group.core if isinstance(group, GenericGroup) else GenericCore()
+        if core.phase != before.phase:
+            yield _event(
+                "group_state_moved",
+                from_state=before.phase.value,
+                to_state=core.phase.value,
+                generation=core.generation,
+            )
+
+    def _generic_member(self, member: GenericMember) -> Iterator[GroupEvent]:
+        group = self._state.group
+        if not (isinstance(group, GenericGroup) and member.member_id in group.members):
+            yield _joined(member, "classic")
+
+    def _member(self, member: Member) -> Iterator[GroupEvent]:
+        group = self._state.group
+        if self._is_carried_over(member.member_id):
+            return
+        before = group.members.get(member.member_id) if isinstance(group, ConsumerGroup) else None
+        protocol = "classic" if member.is_classic else "consumer"
+        if before is None:
+            if not isinstance(group, ConsumerGroup) and not member.is_classic:
+                yield _event("group_created", kind="consumer")
+            yield _joined(member, protocol)
+        elif before.is_classic != member.is_classic:
+            yield _event("member_switched", member_id=member.member_id, protocol=protocol)
+
+    def _is_carried_over(self, member_id: str) -> bool:
+        """Whether this batch converts the group around a member that was there before."""
+        return any(
+            isinstance(record, GroupEpoch) and record.cause is EpochCause.CONVERTED
+            for record in self._records
+        ) and any(
+            isinstance(record, TargetAssignmentMember) and record.member_id == member_id
+            for record in self._records
+        )
+
+    def _assignment(self, member_id: str, after: Assignment | None) -> Iterator[GroupEvent]:
+        group = self._state.group
+        before = group.assignments.get(member_id) if isinstance(group, ConsumerGroup) else None
+        cause = self._removals.get(member_id)
+        if after is None and cause in _STILL_THERE:
+            self._inherited = before if cause is RemovalCause.REPLACED else None
+            return
+        if before is None and self._inherited is not None:
+            before, self._inherited = self._inherited, None
+        elif before is None and self._is_carried_over(member_id):
+            return
+        before = before or Assignment(member_epoch=0, previous_epoch=0)
+        epoch = after.member_epoch if after else before.member_epoch
+        after = after or Assignment(member_epoch=epoch, previous_epoch=epoch)
+        held_before = before.assigned.keys() | before.pending_revocation.keys()
+        held_after = after.assigned.keys() | after.pending_revocation.keys()
+        changes = {
+            "partitions_revoked": after.pending_revocation.keys()
+            - before.pending_revocation.keys(),
+            "partitions_released": held_before - held_after,
+            "partitions_assigned": after.assigned.keys() - before.assigned.keys(),
+        }
+        for name, partitions in changes.items():
+            if partitions:
+                yield _event(
+                    name,
+                    member_id=member_id,
+                    member_epoch=epoch,
+                    partitions=self._named(partitions),
+                )
+
+    def _phase(self, member_id: str, phase: MemberPhase) -> Iterator[GroupEvent]:
+        group = self._state.group
+        if isinstance(group, ConsumerGroup):
+            before = group.phases.get(member_id, MemberPhase.STABLE)
+            yield _event(
+                "member_state_moved",
+                member_id=member_id,
+                from_state=PHASE_NAMES[before],
+                to_state=PHASE_NAMES[phase],
+            )
+
+    def _embedded(self, assignment: bytes) -> frozenset[Partition]:
+        try:
+            return read_stored_assignment(assignment, self._topics)
+        except GroupError:  # another assignor's own bytes: nothing that we could name
+            return frozenset()
+
+    def _named(self, partitions: Iterable[Partition]) -> dict[str, list[int]]:
+        return {name: list(numbers) for name, numbers in self._topics.names(partitions).items()}
+
+
+def _conversion(state: GroupState, records: Sequence[Record]) -> GroupEvent | None:
+    """The group changed its kind in this batch: from what, to what, and why."""
+    match state.group:
+        case GenericGroup() as group:
+            joined = [r.value for r in records if isinstance(r, MemberMetadata) and r.value]
+            native = [member for member in joined if not member.is_classic]
+            if not native:
+                return None
+            return _event(
+                "group_converted",
+                direction="generic->consumer",
+                is_live=bool(group.members),
+                group_epoch=group.core.generation,
+                members=len(group.members),
+                cause=f"{native[0].member_id} joined",
+            )
+        case ConsumerGroup() as group:
+            if not any(isinstance(record, GenericGroupMetadata) for record in records):
+                return None
+            return _event(
+                "group_converted",
+                direction="consumer->generic",
+                is_live=bool(group.members),
+                generation=group.epoch,
+                members=len(group.members),
+                cause=_departure(records),
+            )
+        case None:
+            return None
+
+
+def _departure(records: Sequence[Record]) -> str:
+    for record in records:
+        if isinstance(record, MemberMetadata) and record.cause not in (
+            None,
+            RemovalCause.GROUP_CONVERTED,
+        ):
+            return f"{record.member_id} {record.cause}"
+    return "the group was empty"
+
+
+def _partitions_moved(state: GroupState, records: Sequence[Record]) -> int:
+    """How many partitions the new target gives to a member that was not to have them before."""
+    group = state.group
+    owner_before: dict[Partition, str] = {}
+    if isinstance(group, ConsumerGroup):
+        owner_before = {p: id_ for id_, partitions in group.targets.items() for p in partitions}
+    owner_after = {
+        partition: record.member_id
+        for record in records
+        if isinstance(record, TargetAssignmentMember) and record.partitions
+        for partition in record.partitions
+    }
+    return sum(owner_before.get(p) != member_id for p, member_id in owner_after.items())
+
+
+def _joined(member: GenericMember | Member, protocol: str) -> GroupEvent:
+    return _event(
+        "member_joined",
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        instance_id=member.instance_id,
+        protocol=protocol,
+    )
+
+
+def _removed(member_id: str, cause: RemovalCause) -> Iterator[GroupEvent]:
+    if cause is RemovalCause.REPLACED:
+        yield _event("member_replaced", member_id=member_id)
+    elif cause in _OWN_WILL:
+        yield _event("member_left", member_id=member_id, cause=cause.value)
+    elif cause not in _STILL_THERE:
+        yield _event("member_fenced", member_id=member_id, cause=cause.value)
+
+
+def _event(name: str, **fields: Any) -> GroupEvent:
+    return GroupEvent(name, fields)

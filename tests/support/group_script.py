@@ -1,0 +1,375 @@
+"""Drives one group engine the way the gateway does, so that scenarios read like the protocol.
+
+Every step is applied as the driver applies it. `conversation` keeps what was said, and a failing
+expectation prints it.
+"""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+from uuid import UUID, uuid5
+
+from coordinator.config import GroupConfig
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.engine import GroupEngine, Step
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    Event,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    Leaver,
+    OffsetCommitEnded,
+    OffsetCommitReceived,
+    SyncGroupReceived,
+    TimePassed,
+)
+from coordinator.generic.group import GenericGroup
+from coordinator.records import DurableRecord
+from coordinator.replies import (
+    ConsumerHeartbeatReply,
+    GroupView,
+    HeartbeatReply,
+    JoinGroupReply,
+    LeaveGroupReply,
+    OffsetVerdict,
+    Reply,
+    SyncGroupReply,
+)
+from coordinator.topics import Partition, Topic, Topics
+from kafka_codecs.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartition,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+
+NAMESPACE = UUID("0a1b2c3d-0000-4000-8000-000000000000")
+Owned = Mapping[str, Iterable[int]]
+R = TypeVar("R", bound=Reply)
+
+
+def topic_id(name: str) -> UUID:
+    """A stable id for a topic name."""
+    return uuid5(NAMESPACE, name)
+
+
+def make_topics(version: int = 1, **partition_counts: int) -> Topics:
+    """An image of the cluster: topic names to partition counts."""
+    return Topics(
+        {
+            name: Topic(name=name, topic_id=topic_id(name), partition_count=count)
+            for name, count in partition_counts.items()
+        },
+        version=version,
+    )
+
+
+def partitions(owned: Owned) -> frozenset[Partition]:
+    """Names and numbers to partitions."""
+    return frozenset(Partition(topic_id(name), n) for name, numbers in owned.items() for n in numbers)
+
+
+def subscription(
+    topics: Iterable[str], *, owned: Owned | None = None, generation: int = -1, version: int = 1
+) -> bytes:
+    """The embedded subscription of a classic member."""
+    listed = tuple(
+        TopicPartition(topic=name, partitions=tuple(numbers))
+        for name, numbers in (owned or {}).items()
+    )
+    value = Subscription(
+        topics=tuple(topics), owned_partitions=listed, generation_id=generation
+    )
+    return encode_subscription(value, version)
+
+
+def embedded_assignment(owned: Owned, *, user_data: bytes | None = None) -> bytes:
+    """The embedded assignment that a leader makes."""
+    listed = tuple(
+        TopicPartition(topic=name, partitions=tuple(numbers)) for name, numbers in owned.items()
+    )
+    return encode_assignment(Assignment(assigned_partitions=listed, user_data=user_data), 1)
+
+
+def read_assignment(data: bytes) -> dict[str, tuple[int, ...]]:
+    """What a classic member reads from a SyncGroup answer."""
+    _version, decoded = decode_assignment(data)
+    return {each.topic: each.partitions for each in decoded.assigned_partitions}
+
+
+class GroupScript:
+    """One group, driven step by step. Times are milliseconds of a clock that stands still."""
+
+    def __init__(
+        self, *, config: GroupConfig | None = None, topics: Topics | None = None
+    ) -> None:
+        self.config = config or GroupConfig()
+        self.topics = topics or make_topics(foo=3)
+        self.now_ms = 1_000_000
+        self.engine = GroupEngine("orders", self.config)
+        self.log: list[DurableRecord] = []
+        self.answers: dict[int, Reply] = {}
+        self.last_step = Step()
+        self.conversation: list[str] = []
+        self._tokens = itertools.count(1)
+
+    # -- driving ---------------------------------------------------------------------------------
+
+    def feed(self, event: Event) -> Step:
+        """Handle one event as the driver does."""
+        step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
+        self.conversation += [f"> {event}", *(f"  {r}" for r in step.records)]
+        self.conversation += [f"< {token}: {reply}" for token, reply in step.replies]
+        self.log.extend(step.durable)
+        for record in step.records:
+            self.engine.apply(record)
+        self.answers.update(step.replies)
+        self.last_step = step
+        return step
+
+    def wait(self, length_ms: int) -> None:
+        """Let time pass, deadline by deadline."""
+        end_ms = self.now_ms + length_ms
+        while (at_ms := self.engine.next_deadline_ms()) is not None and at_ms <= end_ms:
+            self.now_ms = max(self.now_ms, at_ms)
+            self.feed(TimePassed())
+        self.now_ms = end_ms
+
+    def restart(self) -> None:
+        """Forget everything volatile and load the group from its log."""
+        self.engine = GroupEngine("orders", self.config)
+        self.engine.load(self.log, now_ms=self.now_ms)
+
+    def answer(self, token: int, kind: type[R]) -> R:
+        """The answer to a request, which must be there."""
+        assert token in self.answers, "not answered yet\n" + self.story()
+        reply = self.answers[token]
+        assert isinstance(reply, kind), self.story()
+        return reply
+
+    def is_parked(self, token: int) -> bool:
+        return token not in self.answers
+
+    def story(self) -> str:
+        """Everything that was said, for a failing test."""
+        return "\n".join(self.conversation)
+
+    # -- classic requests ------------------------------------------------------------------------
+
+    def send_join(
+        self,
+        member_id: str = "",
+        *,
+        topics: Iterable[str] = ("foo",),
+        owned: Owned | None = None,
+        generation: int = -1,
+        instance_id: str | None = None,
+        protocol: str = "range",
+        metadata: bytes | None = None,
+        protocol_type: str = "consumer",
+        version: int = 9,
+        embedded_version: int = 1,
+        session_timeout_ms: int = 10_000,
+        rebalance_timeout_ms: int = 10_000,
+    ) -> int:
+        """A JoinGroup; returns its token, for it may be parked."""
+        token = next(self._tokens)
+        if metadata is None:
+            metadata = subscription(
+                topics, owned=owned, generation=generation, version=embedded_version
+            )
+        self.feed(
+            JoinGroupReceived(
+                token=token,
+                version=version,
+                member_id=member_id,
+                instance_id=instance_id,
+                client_id="client",
+                client_host="/127.0.0.1",
+                protocol_type=protocol_type,
+                protocols=((protocol, metadata),),
+                session_timeout_ms=session_timeout_ms,
+                rebalance_timeout_ms=rebalance_timeout_ms,
+                fresh_id=uuid5(NAMESPACE, str(token)),
+            )
+        )
+        return token
+
+    def join(self, member_id: str = "", **how: object) -> JoinGroupReply:
+        """A JoinGroup that is answered at once."""
+        return self.answer(self.send_join(member_id, **how), JoinGroupReply)  # type: ignore[arg-type]
+
+    def take_id(self, **how: object) -> str:
+        """The first half of a dynamic member's join: the id that the group hands out."""
+        return self.join(**how).member_id
+
+    def send_sync(
+        self,
+        member_id: str,
+        generation: int,
+        *,
+        instance_id: str | None = None,
+        assignments: Mapping[str, Owned] | None = None,
+        protocol_type: str | None = "consumer",
+        protocol_name: str | None = "range",
+        version: int = 5,
+    ) -> int:
+        """A SyncGroup; returns its token, for it may be parked."""
+        token = next(self._tokens)
+        self.feed(
+            SyncGroupReceived(
+                token=token,
+                version=version,
+                member_id=member_id,
+                instance_id=instance_id,
+                generation=generation,
+                protocol_type=protocol_type,
+                protocol_name=protocol_name,
+                assignments=tuple(
+                    (id_, embedded_assignment(owned)) for id_, owned in (assignments or {}).items()
+                ),
+            )
+        )
+        return token
+
+    def sync(self, member_id: str, generation: int, **how: object) -> SyncGroupReply:
+        """A SyncGroup that is answered at once."""
+        return self.answer(self.send_sync(member_id, generation, **how), SyncGroupReply)  # type: ignore[arg-type]
+
+    def synced(self, member_id: str, generation: int, **how: object) -> dict[str, tuple[int, ...]]:
+        """What a SyncGroup gives the member."""
+        reply = self.sync(member_id, generation, **how)
+        assert reply.error == 0, self.story()
+        return read_assignment(reply.assignment)
+
+    def beat(
+        self, member_id: str, generation: int, *, instance_id: str | None = None
+    ) -> HeartbeatReply:
+        """A classic Heartbeat."""
+        token = next(self._tokens)
+        self.feed(
+            HeartbeatReceived(
+                token=token, member_id=member_id, instance_id=instance_id, generation=generation
+            )
+        )
+        return self.answer(token, HeartbeatReply)
+
+    def leave(self, *members: str | tuple[str, str | None]) -> LeaveGroupReply:
+        """A LeaveGroup; entries are member ids or (member id, instance id)."""
+        token = next(self._tokens)
+        leavers = tuple(
+            Leaver(member_id=m) if isinstance(m, str) else Leaver(member_id=m[0], instance_id=m[1])
+            for m in members
+        )
+        self.feed(LeaveGroupReceived(token=token, members=leavers))
+        return self.answer(token, LeaveGroupReply)
+
+    # -- new-protocol requests -------------------------------------------------------------------
+
+    def native(
+        self,
+        member_id: str,
+        epoch: int = 0,
+        *,
+        topics: Iterable[str] | None = None,
+        owned: Owned | None = None,
+        instance_id: str | None = None,
+        assignor: str | None = None,
+        version: int = 1,
+        rebalance_timeout_ms: int = -1,
+    ) -> ConsumerHeartbeatReply:
+        """A ConsumerGroupHeartbeat; with epoch 0 the fields that joining needs are filled in."""
+        token = next(self._tokens)
+        if epoch == 0:
+            topics = ("foo",) if topics is None else topics
+            owned = {} if owned is None else owned
+            rebalance_timeout_ms = 10_000 if rebalance_timeout_ms == -1 else rebalance_timeout_ms
+        self.feed(
+            ConsumerHeartbeatReceived(
+                token=token,
+                version=version,
+                member_id=member_id,
+                member_epoch=epoch,
+                client_id="client",
+                client_host="/127.0.0.1",
+                instance_id=instance_id,
+                rebalance_timeout_ms=rebalance_timeout_ms,
+                topic_names=None if topics is None else tuple(topics),
+                server_assignor=assignor,
+                owned=None if owned is None else partitions(owned),
+                fresh_id=uuid5(NAMESPACE, str(token)),
+            )
+        )
+        return self.answer(token, ConsumerHeartbeatReply)
+
+    # -- offsets ---------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        member_id: str,
+        epoch: int,
+        of: Owned,
+        *,
+        instance_id: str | None = None,
+        version: int = 9,
+    ) -> tuple[int, OffsetVerdict]:
+        """An OffsetCommit; its token names it when the cluster has answered."""
+        token = next(self._tokens)
+        self.feed(
+            OffsetCommitReceived(
+                token=token,
+                version=version,
+                member_id=member_id,
+                instance_id=instance_id,
+                epoch=epoch,
+                partitions=partitions(of),
+            )
+        )
+        return token, self.answer(token, OffsetVerdict)
+
+    def commit_answered(self, token: int, *, lost: bool = False) -> None:
+        """The cluster answered a commit, or its answer was lost."""
+        self.feed(OffsetCommitEnded(commit=token, answer_lost=lost))
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def generic(self) -> GenericGroup:
+        assert isinstance(self.engine.state.group, GenericGroup), self.story()
+        return self.engine.state.group
+
+    @property
+    def consumer(self) -> ConsumerGroup:
+        assert isinstance(self.engine.state.group, ConsumerGroup), self.story()
+        return self.engine.state.group
+
+    def view(self) -> GroupView:
+        return self.engine.describe(self.topics)
+
+    def named(self, held: Iterable[Partition] | None) -> dict[str, tuple[int, ...]]:
+        """Partitions as names and numbers."""
+        assert held is not None, self.story()
+        return self.topics.names(held)
+
+    # -- situations ------------------------------------------------------------------------------
+
+    def stable_generic_group(
+        self, assignments: Mapping[str, Owned], *, topics: Iterable[str] = ("foo",), **how: object
+    ) -> dict[str, str]:
+        """A Stable generic group; keys of `assignments` name the members, whose ids are returned."""
+        ids = {name: self.take_id(topics=topics, **how) for name in assignments}
+        tokens = {name: self.send_join(id_, topics=topics, **how) for name, id_ in ids.items()}  # type: ignore[arg-type]
+        self.wait(3 * self.config.generic_initial_rebalance_delay_ms)
+        replies = {name: self.answer(token, JoinGroupReply) for name, token in tokens.items()}
+        generation = next(iter(replies.values())).generation
+        leader = next(iter(replies.values())).leader
+        for id_ in [*(i for i in ids.values() if i != leader), leader]:
+            self.send_sync(
+                id_,
+                generation,
+                assignments={ids[name]: owned for name, owned in assignments.items()},
+            )
+        return ids
