@@ -138,6 +138,7 @@ async def test_log_lines_name_their_connection() -> None:
 async def test_a_slow_client_slows_only_its_own_upstream_connection() -> None:
     """What the gateway holds for it is bounded, and others go on."""
     chunk = bytes(1_000_000)
+    sent = 0
 
     async def flood(wire: Wire, header: RequestHeader, body: bytes) -> None:
         nonlocal sent
@@ -146,7 +147,6 @@ async def test_a_slow_client_slows_only_its_own_upstream_connection() -> None:
             await wire.send(chunk)
             sent += len(chunk)
 
-    sent = 0
     broker = FakeBroker(handlers={ApiKey.FETCH: flood})
     async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
         async with connected(gateway.address) as slow, connected(gateway.address) as other:
