@@ -4,8 +4,10 @@ It owns the gateway's own connections, one per broker, and keeps what it knows u
 not know clients, listeners or groups.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import structlog
 import trio
@@ -47,6 +49,8 @@ class Cluster:
         self._wanted: dict[str, None] = {}
         self._topics: dict[str, Topic] = {}
         self._seen: frozenset[str] = frozenset()  # topics that the last answer was about
+        self._all_names: dict[UUID, str] = {}
+        self._all_names_until = -math.inf
         self.brokers: Mapping[int, Address] = {}
         """The live brokers by node id."""
         self.cluster_id: str | None = None
@@ -98,6 +102,21 @@ class Cluster:
         if not self._seen.issuperset(names):
             await self.refresh()
         return {name: self._topics[name] for name in names if name in self._topics}
+
+    async def names_of(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
+        """The names of those topics that exist. Raises UpstreamError.
+
+        An id that is not known makes the cluster tell all its topics, once per poll interval at the
+        most.
+        """
+        known = {topic.topic_id: name for name, topic in self._topics.items()} | self._all_names
+        if not known.keys() >= set(topic_ids) and trio.current_time() >= self._all_names_until:
+            self._all_names_until = trio.current_time() + self._poll_interval_s
+            request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+            topics = topics_in(await self._ask_any(request))
+            self._all_names = {topic.topic_id: name for name, topic in topics.items()}
+            known |= self._all_names
+        return {topic_id: known[topic_id] for topic_id in topic_ids if topic_id in known}
 
     async def coordinator_of(self, group_id: str) -> int:
         """The node id of the group's coordinator. Raises UpstreamError if there is none for now."""

@@ -24,7 +24,7 @@ def topics_in(answer: MetadataResponse) -> dict[str, Topic]:
     rack_of = {broker.node_id: broker.rack for broker in answer.brokers}
     return {
         topic.name: Topic(
-            topic_id=_topic_id(answer, topic.topic_id, topic.name),
+            topic_id=topic_id_of(topic, answer.cluster_id),
             partitions=len(topic.partitions),
             racks=_racks(topic, rack_of),
         )
@@ -41,8 +41,11 @@ def derived_topic_id(cluster_id: str | None, name: str) -> UUID:
     return uuid5(_NAMESPACE, f"{cluster_id or ''}\0{name}")
 
 
-def _topic_id(answer: MetadataResponse, topic_id: UUID, name: str) -> UUID:
-    return derived_topic_id(answer.cluster_id, name) if topic_id == NO_TOPIC_ID else topic_id
+def topic_id_of(topic: MetadataResponseTopic, cluster_id: str | None) -> UUID:
+    """The id that the cluster tells, or else the derived one."""
+    if topic.topic_id != NO_TOPIC_ID or topic.name is None:
+        return topic.topic_id
+    return derived_topic_id(cluster_id, topic.name)
 
 
 def _racks(

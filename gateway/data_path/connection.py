@@ -6,17 +6,18 @@ which port stands for which broker, or how bytes move.
 
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
+from uuid import UUID
 
 import structlog
 import trio
 
 from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION, BrokerConnection
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path import offer
+from gateway.data_path import metadata_versions, offer
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadFrame, ListenError, RequestRefused, UpstreamLost
 from gateway.data_path.group_apis import GroupApis, GroupRequest
@@ -35,6 +36,7 @@ from kafka_codecs.header import (
     decode_response_header,
     encode_response_header,
 )
+from kafka_codecs.metadata import MetadataRequest
 
 log = structlog.get_logger()
 
@@ -51,6 +53,8 @@ class Surroundings:
     group_apis: GroupApis
     rewrite: Callable[[Struct], Awaitable[Struct]]
     """Puts our addresses in the place of the upstream's, once there are listeners behind them."""
+    topic_names: Callable[[Collection[UUID]], Awaitable[Mapping[UUID, str]]]
+    """The names of those topics that exist. Raises UpstreamError."""
     buffers: BufferPool
     pipes: PipePool
 
@@ -153,6 +157,8 @@ class ClientConnection:
                 await self._relay(upstream, size, correlation_id)
             elif api_key == ApiKey.PRODUCE:
                 await self._relay_produce(upstream, size, version, correlation_id)
+            elif api_key == ApiKey.METADATA and version > upstream.versions[api_key][1]:
+                await self._convert_metadata(upstream, size)
             elif treatment is Treatment.REWRITE:
                 take = partial(self._rewritten, ApiKey(api_key), version, correlation_id)
                 await self._relay(upstream, size, correlation_id, take)
@@ -220,6 +226,18 @@ class ClientConnection:
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
         message = decode(APIS[key].response, answer[offset:], version, trailing_ok=True)
         return _framed(key, version, correlation_id, await self._shared.rewrite(message))
+
+    async def _convert_metadata(self, upstream: Upstream, size: int) -> None:
+        """Ask in the highest version that the upstream speaks, and answer in the client's."""
+        header, body = await self._hold(size)
+        upstream.client_id = header.client_id
+        request = decode(MetadataRequest, body, header.api_version, trailing_ok=True)
+        by_id = metadata_versions.ids_asked_for(request)
+        names = await self._shared.topic_names(by_id) if by_id else {}
+        version = upstream.versions[ApiKey.METADATA][1]
+        answer = await upstream.ask(metadata_versions.lowered(request, names, version), version)
+        answer = metadata_versions.raised(answer, request, names)
+        await self._send(header, await self._shared.rewrite(answer))
 
     async def _answer(self, upstream: Upstream, key: ApiKey, size: int) -> None:
         header, body = await self._hold(size)

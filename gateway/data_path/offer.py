@@ -6,7 +6,12 @@ Pure functions; which upstream, and over which socket, is not known here.
 import re
 from collections.abc import Mapping
 
-from gateway.data_path.treatments import FEATURE_NEEDS, TREATMENTS
+from gateway.data_path.treatments import (
+    FEATURE_NEEDS,
+    METADATA_TOPIC_IDS_SINCE,
+    TOPIC_IDS_SINCE,
+    TREATMENTS,
+)
 from kafka_codecs.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -35,9 +40,16 @@ def offered_versions(upstream: Versions) -> Versions:
         low, high = max(low, treated.min_version), min(high, treated.max_version)
         if treated.added_up_to is not None:
             low, high = treated.min_version, max(high, treated.added_up_to)
+        if derives_topic_ids(upstream) and key in TOPIC_IDS_SINCE:
+            high = min(high, TOPIC_IDS_SINCE[key] - 1)
         if low <= high:
             offered[key.value] = (low, high)
     return offered
+
+
+def derives_topic_ids(upstream: Versions) -> bool:
+    """Whether this upstream knows no topic ids, so that clients are told ids of our making."""
+    return upstream.get(ApiKey.METADATA, (0, 0))[1] < METADATA_TOPIC_IDS_SINCE
 
 
 def api_versions_answer(

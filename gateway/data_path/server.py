@@ -41,6 +41,7 @@ async def serve(
         limits=config.limits,
         group_apis=group_apis,
         rewrite=lambda answer: listeners.rewrite(answer),  # noqa: PLW0108  # not made yet
+        topic_names=cluster.names_of,
         buffers=BufferPool(),
         pipes=pipes,
     )

@@ -43,7 +43,7 @@ class Treated:
     min_version: int
     max_version: int
     added_up_to: int | None = None
-    """Offered up to here whatever the upstream speaks: our own answer does not need it."""
+    """Offered up to here whatever the upstream speaks: we answer it ourselves, or convert."""
 
 
 def _treated(
@@ -104,7 +104,6 @@ _RELAYED = {
 
 _REWRITTEN = {
     ApiKey.PRODUCE: (3, 13),
-    ApiKey.METADATA: (0, 13),
     ApiKey.FIND_COORDINATOR: (0, 6),
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
 }
@@ -135,8 +134,12 @@ _VETTED_AND_ADDED = {
     ApiKey.OFFSET_FETCH: (1, 9),  # v10 names topics by id
 }
 
+# Members of the new protocol look topics up by id, which v12 can.
+_METADATA = Treated(treatment=Treatment.REWRITE, min_version=0, max_version=13, added_up_to=12)
+
 TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
     {
+        ApiKey.METADATA: _METADATA,
         **_treated(Treatment.RELAY, _RELAYED),
         **_treated(Treatment.REWRITE, _REWRITTEN),
         **_treated(Treatment.ANSWER, _ANSWERED),
@@ -148,6 +151,20 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
 
 PRODUCE_ADDRESSES_SINCE = 10
 """The first Produce version whose answer may carry addresses (KIP-951); earlier ones pass."""
+
+METADATA_TOPIC_IDS_SINCE = 10
+"""The first Metadata version that tells topic ids; of an older upstream we derive them."""
+
+TOPIC_IDS_SINCE: Mapping[ApiKey, int] = MappingProxyType(
+    {
+        ApiKey.PRODUCE: 13,
+        ApiKey.FETCH: 13,
+        ApiKey.CREATE_TOPICS: 7,
+        ApiKey.DELETE_TOPICS: 6,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
+    }
+)
+"""The first version that takes or tells topic ids: none is offered where we derive them."""
 
 FEATURE_NEEDS: Mapping[str, Mapping[ApiKey, int]] = MappingProxyType(
     {

@@ -1,0 +1,63 @@
+"""Metadata of a newer version than the upstream speaks: asked lower, answered higher.
+
+Topic ids come with v10 and look-ups by id with v12. Pure functions on decoded messages; who knows
+the names behind ids is not known here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from uuid import UUID
+
+from gateway.cluster.topics import topic_id_of
+from kafka_codecs.metadata import (
+    NO_TOPIC_ID,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+_UNKNOWN_TOPIC_ID = 100
+_AUTHORIZED_OPERATIONS_SINCE = 8
+
+
+def ids_asked_for(request: MetadataRequest) -> list[UUID]:
+    """The ids of the topics that a client names by nothing else."""
+    return [topic.topic_id for topic in request.topics or () if topic.name is None]
+
+
+def lowered(request: MetadataRequest, names: Mapping[UUID, str], version: int) -> MetadataRequest:
+    """The request by names alone; ids without a name are left out, `raised` answers for them."""
+    if version < _AUTHORIZED_OPERATIONS_SINCE:
+        request = replace(request, include_topic_authorized_operations=False)
+    if request.topics is None:
+        return request
+    asked = [names.get(t.topic_id) if t.name is None else t.name for t in request.topics]
+    topics = tuple(MetadataRequestTopic(name=name) for name in dict.fromkeys(asked) if name)
+    return replace(request, topics=topics)
+
+
+def raised(
+    answer: MetadataResponse, request: MetadataRequest, names: Mapping[UUID, str]
+) -> MetadataResponse:
+    """The answer with topic ids, and with an error for each id that led to no topic.
+
+    As in Kafka, somebody who asks by id and may not see the topic does not learn its name.
+    """
+    by_id = ids_asked_for(request)
+    found = {topic.name: topic for topic in answer.topics if not topic.error_code}
+    unknown = [topic_id for topic_id in by_id if names.get(topic_id) not in found]
+    by_name = {topic.name for topic in request.topics or () if topic.name is not None}
+    hidden = {names.get(topic_id) for topic_id in unknown} - by_name
+    topics = [
+        replace(topic, topic_id=topic_id_of(topic, answer.cluster_id))
+        if not topic.error_code
+        else replace(topic, topic_id=NO_TOPIC_ID)
+        for topic in answer.topics
+        if topic.name not in hidden
+    ]
+    topics += [
+        MetadataResponseTopic(error_code=_UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+        for topic_id in unknown
+    ]
+    return replace(answer, topics=tuple(topics))

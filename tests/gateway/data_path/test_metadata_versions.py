@@ -1,0 +1,146 @@
+"""Metadata v12 in front of a broker that knows no topic ids."""
+
+from uuid import UUID
+
+from gateway.cluster.topics import derived_topic_id
+from gateway.data_path.metadata_versions import ids_asked_for, lowered, raised
+from gateway.data_path.offer import offered_versions
+from kafka_codecs import decode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.metadata import (
+    NO_TOPIC_ID,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from tests.support.data_path import running_gateway
+from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
+from tests.support.wire import Wire, connected
+
+ORDERS = derived_topic_id("old", "orders")
+NOBODY = UUID(int=5)
+
+
+def _asked(*topics: str | UUID) -> MetadataRequest:
+    return MetadataRequest(
+        topics=tuple(
+            MetadataRequestTopic(topic_id=topic, name=None)
+            if isinstance(topic, UUID)
+            else MetadataRequestTopic(name=topic)
+            for topic in topics
+        ),
+        allow_auto_topic_creation=False,
+    )
+
+
+def _answered(*topics: MetadataResponseTopic) -> MetadataResponse:
+    return MetadataResponse(cluster_id="old", topics=topics)
+
+
+def test_ids_become_names_and_each_topic_is_asked_once() -> None:
+    """Ids that nobody knows are not asked at all."""
+    request = _asked("orders", ORDERS, NOBODY, "more")
+    assert ids_asked_for(request) == [ORDERS, NOBODY]
+    below = lowered(request, {ORDERS: "orders"}, 9)
+    assert [topic.name for topic in below.topics or ()] == ["orders", "more"]
+    assert below.allow_auto_topic_creation is False
+
+
+def test_all_topics_stay_all_topics() -> None:
+    """Null is not the empty list, which asks for none."""
+    assert lowered(MetadataRequest(topics=None), {}, 9).topics is None
+    assert lowered(_asked(NOBODY), {}, 9).topics == ()
+
+
+def test_what_an_old_version_cannot_ask_is_left_out() -> None:
+    """Authorized operations come with v8; without them they count as not told."""
+    request = MetadataRequest(topics=(), include_topic_authorized_operations=True)
+    assert lowered(request, {}, 8).include_topic_authorized_operations
+    assert not lowered(request, {}, 7).include_topic_authorized_operations
+
+
+def test_topics_get_ids_and_unknown_ids_an_error() -> None:
+    """Known topics under the same id every time; errors have none."""
+    answered = raised(
+        _answered(
+            MetadataResponseTopic(name="orders"), MetadataResponseTopic(name="bad", error_code=17)
+        ),
+        _asked(ORDERS, "bad", NOBODY),
+        {ORDERS: "orders"},
+    )
+    assert [(topic.error_code, topic.name, topic.topic_id) for topic in answered.topics] == [
+        (0, "orders", ORDERS),
+        (17, "bad", NO_TOPIC_ID),
+        (100, None, NOBODY),
+    ]
+
+
+def test_an_id_does_not_betray_a_name_that_may_not_be_seen() -> None:
+    """Unless the name was asked for as well."""
+    forbidden = _answered(MetadataResponseTopic(name="orders", error_code=29))
+    names = {ORDERS: "orders"}
+    by_id = raised(forbidden, _asked(ORDERS), names)
+    assert [(topic.error_code, topic.name) for topic in by_id.topics] == [(100, None)]
+    by_both = raised(forbidden, _asked(ORDERS, "orders"), names)
+    assert [(topic.error_code, topic.name) for topic in by_both.topics] == [
+        (29, "orders"),
+        (100, None),
+    ]
+
+
+def test_no_data_api_by_topic_id_is_offered_where_ids_are_derived() -> None:
+    """The upstream would not know ids of our making."""
+    speaks = {0: (0, 13), 1: (0, 15), 3: (0, 9), 19: (0, 7), 20: (0, 6), 75: (0, 0)}
+    offered = offered_versions(speaks)
+    assert offered[ApiKey.METADATA] == (0, 12)
+    assert offered[ApiKey.PRODUCE] == (3, 12)
+    assert offered[ApiKey.FETCH] == (4, 12)
+    assert offered[ApiKey.CREATE_TOPICS] == (2, 6)
+    assert offered[ApiKey.DELETE_TOPICS] == (1, 5)
+    assert ApiKey.DESCRIBE_TOPIC_PARTITIONS not in offered
+
+
+async def test_a_client_of_v12_is_served_by_an_old_broker() -> None:
+    """By name and by id, with our addresses, through the gateway."""
+
+    async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(MetadataRequest, body, header.api_version)
+        exist = ["orders", "more"]
+        names = exist if request.topics is None else [topic.name for topic in request.topics]
+        partition = MetadataResponsePartition(
+            partition_index=0, leader_id=1, replica_nodes=(1,), isr_nodes=(1,)
+        )
+        topics = tuple(
+            MetadataResponseTopic(name=name, partitions=(partition,))
+            if name in exist
+            else MetadataResponseTopic(name=name, error_code=3)
+            for name in names
+        )
+        told = broker.metadata()
+        await answer(
+            wire,
+            header,
+            MetadataResponse(brokers=told.brokers, cluster_id="old", topics=topics),
+        )
+
+    broker = FakeBroker(handlers={ApiKey.METADATA: metadata})
+    broker.versions = {**broker.versions, ApiKey.METADATA: (0, 8)}
+    async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
+        async with connected(gateway.address) as client:
+            first = await client.ask(_asked("orders", "none"), 12)
+            again = await client.ask(_asked(ORDERS, NOBODY), 12)
+            every = await client.ask(MetadataRequest(topics=None), 10)
+        assert [(topic.error_code, topic.name, topic.topic_id) for topic in first.topics] == [
+            (0, "orders", ORDERS),
+            (3, "none", NO_TOPIC_ID),
+        ]
+        assert [(topic.error_code, topic.name, topic.topic_id) for topic in again.topics] == [
+            (0, "orders", ORDERS),
+            (100, None, NOBODY),
+        ]
+        assert [topic.name for topic in every.topics] == ["orders", "more"]
+        assert first.brokers[0].port != broker.address[1]
+        assert (await gateway.cluster.topics_for(["orders"]))["orders"].topic_id == ORDERS
