@@ -160,7 +160,8 @@ class Ledger:
                 for each in step
                 if each.until_s is not None and each.until_s <= until_s
             }
-            unowned_s += _unowned_s(step, since_s, until_s)
+            if history:  # before its first owner a partition misses none
+                unowned_s += _unowned_s(step, max(since_s, history[0].since_s), until_s)
         return Disturbance(
             partitions_moved=moved,
             members_disturbed=len(disturbed - {replaced}),

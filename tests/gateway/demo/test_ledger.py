@@ -160,3 +160,9 @@ def test_what_happened_outside_a_step_does_not_count_for_it() -> None:
     assert books.disturbance(None, 9, 20) == Disturbance(
         partitions_moved=0, members_disturbed=0, unowned_partition_s=0
     )
+
+
+def test_before_its_first_owner_a_partition_misses_none() -> None:
+    """The start of the group is no downtime."""
+    books = ledger((A, assigned(10, 0)))
+    assert books.disturbance(None, 0, 20).unowned_partition_s == 0
