@@ -7,9 +7,9 @@ which port stands for which broker, or how bytes move.
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import structlog
@@ -40,6 +40,10 @@ from kafka_codecs.metadata import MetadataRequest
 
 log = structlog.get_logger()
 
+ASIDE_FROM_BYTES = 256 * 1024
+"""From this size on, decoding an answer takes tens of milliseconds."""
+
+_T = TypeVar("_T")
 _REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
 _SHORTEST_REQUEST = _REQUEST_START.size - SIZE.size
 _CORRELATION_ID_IN_REQUEST = 8
@@ -57,6 +61,8 @@ class Surroundings:
     """The names of those topics that exist. Raises UpstreamError."""
     buffers: BufferPool
     pipes: PipePool
+    aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
+    """Threads in which long answers are decoded, so that heartbeats need not wait for that."""
 
     def make_source(self, sock: socket.socket) -> FrameSource:
         """The frames that arrive at a socket."""
@@ -223,9 +229,19 @@ class ClientConnection:
         self, key: ApiKey, version: int, correlation_id: int, answer: bytes
     ) -> bytes:
         _, offset = decode_response_header(key, version, answer)
+        body = answer[offset:]
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
-        message = decode(APIS[key].response, answer[offset:], version, trailing_ok=True)
-        return _framed(key, version, correlation_id, await self._shared.rewrite(message))
+        read = partial(decode, APIS[key].response, body, version, trailing_ok=True)
+        message = await self._maybe_aside(read, len(body))
+        rewritten = await self._shared.rewrite(message)
+        write = partial(_framed, key, version, correlation_id, rewritten)
+        return await self._maybe_aside(write, len(body))
+
+    async def _maybe_aside(self, work: Callable[[], _T], size: int) -> _T:
+        """Do the work here, or in a thread if so many bytes would keep everybody else waiting."""
+        if size < ASIDE_FROM_BYTES:
+            return work()
+        return await trio.to_thread.run_sync(work, limiter=self._shared.aside)
 
     async def _convert_metadata(self, upstream: Upstream, size: int) -> None:
         """Ask in the highest version that the upstream speaks, and answer in the client's."""

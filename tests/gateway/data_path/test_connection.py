@@ -3,7 +3,7 @@
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import structlog
@@ -12,6 +12,7 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from gateway.data_path.config import Limits
+from gateway.data_path.connection import ASIDE_FROM_BYTES
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from kafka_codecs import decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -19,7 +20,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_codecs.metadata import MetadataRequest
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import (
     FakeBroker,
@@ -323,6 +324,44 @@ async def test_an_answer_out_of_turn_ends_the_connection() -> None:
         on.broker.handlers[ApiKey.FETCH] = answer_wrongly
         with capture_logs() as lines:
             await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+            assert await on.client.at_end()
+        assert [line["event"] for line in lines] == ["bad_frame_received"]
+
+
+async def test_a_long_answer_is_rewritten_too() -> None:
+    """Aside, in a thread; requests behind it keep their place."""
+    topics = tuple(MetadataResponseTopic(name=f"topic-{place:06}") for place in range(20_000))
+
+    async def answer_long(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        told = replace(on.broker.metadata(), topics=topics)
+        await answer_bytes(wire, header, encode(told, header.api_version))
+
+    async with ground() as on:
+        on.broker.handlers[ApiKey.METADATA] = answer_long
+        await on.client.send(
+            request_frame(ApiKey.METADATA, 9, 1, encode(MetadataRequest(topics=None), 9))
+            + request_frame(ApiKey.FETCH, 4, 2, b"")
+        )
+        frame = await on.client.frame()
+        assert len(frame) > ASIDE_FROM_BYTES
+        answer = decode(MetadataResponse, frame[5:], 9)
+        assert answer.topics == topics
+        assert answer.brokers[0].port != on.broker.address[1]
+        assert struct.unpack_from(">i", await on.client.frame()) == (2,)
+
+
+async def test_an_answer_too_long_to_be_held_ends_the_connection() -> None:
+    """The limit has a name; nothing of its size is allocated."""
+
+    async def answer_long(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await wire.send(struct.pack(">ii", 2**31 - 1, header.correlation_id))
+
+    async with ground() as on:
+        on.broker.handlers[ApiKey.METADATA] = answer_long
+        with capture_logs() as lines:
+            await on.client.send(
+                request_frame(ApiKey.METADATA, 9, 1, encode(MetadataRequest(topics=()), 9))
+            )
             assert await on.client.at_end()
         assert [line["event"] for line in lines] == ["bad_frame_received"]
 

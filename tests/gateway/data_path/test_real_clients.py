@@ -1,5 +1,9 @@
 """Real clients through a real gateway in front of librdkafka's mock cluster."""
 
+import random
+from functools import partial
+
+import pytest
 import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -36,12 +40,67 @@ def _consume(bootstrap_servers: str, topic: str, count: int, **config: object) -
     return sorted(found)
 
 
-async def test_a_producer_and_a_simple_consumer_see_every_record() -> None:
-    """What goes in through the gateway comes out through it."""
+PRODUCERS: dict[str, dict[str, object]] = {
+    "default": {},
+    "unanswered": {"acks": 0},
+    "one record a request": {"linger.ms": 0, "batch.num.messages": 1, "acks": 1},
+    "compressed": {"compression.type": "lz4"},
+    "idempotent": {"enable.idempotence": True},
+}
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+async def test_every_kind_of_producer_gets_its_records_through(name: str) -> None:
+    """Also those that nobody acknowledges."""
     async with running_mock_cluster() as upstream:
         await upstream.create_topic("numbers", 4)
         async with running_gateway(upstream.bootstrap) as gateway:
             servers = gateway.bootstrap_servers
-            sent = await trio.to_thread.run_sync(_produce, servers, "numbers", 1000)
+            produce = partial(_produce, servers, "numbers", 1000, **PRODUCERS[name])
+            sent = await trio.to_thread.run_sync(produce)
             found = await trio.to_thread.run_sync(_consume, servers, "numbers", 1000)
             assert found == sent
+
+
+async def test_a_transaction_goes_through() -> None:
+    """With the coordinator's address rewritten on the way."""
+    async with running_mock_cluster() as upstream:
+        await upstream.create_topic("numbers", 4)
+        async with running_gateway(upstream.bootstrap) as gateway:
+            servers = gateway.bootstrap_servers
+
+            def transact() -> None:
+                producer = Producer({"bootstrap.servers": servers, "transactional.id": "t"})
+                producer.init_transactions(10)
+                producer.begin_transaction()
+                for number in range(4):
+                    producer.produce("numbers", b"%d" % number, partition=number)
+                producer.commit_transaction(10)
+
+            await trio.to_thread.run_sync(transact)
+            found = await trio.to_thread.run_sync(_consume, servers, "numbers", 4)
+            assert found == [0, 1, 2, 3]
+
+
+async def test_long_records_go_through_whole() -> None:
+    """Long enough to be spliced."""
+    record = random.Random(1).randbytes(900_000)
+    async with running_mock_cluster() as upstream:
+        await upstream.create_topic("long", 4)
+        async with running_gateway(upstream.bootstrap) as gateway:
+
+            def run() -> None:
+                servers = gateway.bootstrap_servers
+                producer = Producer({"bootstrap.servers": servers})
+                for _ in range(5):
+                    producer.produce("long", record, partition=1)
+                assert producer.flush(20) == 0
+                consumer = Consumer({"bootstrap.servers": servers, "group.id": "g"})
+                consumer.assign([TopicPartition("long", 1, 0)])
+                for _ in range(5):
+                    message = consumer.poll(20)
+                    assert message is not None
+                    assert message.value() == record
+                consumer.close()
+
+            await trio.to_thread.run_sync(run)
