@@ -110,7 +110,7 @@ class ClientConnection:
     async def serve(self) -> None:
         """Serve until the end. Whatever ends the connection is logged here and goes no further."""
         try:
-            async with trio.open_nursery(strict_exception_groups=True) as self._tasks:
+            async with trio.open_nursery() as self._tasks:
                 with self._reading:
                     await self._read_requests()
                 if self._upstream:

@@ -1,0 +1,95 @@
+"""Bytes that no client should send: they end their own connection and nothing else."""
+
+import random
+import struct
+from collections.abc import Iterator
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from gateway.data_path.config import Limits
+from gateway.data_path.treatments import TREATMENTS
+from kafka_codecs.apis import ApiKey
+from tests.support.data_path import running_gateway
+from tests.support.fake_broker import FakeBroker, answer_size, running_fake_broker
+from tests.support.wire import connected, framed, produce_body, request_frame
+
+EXPECTED = {"bad_frame_received", "request_refused", "connection_lost", "connection_refused"}
+
+
+def _garbage(rng: random.Random) -> bytes:
+    """Random bytes behind a start that makes the gateway read on."""
+    key = rng.choice(list(TREATMENTS))
+    treated = TREATMENTS[key]
+    version = rng.randint(treated.min_version, treated.max_version)
+    body = rng.randbytes(rng.randint(0, 200))
+    whole = bytearray(request_frame(key, version, rng.randrange(2**31), body))
+    match rng.randrange(4):
+        case 0:
+            whole[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+        case 1:
+            del whole[rng.randrange(len(whole)) :]
+        case 2:
+            whole += rng.randbytes(50)
+        case _:
+            pass
+    return bytes(whole)
+
+
+def _produces(rng: random.Random) -> Iterator[bytes]:
+    """Produce requests with every kind of acks and a body cut anywhere."""
+    for version in (3, 9, 11):
+        body = produce_body(version, rng.choice([-1, 0, 1, 7]), rng.randbytes(40))
+        for cut in range(len(body)):
+            yield request_frame(ApiKey.PRODUCE, version, 1, body[:cut])
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_no_bytes_of_a_client_are_our_bug(seed: int) -> None:
+    """No error in the log, no traceback, and the next client is served."""
+    rng = random.Random(seed)
+    broker = FakeBroker(handlers=dict.fromkeys(TREATMENTS, answer_size))
+    del broker.handlers[ApiKey.API_VERSIONS], broker.handlers[ApiKey.METADATA]
+    broker.versions = {
+        key: (each.min_version, each.max_version) for key, each in TREATMENTS.items()
+    }
+    limits = Limits(linger_timeout_s=0.05)
+    async with running_fake_broker(broker):
+        async with running_gateway([broker.address], limits=limits) as gateway:
+            frames = [_garbage(rng) for _ in range(60)] + list(_produces(rng))[seed::8]
+            with capture_logs() as lines:
+                for frame in frames:
+                    async with connected(gateway.address) as client:
+                        try:
+                            await client.send(frame)
+                            await client.stream.send_eof()
+                            while await client.stream.receive_some():
+                                pass
+                        except trio.BrokenResourceError:
+                            pass
+            assert not [line for line in lines if line["event"] not in EXPECTED]
+            async with connected(gateway.address) as client:
+                await client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+                assert struct.unpack_from(">i", await client.frame()) == (1,)
+
+
+async def test_a_client_that_says_nothing_keeps_nobody_waiting() -> None:
+    """Open and half-open connections cost a place each, and no upstream connection."""
+    broker = FakeBroker(handlers={ApiKey.FETCH: answer_size})
+    async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
+        before = broker.connections
+        async with trio.open_nursery() as nursery:
+            for sent in (b"", b"\0", framed(b"")[:3], request_frame(ApiKey.FETCH, 4, 1, b"")[:9]):
+
+                async def stay(sent: bytes = sent) -> None:
+                    async with connected(gateway.address) as silent:
+                        await silent.send(sent)
+                        await trio.sleep_forever()
+
+                nursery.start_soon(stay)
+            async with connected(gateway.address) as client:
+                await client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+                await client.frame()
+                assert broker.connections == before + 1
+            nursery.cancel_scope.cancel()
