@@ -12,7 +12,7 @@ from functools import partial
 
 import trio
 
-from kafka_codecs import decode, encode
+from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -60,7 +60,7 @@ class FakeBroker:
             try:
                 while True:
                     await self._serve_one(wire)
-            except (EOFError, trio.BrokenResourceError, trio.ClosedResourceError):
+            except (EOFError, WireError, trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
             finally:
                 self.connections -= 1

@@ -1,5 +1,7 @@
 """One port per broker: which, when it opens, and what stands behind it."""
 
+import contextlib
+import random
 import socket
 from pathlib import Path
 
@@ -21,10 +23,13 @@ from tests.support.wire import Wire, connected
 
 
 def free_port() -> int:
-    """A port that nobody has, with some room above it."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """A port that nobody has, nor the four above it, below those that the system hands out."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            for each in range(port, port + 5):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", each))
+            return port
 
 
 async def ports_told(address: tuple[str, int]) -> dict[int, int]:
@@ -121,9 +126,9 @@ async def test_the_bootstrap_port_stands_for_any_live_broker() -> None:
 async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
     """The bootstrap port must be this one; a broker's first port need not be."""
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+        port = free_port() + 1
+        taken.bind(("127.0.0.1", port))
         taken.listen()
-        port = taken.getsockname()[1]
         async with running_mock_cluster(1) as upstream, trio.open_nursery() as nursery:
             cluster = Cluster(upstream.bootstrap)
             await nursery.start(cluster.run)
