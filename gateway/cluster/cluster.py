@@ -5,6 +5,7 @@ not know clients, listeners or groups.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -44,7 +45,7 @@ class Cluster:
         self._bootstrap = tuple(bootstrap)
         self._poll_interval_s = poll_interval_s
         self._connections: dict[int, BrokerConnection] = {}
-        self._connecting = trio.Lock()
+        self._connecting: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
         self._refreshing = trio.Lock()
         self._wanted: dict[str, None] = {}
         self._topics: dict[str, Topic] = {}
@@ -93,12 +94,7 @@ class Cluster:
         and cannot be, or when more than MAX_TOPICS are kept already.
         """
         names = tuple(names)
-        self._wanted.update(dict.fromkeys(names))
-        if len(self._wanted) > MAX_TOPICS:
-            for name in names:
-                if name not in self._seen:
-                    self._wanted.pop(name, None)
-            raise UpstreamError(f"more than {MAX_TOPICS} topics are asked for")
+        self._want(names)
         if not self._seen.issuperset(names):
             await self.refresh()
         return {name: self._topics[name] for name in names if name in self._topics}
@@ -146,18 +142,30 @@ class Cluster:
     async def ask(self, node_id: int, message: Struct, version: int | None = None) -> Any:
         """The answer of one broker, in the highest version both know unless told otherwise.
 
-        Raises UpstreamError. Whether the broker did what it was asked is then unknown.
+        A broker closes connections that have been idle for long, so a request on an old connection
+        may be sent a second time: for questions, not for commands. Raises UpstreamError.
         """
+        old = self._connections.get(node_id)
         connection = await self._connection(node_id)
         try:
             return await connection.ask(message, version)
-        finally:
-            if connection.closed and self._connections.get(node_id) is connection:
-                del self._connections[node_id]
+        except UpstreamClosed:
+            if connection is not old:
+                raise
+        return await (await self._connection(node_id)).ask(message, version)
 
     async def versions_of(self, node_id: int) -> Mapping[int, tuple[int, int]]:
         """Lowest and highest version per api key that a broker speaks. Raises UpstreamError."""
         return (await self._connection(node_id)).versions
+
+    def _want(self, names: tuple[str, ...]) -> None:
+        """Keep these topics up to date; when full, at the cost of names that no topic has."""
+        wanted = self._wanted | dict.fromkeys(names)
+        if len(wanted) > MAX_TOPICS:
+            wanted = dict.fromkeys([*(self._topics.keys() & wanted.keys()), *names])
+        if len(wanted) > MAX_TOPICS:
+            raise UpstreamError(f"more than {MAX_TOPICS} topics are asked for")
+        self._wanted = wanted
 
     async def _watch(self) -> None:
         backoff_s = FIRST_BACKOFF_S
@@ -196,7 +204,7 @@ class Cluster:
             self.changed = trio.Event()
 
     async def _connection(self, node_id: int) -> BrokerConnection:
-        async with self._connecting:
+        async with self._connecting[node_id]:
             connection = self._connections.get(node_id)
             if connection is None or connection.closed:
                 if node_id not in self.brokers:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import structlog
@@ -69,17 +69,18 @@ class Surroundings:
         return FrameSource(sock, self.buffers, self.pipes)
 
 
-class Connect(Protocol):
-    """Opens a connection to the broker that a listener stands for."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSoftware:
+    """How a client introduces itself, and how we introduce its upstream connection."""
 
-    async def __call__(
-        self, *, client_id: str | None, software_name: str, software_version: str
-    ) -> tuple[int, BrokerConnection]:
-        """The broker's node id and the connection, opened in the client's name.
+    client_id: str | None = SOFTWARE_NAME
+    name: str = SOFTWARE_NAME
+    version: str = SOFTWARE_VERSION
 
-        Raises UpstreamError.
-        """
-        ...
+
+Connect = Callable[[ClientSoftware], Awaitable[tuple[int, BrokerConnection]]]
+"""Opens a connection to the broker that a listener stands for; also says its node id. Raises
+UpstreamError."""
 
 
 class ClientConnection:
@@ -281,18 +282,18 @@ class ClientConnection:
         if not offer.well_formed(request, header.api_version):
             await self._send(header, offer.refused_answer())
             return
-        upstream = self._upstream or await self._open_upstream(header, request)
+        upstream = self._upstream or await self._open_upstream(
+            ClientSoftware(
+                client_id=header.client_id,
+                name=request.client_software_name or SOFTWARE_NAME,
+                version=request.client_software_version or SOFTWARE_VERSION,
+            )
+        )
         answer = offer.api_versions_answer(self._offered, upstream.spoken, header.api_version)
         await self._send(header, answer)
 
-    async def _open_upstream(
-        self, header: RequestHeader | None = None, request: ApiVersionsRequest | None = None
-    ) -> Upstream:
-        node_id, connection = await self._connect(
-            client_id=header.client_id if header else SOFTWARE_NAME,
-            software_name=(request and request.client_software_name) or SOFTWARE_NAME,
-            software_version=(request and request.client_software_version) or SOFTWARE_VERSION,
-        )
+    async def _open_upstream(self, software: ClientSoftware | None = None) -> Upstream:
+        node_id, connection = await self._connect(software or ClientSoftware())
         self._upstream = Upstream(
             connection,
             node_id=node_id,

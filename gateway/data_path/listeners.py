@@ -14,7 +14,7 @@ import trio
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.config import DataPathConfig
-from gateway.data_path.connection import Connect
+from gateway.data_path.connection import ClientSoftware, Connect
 from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.ports import PortBook
 from gateway.data_path.rewrite import Address, addresses_in, with_addresses
@@ -127,31 +127,18 @@ class Listeners:
         return int(listeners[0].socket.getsockname()[1])
 
     async def _connect_to(
-        self, node_id: int, *, client_id: str | None, software_name: str, software_version: str
+        self, node_id: int, software: ClientSoftware
     ) -> tuple[int, BrokerConnection]:
-        connection = await BrokerConnection.open(
-            *self._upstream[node_id],
-            client_id=client_id,
-            software_name=software_name,
-            software_version=software_version,
-        )
-        return node_id, connection
+        return node_id, await _open_for(software, self._upstream[node_id])
 
-    async def _connect_to_any(
-        self, *, client_id: str | None, software_name: str, software_version: str
-    ) -> tuple[int, BrokerConnection]:
-        nodes = sorted(self._live_brokers())
+    async def _connect_to_any(self, software: ClientSoftware) -> tuple[int, BrokerConnection]:
+        brokers = sorted(self._live_brokers().items())
         self._turn += 1
         failure = UpstreamError("no broker is known")
-        for place in range(len(nodes)):
-            node_id = nodes[(self._turn + place) % len(nodes)]
+        for place in range(len(brokers)):
+            node_id, address = brokers[(self._turn + place) % len(brokers)]
             try:
-                return await self._connect_to(
-                    node_id,
-                    client_id=client_id,
-                    software_name=software_name,
-                    software_version=software_version,
-                )
+                return node_id, await _open_for(software, address)
             except UpstreamError as error:
                 failure = error
         raise failure
@@ -159,3 +146,14 @@ class Listeners:
     def _cannot_listen(self, port: int, error: OSError, whose: str = "") -> ListenError:
         reason = error.strerror or str(error)
         return ListenError(f"cannot listen on {self._config.listen_host}:{port}{whose}: {reason}")
+
+
+async def _open_for(software: ClientSoftware, address: Address) -> BrokerConnection:
+    host, port = address
+    return await BrokerConnection.open(
+        host,
+        port,
+        client_id=software.client_id,
+        software_name=software.name,
+        software_version=software.version,
+    )

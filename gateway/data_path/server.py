@@ -101,18 +101,22 @@ class _Clients:
 
     async def accept(self, connect: Connect, stream: trio.SocketStream) -> None:
         """Serve one client until it or its broker closes."""
-        stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        peer = stream.socket.getpeername()
         sock = socket.socket(fileno=stream.socket.detach())
+        try:
+            client_host = sock.getpeername()[0]
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        except OSError:  # gone already
+            sock.close()
+            return
         if self.count >= self._surroundings.limits.max_connections:
             sock.close()
-            log.warning("connection_refused", client_host=peer[0], connections=self.count)
+            log.warning("connection_refused", client_host=client_host, connections=self.count)
             return
         connection_id = f"c{next(self._ids)}"
         connection = ClientConnection(
             sock,
             connection_id=connection_id,
-            client_host=peer[0],
+            client_host=client_host,
             connect=connect,
             surroundings=self._surroundings,
         )

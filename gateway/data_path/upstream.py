@@ -4,6 +4,7 @@ It owns the order of answers: the broker answers in the order of its requests, s
 expected says whose each answer is. It must not know what requests mean.
 """
 
+import contextlib
 import socket
 import struct
 from collections import deque
@@ -226,7 +227,8 @@ class Upstream:
             await send_all(self.sock, frame)
         except BaseException:
             # Half a request may be out: what follows it would be taken for the rest.
-            self.sock.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
             raise
 
     def _take_id(self) -> int:
