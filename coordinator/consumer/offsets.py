@@ -49,7 +49,11 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
 
 
 def check_fetch(draft: Draft, event: OffsetFetchReceived) -> None:
-    """Raises GroupError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION."""
+    """Raises GroupError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION.
+
+    Milder than Kafka in one point: a classic member may name itself without an epoch, as
+    @platformatic/kafka does. Up to v8 a fetch names nobody and is never checked.
+    """
     group = draft.consumer
     if event.member_id is None and event.epoch < 0:
         return
@@ -58,6 +62,8 @@ def check_fetch(draft: Draft, event: OffsetFetchReceived) -> None:
         raise GroupError(
             ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group"
         )
+    if member.is_classic and event.epoch < 0:
+        return
     current = group.assignments[member.member_id]
     if event.epoch != current.member_epoch:
         raise _stale(member, event.epoch, current, is_transactional=False)
