@@ -6,19 +6,19 @@ which port stands for which broker, or how bytes move.
 
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
-from uuid import UUID
 
 import structlog
 import trio
 
 from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION, BrokerConnection
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path import metadata_versions, offer
+from gateway.data_path import offer
 from gateway.data_path.config import Limits
+from gateway.data_path.conversions import TopicNames, ask_older
 from gateway.data_path.errors import BadFrame, ListenError, RequestRefused, UpstreamLost
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.produce_acks import acks_of
@@ -36,7 +36,6 @@ from kafka_codecs.header import (
     decode_response_header,
     encode_response_header,
 )
-from kafka_codecs.metadata import MetadataRequest
 
 log = structlog.get_logger()
 
@@ -57,8 +56,7 @@ class Surroundings:
     group_apis: GroupApis
     rewrite: Callable[[Struct], Awaitable[Struct]]
     """Puts our addresses in the place of the upstream's, once there are listeners behind them."""
-    topic_names: Callable[[Collection[UUID]], Awaitable[Mapping[UUID, str]]]
-    """The names of those topics that exist. Raises UpstreamError."""
+    topic_names: TopicNames
     buffers: BufferPool
     pipes: PipePool
     aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
@@ -164,8 +162,8 @@ class ClientConnection:
                 await self._relay(upstream, size, correlation_id)
             elif api_key == ApiKey.PRODUCE:
                 await self._relay_produce(upstream, size, version, correlation_id)
-            elif api_key == ApiKey.METADATA and version > upstream.versions[api_key][1]:
-                await self._convert_metadata(upstream, size)
+            elif treatment is Treatment.REWRITE and version > upstream.versions[api_key][1]:
+                await self._convert(upstream, ApiKey(api_key), size)
             elif treatment is Treatment.REWRITE:
                 take = partial(self._rewritten, ApiKey(api_key), version, correlation_id)
                 await self._relay(upstream, size, correlation_id, take)
@@ -244,27 +242,18 @@ class ClientConnection:
             return work()
         return await trio.to_thread.run_sync(work, limiter=self._shared.aside)
 
-    async def _convert_metadata(self, upstream: Upstream, size: int) -> None:
-        """Ask in the highest version that the upstream speaks, and answer in the client's."""
-        header, body = await self._hold(size)
-        upstream.client_id = header.client_id
-        request = decode(MetadataRequest, body, header.api_version, trailing_ok=True)
-        by_id = metadata_versions.ids_asked_for(request)
-        names = await self._shared.topic_names(by_id) if by_id else {}
-        version = upstream.versions[ApiKey.METADATA][1]
-        answer = await upstream.ask(metadata_versions.lowered(request, names, version), version)
-        answer = metadata_versions.raised(answer, request, names)
+    async def _convert(self, upstream: Upstream, key: ApiKey, size: int) -> None:
+        """Ask the upstream in a version that it speaks, and answer in the client's."""
+        header, request = await self._hold_request(upstream, key, size)
+        answer = await ask_older(request, upstream, self._shared.topic_names)
         await self._send(header, await self._shared.rewrite(answer))
 
     async def _answer(self, upstream: Upstream, key: ApiKey, size: int) -> None:
-        header, body = await self._hold(size)
-        request = APIS[key].request
-        assert request is not None
-        upstream.client_id = header.client_id
+        header, request = await self._hold_request(upstream, key, size)
         response = await self._shared.group_apis.answer(
             GroupRequest(
                 header=header,
-                message=decode(request, body, header.api_version, trailing_ok=True),
+                message=request,
                 client_host=self._client_host,
                 connection_id=self._connection_id,
                 upstream=upstream,
@@ -272,6 +261,15 @@ class ClientConnection:
             )
         )
         await self._send(header, response)
+
+    async def _hold_request(
+        self, upstream: Upstream, key: ApiKey, size: int
+    ) -> tuple[RequestHeader, Struct]:
+        header, body = await self._hold(size)
+        upstream.client_id = header.client_id
+        request = APIS[key].request
+        assert request is not None
+        return header, decode(request, body, header.api_version, trailing_ok=True)
 
     async def _answer_api_versions(self, size: int) -> None:
         header, body = await self._hold(size)

@@ -104,7 +104,6 @@ _RELAYED = {
 
 _REWRITTEN = {
     ApiKey.PRODUCE: (3, 13),
-    ApiKey.FIND_COORDINATOR: (0, 6),
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
 }
 
@@ -134,12 +133,20 @@ _VETTED_AND_ADDED = {
     ApiKey.OFFSET_FETCH: (1, 9),  # v10 names topics by id
 }
 
-# Members of the new protocol look topics up by id, which v12 can.
-_METADATA = Treated(treatment=Treatment.REWRITE, min_version=0, max_version=13, added_up_to=12)
+_CONVERTED = {
+    # Members of the new protocol look topics up by id, which v12 can.
+    ApiKey.METADATA: Treated(
+        treatment=Treatment.REWRITE, min_version=0, max_version=13, added_up_to=12
+    ),
+    # Some clients speak nothing older than v4.
+    ApiKey.FIND_COORDINATOR: Treated(
+        treatment=Treatment.REWRITE, min_version=0, max_version=6, added_up_to=6
+    ),
+}
 
 TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
     {
-        ApiKey.METADATA: _METADATA,
+        **_CONVERTED,
         **_treated(Treatment.RELAY, _RELAYED),
         **_treated(Treatment.REWRITE, _REWRITTEN),
         **_treated(Treatment.ANSWER, _ANSWERED),

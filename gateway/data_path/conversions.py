@@ -1,0 +1,81 @@
+"""Requests of a newer version than the upstream speaks: asked lower, answered higher.
+
+The answers still name the upstream's addresses; rewriting them is the caller's.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from uuid import UUID
+
+from gateway.data_path import metadata_versions
+from gateway.data_path.errors import BadFrame
+from gateway.data_path.upstream import Upstream
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.find_coordinator import (
+    Coordinator,
+    CoordinatorType,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+
+TopicNames = Callable[[Collection[UUID]], Awaitable[Mapping[UUID, str]]]
+"""The names of those topics that exist. Raises UpstreamError."""
+
+MAX_COORDINATOR_KEYS = 1_000
+"""Keys of one FindCoordinator request that are asked for one by one."""
+
+_INVALID_REQUEST = 42
+_LAST_WITH_ONE_KEY = 3
+
+
+async def ask_older(request: Struct, upstream: Upstream, topic_names: TopicNames) -> Struct:
+    """The answer to a request that this upstream must be asked in a lower version.
+
+    Raises UpstreamLost, UpstreamError, and BadFrame for a request that asks too much.
+    """
+    match request:
+        case MetadataRequest():
+            return await _metadata(request, upstream, topic_names)
+        case FindCoordinatorRequest():
+            return await _coordinators(request, upstream)
+        case _:
+            raise TypeError(f"{type(request).__name__} is never converted")
+
+
+async def _metadata(
+    request: MetadataRequest, upstream: Upstream, topic_names: TopicNames
+) -> MetadataResponse:
+    by_id = metadata_versions.ids_asked_for(request)
+    names = await topic_names(by_id) if by_id else {}
+    version = upstream.versions[ApiKey.METADATA][1]
+    below = metadata_versions.lowered(request, names, version)
+    return metadata_versions.raised(await upstream.ask(below, version), request, names)
+
+
+async def _coordinators(
+    request: FindCoordinatorRequest, upstream: Upstream
+) -> FindCoordinatorResponse:
+    """One by one: batches came with v4 (KIP-699)."""
+    keys = tuple(dict.fromkeys(request.coordinator_keys))
+    if len(keys) > MAX_COORDINATOR_KEYS:
+        raise BadFrame(f"a FindCoordinator request with {len(keys)} keys")
+    version = min(upstream.versions[ApiKey.FIND_COORDINATOR][1], _LAST_WITH_ONE_KEY)
+    found = [await _coordinator(key, request.key_type, upstream, version) for key in keys]
+    return FindCoordinatorResponse(coordinators=tuple(found))
+
+
+async def _coordinator(key: str, key_type: int, upstream: Upstream, version: int) -> Coordinator:
+    if key_type not in {CoordinatorType.GROUP, CoordinatorType.TRANSACTION}:
+        # Share groups came with v6, which this upstream does not speak.
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=_INVALID_REQUEST)
+    asked = FindCoordinatorRequest(key=key, key_type=key_type)
+    answer: FindCoordinatorResponse = await upstream.ask(asked, version)
+    return Coordinator(
+        key=key,
+        node_id=answer.node_id,
+        host=answer.host,
+        port=answer.port,
+        error_code=answer.error_code,
+        error_message=answer.error_message,
+    )
