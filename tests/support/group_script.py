@@ -1,19 +1,22 @@
 """Drives one group engine the way the gateway does, so that scenarios read like the protocol.
 
-Every step is applied as the driver applies it. `conversation` keeps what was said, and a failing
-expectation prints it.
+Every step is applied as the driver applies it, and checked: `handle` changed nothing, the
+invariants hold, everything that was asked is answered or parked. `conversation` keeps what was
+said, and a failing expectation prints it.
 """
 
 import itertools
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import GroupEngine, Step
+from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
     ConsumerHeartbeatReceived,
+    DeleteGroupReceived,
     Event,
     HeartbeatReceived,
     JoinGroupReceived,
@@ -21,22 +24,28 @@ from coordinator.events import (
     Leaver,
     OffsetCommitEnded,
     OffsetCommitReceived,
+    OffsetDeleteReceived,
+    OffsetFetchReceived,
     SyncGroupReceived,
     TimePassed,
 )
 from coordinator.generic.group import GenericGroup
-from coordinator.records import DurableRecord
+from coordinator.records import Assignment as CurrentAssignment
+from coordinator.records import DurableRecord, Protocols
 from coordinator.replies import (
     ConsumerHeartbeatReply,
+    DeleteGroupReply,
     GroupView,
     HeartbeatReply,
     JoinGroupReply,
     LeaveGroupReply,
+    OffsetDeleteVerdict,
     OffsetVerdict,
     Reply,
     SyncGroupReply,
 )
 from coordinator.topics import Partition, Topic, Topics
+from coordinator.volatile import DeadlineKey, DeadlineKind
 from kafka_codecs.consumer_protocol import (
     Assignment,
     Subscription,
@@ -44,6 +53,13 @@ from kafka_codecs.consumer_protocol import (
     decode_assignment,
     encode_assignment,
     encode_subscription,
+)
+from tests.support.group_checks import (
+    check_group,
+    check_replay,
+    durable_state,
+    parked_tokens,
+    snapshot,
 )
 
 NAMESPACE = UUID("0a1b2c3d-0000-4000-8000-000000000000")
@@ -69,7 +85,9 @@ def make_topics(version: int = 1, **partition_counts: int) -> Topics:
 
 def partitions(owned: Owned) -> frozenset[Partition]:
     """Names and numbers to partitions."""
-    return frozenset(Partition(topic_id(name), n) for name, numbers in owned.items() for n in numbers)
+    return frozenset(
+        Partition(topic_id(name), n) for name, numbers in owned.items() for n in numbers
+    )
 
 
 def subscription(
@@ -80,9 +98,7 @@ def subscription(
         TopicPartition(topic=name, partitions=tuple(numbers))
         for name, numbers in (owned or {}).items()
     )
-    value = Subscription(
-        topics=tuple(topics), owned_partitions=listed, generation_id=generation
-    )
+    value = Subscription(topics=tuple(topics), owned_partitions=listed, generation_id=generation)
     return encode_subscription(value, version)
 
 
@@ -103,9 +119,7 @@ def read_assignment(data: bytes) -> dict[str, tuple[int, ...]]:
 class GroupScript:
     """One group, driven step by step. Times are milliseconds of a clock that stands still."""
 
-    def __init__(
-        self, *, config: GroupConfig | None = None, topics: Topics | None = None
-    ) -> None:
+    def __init__(self, *, config: GroupConfig | None = None, topics: Topics | None = None) -> None:
         self.config = config or GroupConfig()
         self.topics = topics or make_topics(foo=3)
         self.now_ms = 1_000_000
@@ -114,21 +128,74 @@ class GroupScript:
         self.answers: dict[int, Reply] = {}
         self.last_step = Step()
         self.conversation: list[str] = []
+        self.log_is_broken = False
         self._tokens = itertools.count(1)
+        self._asked: set[int] = set()
+        self._cuts: list[tuple[int, object]] = []
 
     # -- driving ---------------------------------------------------------------------------------
 
     def feed(self, event: Event) -> Step:
         """Handle one event as the driver does."""
+        before = snapshot(self.engine.state)
         step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
         self.conversation += [f"> {event}", *(f"  {r}" for r in step.records)]
+        assert snapshot(self.engine.state) == before, "handle changed the state\n" + self.story()
+        if self.log_is_broken and step.durable:
+            self._refuse(event)
+            return step
+        epoch_before = self._group_epoch()
         self.conversation += [f"< {token}: {reply}" for token, reply in step.replies]
-        self.log.extend(step.durable)
         for record in step.records:
             self.engine.apply(record)
         self.answers.update(step.replies)
         self.last_step = step
+        self._check(event, epoch_before)
+        if step.durable:
+            self.log.extend(step.durable)
+            self._cuts.append((len(self.log), durable_state(self.engine.state)))
         return step
+
+    def _refuse(self, event: Event) -> None:
+        """The batch cannot be written: nothing has happened, and the client hears that."""
+        if not isinstance(event, TimePassed | OffsetCommitEnded):
+            why = GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
+            self.answers[event.token] = event.refused(why)
+
+    def _check(self, event: Event, epoch_before: int) -> None:
+        try:
+            check_group(self.engine.state)
+            self._check_classic_replies()
+            if not isinstance(event, TimePassed | OffsetCommitEnded):
+                self._asked.add(event.token)
+            assert self._asked - self.answers.keys() == parked_tokens(self.engine.state)
+            assert self._group_epoch() == 0 or self._group_epoch() >= epoch_before
+        except AssertionError as broken:
+            raise AssertionError(f"{broken}\n{self.story()}") from broken
+
+    def _check_classic_replies(self) -> None:
+        """A consumer group tells a classic member its member epoch, and what it is assigned."""
+        group = self.engine.state.group
+        if not isinstance(group, ConsumerGroup):
+            return
+        for reply in dict(self.last_step.replies).values():
+            if isinstance(reply, JoinGroupReply) and reply.error == 0:
+                assert reply.generation == group.assignments[reply.member_id].member_epoch
+
+    def _group_epoch(self) -> int:
+        """Grows through every conversion, and starts anew with a group that has no members."""
+        match self.engine.state.group:
+            case GenericGroup() as group if group.members:
+                return group.core.generation
+            case ConsumerGroup() as group if group.members:
+                return group.epoch
+            case _:
+                return 0
+
+    def check_replay(self) -> None:
+        """Wherever the log is cut between two batches, it brings back the group of that time."""
+        for length, expected in self._cuts:
+            check_replay(self.log[:length], expected, config=self.config, now_ms=self.now_ms)
 
     def wait(self, length_ms: int) -> None:
         """Let time pass, deadline by deadline."""
@@ -142,6 +209,7 @@ class GroupScript:
         """Forget everything volatile and load the group from its log."""
         self.engine = GroupEngine("orders", self.config)
         self.engine.load(self.log, now_ms=self.now_ms)
+        self._asked &= self.answers.keys()
 
     def answer(self, token: int, kind: type[R]) -> R:
         """The answer to a request, which must be there."""
@@ -168,6 +236,7 @@ class GroupScript:
         generation: int = -1,
         instance_id: str | None = None,
         protocol: str = "range",
+        protocols: Protocols | None = None,
         metadata: bytes | None = None,
         protocol_type: str = "consumer",
         version: int = 9,
@@ -190,7 +259,7 @@ class GroupScript:
                 client_id="client",
                 client_host="/127.0.0.1",
                 protocol_type=protocol_type,
-                protocols=((protocol, metadata),),
+                protocols=((protocol, metadata),) if protocols is None else protocols,
                 session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=rebalance_timeout_ms,
                 fresh_id=uuid5(NAMESPACE, str(token)),
@@ -198,11 +267,11 @@ class GroupScript:
         )
         return token
 
-    def join(self, member_id: str = "", **how: object) -> JoinGroupReply:
+    def join(self, member_id: str = "", **how: Any) -> JoinGroupReply:
         """A JoinGroup that is answered at once."""
-        return self.answer(self.send_join(member_id, **how), JoinGroupReply)  # type: ignore[arg-type]
+        return self.answer(self.send_join(member_id, **how), JoinGroupReply)
 
-    def take_id(self, **how: object) -> str:
+    def take_id(self, **how: Any) -> str:
         """The first half of a dynamic member's join: the id that the group hands out."""
         return self.join(**how).member_id
 
@@ -235,11 +304,11 @@ class GroupScript:
         )
         return token
 
-    def sync(self, member_id: str, generation: int, **how: object) -> SyncGroupReply:
+    def sync(self, member_id: str, generation: int, **how: Any) -> SyncGroupReply:
         """A SyncGroup that is answered at once."""
-        return self.answer(self.send_sync(member_id, generation, **how), SyncGroupReply)  # type: ignore[arg-type]
+        return self.answer(self.send_sync(member_id, generation, **how), SyncGroupReply)
 
-    def synced(self, member_id: str, generation: int, **how: object) -> dict[str, tuple[int, ...]]:
+    def synced(self, member_id: str, generation: int, **how: Any) -> dict[str, tuple[int, ...]]:
         """What a SyncGroup gives the member."""
         reply = self.sync(member_id, generation, **how)
         assert reply.error == 0, self.story()
@@ -315,6 +384,7 @@ class GroupScript:
         *,
         instance_id: str | None = None,
         version: int = 9,
+        is_transactional: bool = False,
     ) -> tuple[int, OffsetVerdict]:
         """An OffsetCommit; its token names it when the cluster has answered."""
         token = next(self._tokens)
@@ -326,9 +396,33 @@ class GroupScript:
                 instance_id=instance_id,
                 epoch=epoch,
                 partitions=partitions(of),
+                is_transactional=is_transactional,
             )
         )
         return token, self.answer(token, OffsetVerdict)
+
+    def fetch(
+        self, member_id: str | None = None, epoch: int = -1, of: Owned | None = None
+    ) -> OffsetVerdict:
+        """An OffsetFetch, of all partitions if none are named."""
+        token = next(self._tokens)
+        wanted = None if of is None else partitions(of)
+        self.feed(
+            OffsetFetchReceived(token=token, member_id=member_id, epoch=epoch, partitions=wanted)
+        )
+        return self.answer(token, OffsetVerdict)
+
+    def delete_offsets(self, *topic_names: str) -> OffsetDeleteVerdict:
+        """An OffsetDelete."""
+        token = next(self._tokens)
+        self.feed(OffsetDeleteReceived(token=token, topic_names=topic_names))
+        return self.answer(token, OffsetDeleteVerdict)
+
+    def delete_group(self) -> DeleteGroupReply:
+        """A DeleteGroups that names this group."""
+        token = next(self._tokens)
+        self.feed(DeleteGroupReceived(token=token))
+        return self.answer(token, DeleteGroupReply)
 
     def commit_answered(self, token: int, *, lost: bool = False) -> None:
         """The cluster answered a commit, or its answer was lost."""
@@ -346,6 +440,19 @@ class GroupScript:
         assert isinstance(self.engine.state.group, ConsumerGroup), self.story()
         return self.engine.state.group
 
+    def current(self, member_id: str) -> CurrentAssignment:
+        """What a member of a consumer group holds."""
+        return self.consumer.assignments[member_id]
+
+    def assigned(self, member_id: str) -> dict[str, tuple[int, ...]]:
+        """What a member of a consumer group was granted, as names and numbers."""
+        return self.named(self.current(member_id).assigned)
+
+    def left_ms(self, kind: DeadlineKind, owner: str = "") -> int | None:
+        """How long a timer still runs, None if it does not."""
+        at_ms = self.engine.state.deadlines.get(DeadlineKey(kind, owner))
+        return None if at_ms is None else at_ms - self.now_ms
+
     def view(self) -> GroupView:
         return self.engine.describe(self.topics)
 
@@ -357,11 +464,11 @@ class GroupScript:
     # -- situations ------------------------------------------------------------------------------
 
     def stable_generic_group(
-        self, assignments: Mapping[str, Owned], *, topics: Iterable[str] = ("foo",), **how: object
+        self, assignments: Mapping[str, Owned], *, topics: Iterable[str] = ("foo",), **how: Any
     ) -> dict[str, str]:
-        """A Stable generic group; keys of `assignments` name the members, whose ids are returned."""
+        """A Stable generic group; keys of `assignments` name the members, whose ids it returns."""
         ids = {name: self.take_id(topics=topics, **how) for name in assignments}
-        tokens = {name: self.send_join(id_, topics=topics, **how) for name, id_ in ids.items()}  # type: ignore[arg-type]
+        tokens = {name: self.send_join(id_, topics=topics, **how) for name, id_ in ids.items()}
         self.wait(3 * self.config.generic_initial_rebalance_delay_ms)
         replies = {name: self.answer(token, JoinGroupReply) for name, token in tokens.items()}
         generation = next(iter(replies.values())).generation
