@@ -12,6 +12,8 @@ from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.offsets import check_commit as check_consumer_commit
 from coordinator.consumer.offsets import check_fetch as check_consumer_fetch
 from coordinator.conversion.embedded import read_subscription
+from coordinator.conversion.replacement import remove_empty_consumer_group
+from coordinator.conversion.upgrade import remove_generic_group
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
@@ -24,7 +26,6 @@ from coordinator.events import (
 from coordinator.generic.group import GenericGroup
 from coordinator.generic.offsets import check_commit as check_generic_commit
 from coordinator.generic.rebalance import maybe_complete_join
-from coordinator.records import EpochCause, GenericGroupMetadata, GroupEpoch
 from coordinator.replies import DeleteGroupReply, OffsetDeleteVerdict, OffsetVerdict
 from coordinator.topics import Partition
 from coordinator.volatile import (
@@ -70,6 +71,7 @@ def commit_ended(draft: Draft, event: OffsetCommitEnded) -> None:
 def end_commit(draft: Draft, commit_token: Token) -> None:
     """The partitions of this commit are no longer held by it; a join phase may wait for that."""
     draft.emit(CommitEnded(commit_token))
+    draft.disarm(DeadlineKind.LOST_COMMIT, str(commit_token))
     if isinstance(draft.state.group, GenericGroup):
         maybe_complete_join(draft)
 
@@ -103,9 +105,9 @@ def delete_group(draft: Draft, event: DeleteGroupReceived) -> None:
         raise GroupError(ErrorCode.NON_EMPTY_GROUP, f"the group has {len(group.members)} members")
     match group:
         case GenericGroup():
-            draft.emit(GenericGroupMetadata(value=None))
+            remove_generic_group(draft)
         case ConsumerGroup():
-            draft.emit(GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED))
+            remove_empty_consumer_group(draft)
         case None:
             pass
     draft.answer(event.token, DeleteGroupReply())

@@ -13,6 +13,7 @@ from coordinator.records import (
     GroupEpoch,
     TargetAssignmentMetadata,
 )
+from coordinator.volatile import DeadlineKind
 
 
 def replace_empty_consumer_group(draft: Draft, event: JoinGroupReceived) -> None:
@@ -23,8 +24,14 @@ def replace_empty_consumer_group(draft: Draft, event: JoinGroupReceived) -> None
             ErrorCode.UNKNOWN_MEMBER_ID, "the group has no members", member_id=event.member_id
         )
     value = GenericGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
+    remove_empty_consumer_group(draft)
+    draft.emit(GenericGroupMetadata(value=value))
+
+
+def remove_empty_consumer_group(draft: Draft) -> None:
+    """Tombstones for all that a consumer group without members still has."""
+    draft.disarm(DeadlineKind.TARGET_DUE)
     draft.emit(
         TargetAssignmentMetadata(epoch=None),
         GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
-        GenericGroupMetadata(value=value),
     )

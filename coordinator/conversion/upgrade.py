@@ -66,7 +66,7 @@ def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> None
     if group is None:
         return
     if not group.members:
-        _remove_generic_group(draft)
+        remove_generic_group(draft)
     else:
         _upgrade(draft, group)
 
@@ -80,7 +80,7 @@ def _upgrade(draft: Draft, group: GenericGroup) -> None:
     for member_id in told_to_rejoin:
         release_join(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo_id=member_id)
         release_sync(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
-    _remove_generic_group(draft)
+    remove_generic_group(draft)
     for each in converted:
         draft.emit(MemberMetadata(member_id=each.member.member_id, value=each.member))
     metadata_hash = draft.topics.metadata_hash(draft.consumer.subscribers)
@@ -175,7 +175,7 @@ def _current_assignment(converted: _Converted, generation: int) -> CurrentAssign
     )
 
 
-def _remove_generic_group(draft: Draft) -> None:
+def remove_generic_group(draft: Draft) -> None:
     """The generic group's record goes, and with it its timers and the ids it handed out."""
     for key in list(draft.state.deadlines):
         if key.kind in GENERIC_ONLY_DEADLINES:

@@ -1,0 +1,22 @@
+"""An empty consumer group and a classic joiner (spec 6.6)."""
+
+from coordinator.errors import ErrorCode
+from coordinator.volatile import DeadlineKind
+from tests.support.group_script import GroupScript
+
+
+def test_a_member_id_means_nothing_to_an_empty_consumer_group(group: GroupScript) -> None:
+    """Nobody can have an id here: UNKNOWN_MEMBER_ID, and the consumer group stays."""
+    group.native("n1")
+    group.native("n1", -1)
+    assert group.join("n1").error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.consumer.epoch == 3
+
+
+def test_no_timer_of_the_consumer_group_outlives_it(group: GroupScript) -> None:
+    """The group waited for its next target when the classic member came."""
+    group.native("n1")
+    group.native("n1", -1)
+    assert group.left_ms(DeadlineKind.TARGET_DUE) is not None
+    group.take_id()
+    assert {key.kind for key in group.engine.state.deadlines} == {DeadlineKind.PENDING_ID}

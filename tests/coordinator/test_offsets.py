@@ -1,0 +1,44 @@
+"""Offsets of a group of either kind: checked here, stored in the cluster (spec 2.9, 3.15)."""
+
+from coordinator.errors import ErrorCode
+from coordinator.volatile import DeadlineKind
+from tests.support.group_checks import compacted
+from tests.support.group_script import GroupScript
+
+
+def test_a_deleted_consumer_group_leaves_nothing_in_its_log(group: GroupScript) -> None:
+    """Every record has its tombstone: a left-over target epoch would haunt the next group."""
+    group.native("n1")
+    group.native("n1", -1)
+    assert group.delete_group().error == ErrorCode.NONE
+    assert compacted(group.log) == []
+    assert not group.engine.state.deadlines
+    assert group.engine.state.is_quiet
+
+
+def test_a_deleted_generic_group_takes_its_timers_along(group: GroupScript) -> None:
+    """An id that was handed out does not make a group non-empty."""
+    group.take_id()
+    assert group.delete_group().error == ErrorCode.NONE
+    assert compacted(group.log) == []
+    assert not group.engine.state.deadlines
+
+
+def test_a_group_with_members_is_not_deleted(group: GroupScript) -> None:
+    """NON_EMPTY_GROUP, for either kind."""
+    group.native("n1")
+    assert group.delete_group().error == ErrorCode.NON_EMPTY_GROUP
+    assert group.view().group_type == "consumer"
+
+
+def test_a_late_answer_to_a_lost_commit_stops_its_timer(group: GroupScript) -> None:
+    """The cluster did answer in the end: nothing is held any longer."""
+    group.native("n1")
+    token, verdict = group.commit("n1", 2, {"foo": (0,)})
+    assert verdict.error == ErrorCode.NONE
+    group.commit_answered(token, lost=True)
+    assert group.left_ms(DeadlineKind.LOST_COMMIT, str(token)) == 5_000
+    assert group.fetch(of={"foo": (0,)}).error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    group.commit_answered(token)
+    assert group.left_ms(DeadlineKind.LOST_COMMIT, str(token)) is None
+    assert group.fetch(of={"foo": (0,)}).error == ErrorCode.NONE
