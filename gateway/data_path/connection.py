@@ -171,8 +171,10 @@ class ClientConnection:
                 await self._answer(upstream, ApiKey(api_key), size)
 
     async def _receive(self) -> bool:
-        """More bytes of the client's; False when it closed between two requests."""
+        """More bytes of the client's; False at its end, or ours, between two requests."""
         await self._flush()
+        if self._stopping and self._source.empty:
+            return False
         self._at_rest = self._source.empty
         more = await self._source.fill()
         self._at_rest = False
@@ -316,7 +318,11 @@ class ClientConnection:
         """Answer the client ourselves, after every answer that is still on its way to it."""
         if version is None:
             version = header.api_version
-        frame = _framed(ApiKey(header.api_key), version, header.correlation_id, response)
+        key = ApiKey(header.api_key)
+        try:
+            frame = _framed(key, version, header.correlation_id, response)
+        except WireError as error:  # the answer is ours, and so is the mistake
+            raise ValueError(f"this is no answer to {key.name} version {version}") from error
         if self._upstream:
             await self._upstream.idle()
         await send_all(self._sock, frame)

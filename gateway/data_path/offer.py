@@ -11,6 +11,7 @@ from gateway.data_path.treatments import (
     METADATA_TOPIC_IDS_SINCE,
     TOPIC_IDS_SINCE,
     TREATMENTS,
+    Treated,
 )
 from kafka_codecs.api_versions import (
     ApiVersion,
@@ -34,17 +35,27 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 def offered_versions(upstream: Versions) -> Versions:
     """The versions that a client may use towards this upstream."""
-    offered = {}
-    for key, treated in TREATMENTS.items():
-        low, high = upstream.get(key, (0, -1))
-        low, high = max(low, treated.min_version), min(high, treated.max_version)
-        if treated.added_up_to is not None:
-            low, high = treated.min_version, max(high, treated.added_up_to)
-        if derives_topic_ids(upstream) and key in TOPIC_IDS_SINCE:
-            high = min(high, TOPIC_IDS_SINCE[key] - 1)
-        if low <= high:
-            offered[key.value] = (low, high)
-    return offered
+    return {
+        key.value: versions
+        for key in TREATMENTS
+        if (versions := _offered(key, TREATMENTS[key], upstream)) is not None
+    }
+
+
+def _offered(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[int, int] | None:
+    if treated.without_upstream:
+        return treated.min_version, treated.max_version
+    if key not in upstream:
+        return None
+    low, high = (
+        max(upstream[key][0], treated.min_version),
+        min(upstream[key][1], treated.max_version),
+    )
+    if low <= high and treated.converted_up_to is not None:
+        high = max(high, treated.converted_up_to)
+    if derives_topic_ids(upstream) and key in TOPIC_IDS_SINCE:
+        high = min(high, TOPIC_IDS_SINCE[key] - 1)
+    return (low, high) if low <= high else None
 
 
 def derives_topic_ids(upstream: Versions) -> bool:

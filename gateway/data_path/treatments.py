@@ -37,122 +37,105 @@ class Treatment(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treated:
-    """How an api is served, in which versions (both ends included)."""
+    """How an api is served, in which versions (both ends included).
+
+    It is offered in those of them that the upstream speaks too, with two exceptions.
+    """
 
     treatment: Treatment
     min_version: int
     max_version: int
-    added_up_to: int | None = None
-    """Offered up to here whatever the upstream speaks: we answer it ourselves, or convert."""
+    without_upstream: bool = False
+    """Offered in all these versions even if the upstream has no such api: the answer is ours."""
+    converted_up_to: int | None = None
+    """Offered up to here if the upstream speaks any of these versions: we ask it in that one."""
 
 
-def _treated(
-    treatment: Treatment, table: Mapping[ApiKey, tuple[int, int]]
-) -> dict[ApiKey, Treated]:
-    return {
-        key: Treated(treatment=treatment, min_version=low, max_version=high)
-        for key, (low, high) in table.items()
-    }
+def _relay(low: int, high: int) -> Treated:
+    return Treated(treatment=Treatment.RELAY, min_version=low, max_version=high)
 
 
-def _added(treatment: Treatment, table: Mapping[ApiKey, tuple[int, int]]) -> dict[ApiKey, Treated]:
-    return {
-        key: Treated(treatment=treatment, min_version=low, max_version=high, added_up_to=high)
-        for key, (low, high) in table.items()
-    }
+def _rewrite(low: int, high: int, converted_up_to: int | None = None) -> Treated:
+    return Treated(
+        treatment=Treatment.REWRITE,
+        min_version=low,
+        max_version=high,
+        converted_up_to=converted_up_to,
+    )
 
 
-_RELAYED = {
-    ApiKey.FETCH: (
-        4,
-        15,
-    ),  # from v16 on, leader addresses stand at the end of a frame we never hold
-    ApiKey.LIST_OFFSETS: (1, 11),
-    ApiKey.CREATE_TOPICS: (2, 7),
-    ApiKey.DELETE_TOPICS: (1, 6),
-    ApiKey.DELETE_RECORDS: (0, 2),
-    ApiKey.INIT_PRODUCER_ID: (0, 6),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
-    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),  # from v4 on for brokers only (KIP-890)
-    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
-    ApiKey.END_TXN: (0, 5),
-    ApiKey.WRITE_TXN_MARKERS: (1, 2),  # Admin.abortTransaction sends it
-    ApiKey.DESCRIBE_ACLS: (1, 3),
-    ApiKey.CREATE_ACLS: (1, 3),
-    ApiKey.DELETE_ACLS: (1, 3),
-    ApiKey.ALTER_CONFIGS: (0, 2),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: (1, 2),
-    ApiKey.DESCRIBE_LOG_DIRS: (1, 5),
-    ApiKey.CREATE_PARTITIONS: (0, 3),
-    ApiKey.ELECT_LEADERS: (0, 2),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1),
-    ApiKey.ALTER_CLIENT_QUOTAS: (0, 1),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
-    ApiKey.DESCRIBE_QUORUM: (0, 1),  # v2 adds the addresses of the controllers
-    ApiKey.UPDATE_FEATURES: (0, 2),
-    ApiKey.DESCRIBE_PRODUCERS: (0, 0),
-    ApiKey.UNREGISTER_BROKER: (0, 0),
-    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
-    ApiKey.LIST_TRANSACTIONS: (0, 2),
-    ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
-}
+def _answer(low: int, high: int, *, without_upstream: bool = False) -> Treated:
+    return Treated(
+        treatment=Treatment.ANSWER,
+        min_version=low,
+        max_version=high,
+        without_upstream=without_upstream,
+    )
 
-_REWRITTEN = {
-    ApiKey.PRODUCE: (3, 13),
-    ApiKey.DESCRIBE_CLUSTER: (0, 2),
-}
 
-_ANSWERED = {
-    ApiKey.JOIN_GROUP: (0, 9),
-    ApiKey.HEARTBEAT: (0, 4),
-    ApiKey.LEAVE_GROUP: (0, 5),
-    ApiKey.SYNC_GROUP: (0, 5),
-}
+def _vet(low: int, high: int, converted_up_to: int | None = None) -> Treated:
+    return Treated(
+        treatment=Treatment.VET, min_version=low, max_version=high, converted_up_to=converted_up_to
+    )
 
-_ANSWERED_AND_ADDED = {
-    ApiKey.API_VERSIONS: (0, 4),
-    ApiKey.DESCRIBE_GROUPS: (0, 6),
-    ApiKey.LIST_GROUPS: (0, 5),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
-}
-
-_VETTED = {
-    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
-    ApiKey.DELETE_GROUPS: (0, 2),
-    ApiKey.OFFSET_DELETE: (0, 0),
-}
-
-_VETTED_AND_ADDED = {
-    ApiKey.OFFSET_COMMIT: (2, 9),  # v10 names topics by id
-    ApiKey.OFFSET_FETCH: (1, 9),  # v10 names topics by id
-}
-
-_CONVERTED = {
-    # Members of the new protocol look topics up by id, which v12 can.
-    ApiKey.METADATA: Treated(
-        treatment=Treatment.REWRITE, min_version=0, max_version=13, added_up_to=12
-    ),
-    # Some clients speak nothing older than v4.
-    ApiKey.FIND_COORDINATOR: Treated(
-        treatment=Treatment.REWRITE, min_version=0, max_version=6, added_up_to=6
-    ),
-}
 
 TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
     {
-        **_CONVERTED,
-        **_treated(Treatment.RELAY, _RELAYED),
-        **_treated(Treatment.REWRITE, _REWRITTEN),
-        **_treated(Treatment.ANSWER, _ANSWERED),
-        **_added(Treatment.ANSWER, _ANSWERED_AND_ADDED),
-        **_treated(Treatment.VET, _VETTED),
-        **_added(Treatment.VET, _VETTED_AND_ADDED),
+        ApiKey.PRODUCE: _rewrite(3, 13),
+        ApiKey.FETCH: _relay(4, 15),  # v16 has addresses at the end of a frame we never hold
+        ApiKey.LIST_OFFSETS: _relay(1, 11),
+        # Members of the new protocol look topics up by id: v12.
+        ApiKey.METADATA: _rewrite(0, 13, converted_up_to=12),
+        # v9 is the first for members of the new protocol; v10 names topics by id.
+        ApiKey.OFFSET_COMMIT: _vet(2, 9, converted_up_to=9),
+        ApiKey.OFFSET_FETCH: _vet(1, 9, converted_up_to=9),
+        # Some clients speak nothing before v4.
+        ApiKey.FIND_COORDINATOR: _rewrite(0, 6, converted_up_to=6),
+        ApiKey.JOIN_GROUP: _answer(0, 9),
+        ApiKey.HEARTBEAT: _answer(0, 4),
+        ApiKey.LEAVE_GROUP: _answer(0, 5),
+        ApiKey.SYNC_GROUP: _answer(0, 5),
+        ApiKey.DESCRIBE_GROUPS: _answer(0, 6, without_upstream=True),
+        ApiKey.LIST_GROUPS: _answer(0, 5, without_upstream=True),
+        ApiKey.API_VERSIONS: _answer(0, 4, without_upstream=True),
+        ApiKey.CREATE_TOPICS: _relay(2, 7),
+        ApiKey.DELETE_TOPICS: _relay(1, 6),
+        ApiKey.DELETE_RECORDS: _relay(0, 2),
+        ApiKey.INIT_PRODUCER_ID: _relay(0, 6),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: _relay(2, 4),
+        ApiKey.ADD_PARTITIONS_TO_TXN: _relay(0, 3),  # from v4 on for brokers only (KIP-890)
+        ApiKey.ADD_OFFSETS_TO_TXN: _relay(0, 4),
+        ApiKey.END_TXN: _relay(0, 5),
+        ApiKey.WRITE_TXN_MARKERS: _relay(1, 2),  # Admin.abortTransaction sends it
+        ApiKey.TXN_OFFSET_COMMIT: _vet(0, 5),
+        ApiKey.DESCRIBE_ACLS: _relay(1, 3),
+        ApiKey.CREATE_ACLS: _relay(1, 3),
+        ApiKey.DELETE_ACLS: _relay(1, 3),
+        ApiKey.ALTER_CONFIGS: _relay(0, 2),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: _relay(1, 2),
+        ApiKey.DESCRIBE_LOG_DIRS: _relay(1, 5),
+        ApiKey.CREATE_PARTITIONS: _relay(0, 3),
+        ApiKey.DELETE_GROUPS: _vet(0, 2),
+        ApiKey.ELECT_LEADERS: _relay(0, 2),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: _relay(0, 1),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _relay(0, 1),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: _relay(0, 0),
+        ApiKey.OFFSET_DELETE: _vet(0, 0),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: _relay(0, 1),
+        ApiKey.ALTER_CLIENT_QUOTAS: _relay(0, 1),
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _relay(0, 0),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _relay(0, 0),
+        ApiKey.DESCRIBE_QUORUM: _relay(0, 1),  # v2 adds the addresses of the controllers
+        ApiKey.UPDATE_FEATURES: _relay(0, 2),
+        ApiKey.DESCRIBE_CLUSTER: _rewrite(0, 2),
+        ApiKey.DESCRIBE_PRODUCERS: _relay(0, 0),
+        ApiKey.UNREGISTER_BROKER: _relay(0, 0),
+        ApiKey.DESCRIBE_TRANSACTIONS: _relay(0, 0),
+        ApiKey.LIST_TRANSACTIONS: _relay(0, 2),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: _answer(0, 1, without_upstream=True),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: _answer(0, 1, without_upstream=True),
+        ApiKey.LIST_CONFIG_RESOURCES: _relay(0, 1),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: _relay(0, 0),
     }
 )
 

@@ -383,3 +383,17 @@ async def test_a_bug_in_the_group_code_ends_one_connection_only() -> None:
         async with connected(on.gateway.address) as other:
             await other.send(request_frame(ApiKey.FETCH, 4, 1, b""))
             await other.frame()
+
+
+async def test_an_answer_that_its_version_cannot_carry_is_our_bug() -> None:
+    """Not the client's: an error with its traceback."""
+
+    class Wrong:
+        async def answer(self, request: GroupRequest) -> Struct:
+            return HeartbeatResponse(error_code=2**20)
+
+    async with ground(group_apis=Wrong()) as on:
+        with capture_logs() as lines:
+            await on.client.send(request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4)))
+            assert await on.client.at_end()
+        assert [line["event"] for line in lines] == ["connection_failed"]

@@ -40,6 +40,13 @@ def test_the_offer_is_what_both_know_and_what_we_answer_ourselves(
     assert offer.offered_versions(MOCK).get(key) == versions
 
 
+def test_what_is_converted_needs_an_upstream_that_has_it() -> None:
+    """In whichever version; its lowest one stays the lowest."""
+    assert ApiKey.FIND_COORDINATOR not in offer.offered_versions(MOCK)
+    offered = offer.offered_versions({ApiKey.FIND_COORDINATOR: (2, 3)})
+    assert offered == {**offer.offered_versions({}), ApiKey.FIND_COORDINATOR: (2, 6)}
+
+
 def test_an_api_of_versions_we_do_not_know_is_not_offered() -> None:
     """Ranges that do not meet leave nothing."""
     assert ApiKey.FETCH not in offer.offered_versions({ApiKey.FETCH: (16, 18)})

@@ -39,10 +39,10 @@ def test_what_is_decoded_has_codecs_for_every_version() -> None:
 
 
 def test_versions_are_in_order() -> None:
-    """And what is added is known."""
+    """And nothing is converted that is not known."""
     for treated in TREATMENTS.values():
         assert 0 <= treated.min_version <= treated.max_version
-        assert treated.added_up_to is None or treated.added_up_to <= treated.max_version
+        assert treated.converted_up_to is None or treated.converted_up_to <= treated.max_version
 
 
 def test_features_that_cannot_be_offered_stay_so() -> None:
