@@ -119,7 +119,9 @@ class ClientConnection:
         except* RequestRefused as group:
             refused = _first(group)
             assert isinstance(refused, RequestRefused)
-            log.warning("request_refused", api_key=refused.api_key, api_version=refused.api_version)
+            log.warning(
+                "unknown_request_received", api_key=refused.api_key, api_version=refused.api_version
+            )
         except* (BadFrame, WireError) as group:
             log.warning("bad_frame_received", reason=str(_first(group)))
         except* (OSError, StreamEnded, UpstreamLost) as group:

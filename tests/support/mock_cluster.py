@@ -49,22 +49,9 @@ class MockCluster:
         """Let a broker listen again."""
         await self._command(f"up {node_id}")
 
-    async def set_host_port(self, node_id: int, host: str, port: int) -> None:
-        """Change the address that the cluster names for a broker."""
-        await self._command(f"address {node_id} {host} {port}")
-
-    async def set_round_trip_ms(self, node_id: int, round_trip_ms: int) -> None:
-        """Let a broker answer this much later."""
-        await self._command(f"rtt {node_id} {round_trip_ms}")
-
     async def add_broker(self, node_id: int) -> None:
         """Add a broker to the cluster."""
         await self._command(f"broker {node_id}")
-
-    async def kill(self) -> None:
-        """End the process at once."""
-        self._process.kill()
-        await self._process.wait()
 
     async def _command(self, line: str) -> None:
         assert self._process.stdin
@@ -108,8 +95,6 @@ def _library() -> Any:
         ("rd_kafka_mock_topic_create", number, [pointer, text, number, number]),
         ("rd_kafka_mock_broker_set_down", number, [pointer, ctypes.c_int32]),
         ("rd_kafka_mock_broker_set_up", number, [pointer, ctypes.c_int32]),
-        ("rd_kafka_mock_broker_set_rtt", number, [pointer, ctypes.c_int32, number]),
-        ("rd_kafka_mock_broker_set_host_port", number, [pointer, ctypes.c_int32, text, number]),
         ("rd_kafka_mock_broker_add", number, [pointer, ctypes.c_int32]),
     ):
         function = getattr(library, name)
@@ -127,12 +112,6 @@ def _obey(library: Any, cluster: Any, brokers: int, words: list[str]) -> int:
             done = library.rd_kafka_mock_broker_set_down(cluster, int(node_id))
         case ["up", node_id]:
             done = library.rd_kafka_mock_broker_set_up(cluster, int(node_id))
-        case ["rtt", node_id, round_trip_ms]:
-            done = library.rd_kafka_mock_broker_set_rtt(cluster, int(node_id), int(round_trip_ms))
-        case ["address", node_id, host, port]:
-            done = library.rd_kafka_mock_broker_set_host_port(
-                cluster, int(node_id), host.encode(), int(port)
-            )
         case ["broker", node_id]:
             done = library.rd_kafka_mock_broker_add(cluster, int(node_id))
         case _:

@@ -151,7 +151,7 @@ async def test_what_is_not_offered_is_never_relayed(key: int, version: int) -> N
         with capture_logs() as lines:
             await on.client.send(struct.pack(">ihhih", 10, key, version, 1, -1))
             assert await on.client.at_end()
-        assert [line["event"] for line in lines] == ["request_refused"]
+        assert [line["event"] for line in lines] == ["unknown_request_received"]
         assert (lines[0]["api_key"], lines[0]["api_version"]) == (key, version)
         seen = [(header.api_key, header.api_version) for header in on.broker.seen]
         assert (key, version) not in seen

@@ -15,7 +15,12 @@ from tests.support.data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer_size, running_fake_broker
 from tests.support.wire import connected, framed, produce_body, request_frame
 
-EXPECTED = {"bad_frame_received", "request_refused", "connection_lost", "connection_refused"}
+EXPECTED = {
+    "bad_frame_received",
+    "unknown_request_received",
+    "connection_lost",
+    "connection_refused",
+}
 
 
 def _garbage(rng: random.Random) -> bytes:
