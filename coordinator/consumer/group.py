@@ -151,8 +151,9 @@ class ConsumerGroup:
         before = self.members.get(member_id)
         if before is not None:
             self._count_subscriber(before.topic_names, -1)
-            if before.instance_id and self.instances.get(before.instance_id) == member_id:
-                self.instances.drop(before.instance_id)
+            instance_id = before.instance_id
+            if instance_id is not None and self.instances.get(instance_id) == member_id:
+                self.instances.drop(instance_id)
         if member is None:
             self.members.drop(member_id)
         else:

@@ -140,6 +140,6 @@ class GenericGroup:
         if member is None:
             return
         self.members.drop(member_id)
-        if member.instance_id and self.instances.get(member.instance_id) == member_id:
+        if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
             self.instances.drop(member.instance_id)
         self.unsynced -= {member_id}

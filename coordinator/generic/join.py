@@ -163,7 +163,9 @@ def _add_member(draft: Draft, event: JoinGroupReceived, member_id: str) -> None:
 
 
 def _rejoin(draft: Draft, event: JoinGroupReceived, member: GenericMember) -> None:
-    draft.emit(GenericMemberPut(_member_from(event, member.member_id, member.assignment)))
+    rejoined = _member_from(event, member.member_id, member.assignment)
+    # Members are static for life: leaving the instance id out does not make one dynamic.
+    draft.emit(GenericMemberPut(replace(rejoined, instance_id=member.instance_id)))
     park_join(draft, event, member.member_id, is_new=False)
     rebalance_or_complete(draft)
 

@@ -97,14 +97,15 @@ def _join(draft: Draft, event: JoinGroupReceived, subscription: Subscription) ->
 
 
 def _take_over(draft: Draft, event: JoinGroupReceived, member_id: str) -> bool:
-    """Replace the holder of the instance id, live or not, if the client comes without a member
-    id (spec 5.3). True if that was a native member."""
+    """True if the instance id was held by a native member until now. The holder is replaced, live
+    or not, if the client comes without a member id (spec 5.3)."""
     group = draft.consumer
-    holder_id = group.instances.get(event.instance_id or "")
-    if event.member_id or holder_id is None:
+    if event.instance_id is None or event.instance_id not in group.instances:
         return False
+    holder_id = group.instances[event.instance_id]
     was_native = not group.members[holder_id].is_classic
-    replace_member(draft, holder_id, member_id)
+    if not event.member_id:
+        replace_member(draft, holder_id, member_id)
     return was_native
 
 
@@ -112,9 +113,12 @@ def _described(
     event: JoinGroupReceived, member_id: str, subscription: Subscription, before: Member | None
 ) -> Member:
     """What the member is after this JoinGroup (spec 5.4 step 1)."""
+    instance_id = event.instance_id
+    if instance_id is None and before is not None:
+        instance_id = before.instance_id
     return Member(
         member_id=member_id,
-        instance_id=event.instance_id,
+        instance_id=instance_id,
         rack_id=subscription.rack_id or (before.rack_id if before else None),
         client_id=event.client_id,
         client_host=event.client_host,

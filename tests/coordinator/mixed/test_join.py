@@ -1,0 +1,31 @@
+"""JoinGroup on a consumer group (spec 5.2 to 5.5)."""
+
+from coordinator.errors import ErrorCode
+from tests.support.group_script import GroupScript
+
+
+def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupScript) -> None:
+    """What a JoinGroup does not say about a member is kept (spec 5.4)."""
+    group.native("n1")
+    member_id = group.join(instance_id="i1").member_id
+    assert group.join(member_id).error == ErrorCode.NONE
+    assert dict(group.consumer.instances) == {"i1": member_id}
+
+
+def test_an_empty_instance_id_is_not_no_instance_id(group: GroupScript) -> None:
+    """A dynamic member does not take over from one that sent an empty instance id."""
+    group.native("n1")
+    static = group.join(instance_id="").member_id
+    dynamic = group.join(version=3).member_id
+    assert group.consumer.members.keys() == {"n1", static, dynamic}
+    group.leave(static)
+    assert not group.consumer.instances
+
+
+def test_the_last_native_member_turned_classic_under_its_own_id(group: GroupScript) -> None:
+    """The downgrade test runs whenever an instance id is given and held (spec 6.2)."""
+    group.native("n1", instance_id="i1")
+    reply = group.join("n1", instance_id="i1")
+    assert reply.generation == 2
+    assert group.view().group_type == "classic"
+    assert group.synced("n1", 2, instance_id="i1") == {"foo": (0, 1, 2)}
