@@ -49,6 +49,10 @@ class Child:
             return
         raise DemoError(f"{self._name} did not close within {limit_s:.0f} s")
 
+    def ended_in_good_order(self) -> bool:
+        """Say whether it ended because it was asked to, and without trouble."""
+        return self.asked_to_end and self._process.returncode == 0
+
     def fate(self) -> str:
         """Say in a few words how the child ended."""
         status = self._process.returncode
@@ -81,7 +85,7 @@ async def run_child(
 
     def complain(line: str) -> None:
         child.last_complaint = line
-        log.warning("child_complained", child=name, text=line)
+        log.debug("child_complained", child=name, text=line)
 
     assert process.stdout is not None
     assert process.stderr is not None

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+from typing import NoReturn
 
 
 class StopRequest:
@@ -37,9 +38,13 @@ class StopRequest:
         signal.alarm(self.CLOSE_LIMIT_S)
 
 
-def end_now() -> None:
-    """End this process without the interpreter's own farewell.
+def end_now(complaint: str = "") -> NoReturn:
+    """End this process without the interpreter's own farewell; with status 1 if it complains.
 
-    The parent may be gone: then flushing stdout once more would only print a traceback.
+    The parent may be gone: then flushing stdout once more would only print a traceback. And a
+    client that failed is not waited for.
     """
-    os._exit(0)
+    if complaint:
+        sys.stderr.write(f"{complaint}\n")
+        sys.stderr.flush()
+    os._exit(1 if complaint else 0)

@@ -7,8 +7,6 @@ is the moment at which the client gives up.
 """
 
 import argparse
-import contextlib
-import sys
 import time
 from typing import Any
 
@@ -95,8 +93,6 @@ class ReportingConsumer:
         error = message.error()
         if error is not None:
             self._on_error(error)
-            if error.fatal():
-                sys.exit(f"fatal: {error}")
             return
         partition, offset, value = message.partition(), message.offset(), message.value()
         assert partition is not None
@@ -166,6 +162,10 @@ class ReportingConsumer:
             say(Committed(at_s=time.monotonic(), offsets=pairs))
 
     def _on_error(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._FATAL:
+            # The client is of no more use, for example because the place of a killed static
+            # member is not free yet (UNRELEASED_INSTANCE_ID); another process may try later.
+            raise KafkaException(error)
         say(Troubled(at_s=time.monotonic(), doing="consume", error=str(error)))
 
 
@@ -185,8 +185,12 @@ def main() -> None:
     parser.add_argument("--static", action="store_true", help="client id as group.instance.id")
     options = parser.parse_args()
     stop = StopRequest()
-    with contextlib.suppress(BrokenPipeError):
+    try:
         ReportingConsumer(configuration(options), options.topic).run(stop)
+    except BrokenPipeError:  # the parent is gone
+        end_now()
+    except KafkaException as failure:
+        end_now(failure.args[0].str())
     end_now()
 
 

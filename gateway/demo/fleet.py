@@ -19,7 +19,8 @@ from gateway.demo.group_view import Protocol
 from gateway.demo.ledger import Ledger, Process
 
 CLOSE_LIMIT_S = 20.0
-UNEXPECTED_ENDS_MAX = 5
+UNEXPECTED_ENDS_MAX = 10
+RESTART_DELAY_S = 2.0
 
 log = structlog.get_logger()
 
@@ -83,10 +84,10 @@ class Fleet:
                 if self._closing.is_set() or self.wanted[name] != protocol:
                     child.ask_to_end()  # the wish changed while it was starting
             self._ledger.process_ended(process, time.monotonic())
-            if child.asked_to_end:
+            if child.ended_in_good_order():
                 log.info("consumer_ended", member=name, group_protocol=protocol, pid=child.pid)
             else:
-                self._mourn(name, child)
+                await self._mourn(name, child)
 
     def _listener(self, process: Process) -> Callable[[str], None]:
         def hear(line: str) -> None:
@@ -98,8 +99,15 @@ class Fleet:
 
         return hear
 
-    def _mourn(self, name: str, child: Child) -> None:
+    async def _mourn(self, name: str, child: Child) -> None:
         self.unexpected_ends += 1
-        log.warning("consumer_died", member=name, pid=child.pid, cause=child.fate(), next="restart")
         if self.unexpected_ends > UNEXPECTED_ENDS_MAX:
             raise DemoError(f"the consumers keep dying, {name} last ({child.fate()})")
+        log.warning(
+            "consumer_died",
+            member=name,
+            pid=child.pid,
+            cause=child.fate(),
+            next_retry_s=RESTART_DELAY_S,
+        )
+        await trio.sleep(RESTART_DELAY_S)
