@@ -13,14 +13,14 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self._ahead_s = time.time() - trio.current_time()
+        self._ahead_ms = round((time.time() - trio.current_time()) * 1000)
 
     def now_ms(self) -> int:
-        """Wall-clock milliseconds."""
-        return int((trio.current_time() + self._ahead_s) * 1000)
+        """Wall-clock milliseconds. Rounded, so that after `seconds_until` the time has come."""
+        return round(trio.current_time() * 1000) + self._ahead_ms
 
     def seconds_until(self, at_ms: int | None) -> float:
         """How long to sleep until `at_ms`; for ever if there is no such time."""
         if at_ms is None:
             return float("inf")
-        return max(0.0, at_ms / 1000 - (trio.current_time() + self._ahead_s))
+        return max(0.0, (at_ms - self._ahead_ms) / 1000 - trio.current_time())

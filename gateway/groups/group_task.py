@@ -5,6 +5,7 @@ records cannot be written, nothing has happened, and the client is told to try a
 """
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -13,11 +14,12 @@ import trio
 
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine, Step
-from coordinator.errors import ErrorCode, GroupError, InvariantError
-from coordinator.events import Event, OffsetCommitEnded, Request, TimePassed
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import Event, OffsetCommitEnded, OffsetCommitReceived, Request, TimePassed
 from coordinator.replies import GroupView, Reply
 from coordinator.topic_names import topics_of_group, topics_of_request
 from coordinator.topics import Topics
+from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet
 from gateway.cluster.errors import UpstreamError
 from gateway.groups.clock import Clock
 from gateway.groups.topics_image import TopicsImage
@@ -30,6 +32,8 @@ INBOX_MAX = 64
 """Requests that may wait for one group's task; more wait in their connections."""
 
 LOAD_RETRY_S = 1.0
+POSTPONED_MS = 1_000
+"""How much later what cannot be refused is handled again, when the log or we ourselves failed."""
 
 MakeRequest = Callable[[int, Topics], Request]
 """Makes the engine's event from its token and the topics' image."""
@@ -47,14 +51,20 @@ class _Ask:
     event: Request | None = None
     reply: Reply | None = None
     answered: trio.Event = field(default_factory=trio.Event)
+    is_abandoned: bool = False
+    """Whoever asked has gone and will not see the answer."""
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: Reply | None) -> None:
         self.reply = reply
         self.answered.set()
 
 
 class GroupEnded(Exception):  # noqa: N818  (not an error: the group was empty)
     """The group's task has ended; the next request starts another."""
+
+
+class GroupFailed(Exception):  # noqa: N818  (what happened, and it is logged where it happened)
+    """A bug of ours: this request could not even be refused."""
 
 
 class GroupTask:
@@ -78,22 +88,37 @@ class GroupTask:
         self._listener = listener
         self._engine = GroupEngine(group_id, config)
         self._waiting: dict[int, _Ask] = {}
-        self._send, self._receive = trio.open_memory_channel[_Ask | OffsetCommitEnded](INBOX_MAX)
+        self._send, self._receive = trio.open_memory_channel[_Ask](INBOX_MAX)
+        # At most one per commit that was accepted, so the clients' connections are its limit.
+        self._told: deque[OffsetCommitEnded] = deque()
+        self._idle = trio.CancelScope()
+        self._not_before_ms = 0
+        self._is_ending = False
 
     async def ask(self, make: MakeRequest, topic_names: Iterable[str] = ()) -> tuple[int, Reply]:
         """The token of the request and its answer, which may take as long as a rebalance.
 
-        `topic_names` are those that `make` looks up. Raises GroupEnded.
+        `topic_names` are those that `make` looks up. Cancelled, the request is decided all the
+        same, and a commit that is then accepted counts as ended. Raises GroupEnded, GroupFailed.
         """
         ask = _Ask(make=make, topic_names=frozenset(topic_names))
-        await self._put(ask)
-        await ask.answered.wait()
-        assert ask.reply is not None
+        try:
+            await self._send.send(ask)
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            raise GroupEnded(self.group_id) from None
+        try:
+            await ask.answered.wait()
+        except trio.Cancelled:
+            ask.is_abandoned = True
+            raise
+        if ask.reply is None:
+            raise GroupFailed(self.group_id)
         return ask.token, ask.reply
 
-    async def tell(self, event: OffsetCommitEnded) -> None:
-        """Let the group know of something that has no answer. Raises GroupEnded."""
-        await self._put(event)
+    def tell(self, event: OffsetCommitEnded) -> None:
+        """Let the group know how a commit ended. Never blocks, so that no commit stays open."""
+        self._told.append(event)
+        self._idle.cancel()
 
     def describe(self) -> tuple[GroupView, Topics]:
         """The group as admin tools see it, and the topics that it names."""
@@ -106,9 +131,9 @@ class GroupTask:
         return group is not None and bool(group.members)
 
     def release_waiting(self) -> None:
-        """Send those away that wait for a rebalance: the gateway is about to end."""
-        for ask in list(self._waiting.values()):
-            self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the gateway is ending")
+        """From now on nobody waits for a rebalance here: the gateway is about to end."""
+        self._is_ending = True
+        self._idle.cancel()
 
     async def run(self, ended: Callable[[], None]) -> None:
         """Serve until the group is quiet. `ended` is called before a request could be missed."""
@@ -116,18 +141,10 @@ class GroupTask:
         with self._send, self._receive:
             try:
                 await self._load()
-                while True:
+                while self._has_mail() or not self._engine.state.is_quiet:
                     await self._serve_one()
-                    if self._engine.state.is_quiet and not self._has_mail():
-                        break
             finally:
                 ended()
-
-    async def _put(self, item: _Ask | OffsetCommitEnded) -> None:
-        try:
-            await self._send.send(item)
-        except (trio.ClosedResourceError, trio.BrokenResourceError):
-            raise GroupEnded(self.group_id) from None
 
     def _has_mail(self) -> bool:
         inbox = self._receive.statistics()
@@ -135,58 +152,91 @@ class GroupTask:
 
     async def _load(self) -> None:
         """Take the group up from its log; requests wait meanwhile."""
-        engine = GroupEngine(self.group_id, self._config)
-        engine.load(await self._state_log.read(self.group_id), now_ms=self._clock.now_ms())
-        names = topics_of_group(engine.state)
         while True:
             try:
-                await self._topics.get(names)
+                engine = GroupEngine(self.group_id, self._config)
+                engine.load(await self._state_log.read(self.group_id), now_ms=self._clock.now_ms())
+                await self._topics.get(topics_of_group(engine.state))
                 break
-            except UpstreamError as error:
+            except (StateLogError, UpstreamError) as error:
                 log.warning(
                     "group_load_delayed",
                     group_id=self.group_id,
                     reason=str(error),
                     next_retry_s=LOAD_RETRY_S,
                 )
-                await trio.sleep(LOAD_RETRY_S)
+            except Exception:  # the boundary: one group that cannot be loaded, not the gateway
+                log.exception("group_load_failed", group_id=self.group_id)
+            await trio.sleep(LOAD_RETRY_S)
+        _keep_commits(self._engine, engine)
         self._engine = engine
 
     async def _serve_one(self) -> None:
-        item: _Ask | OffsetCommitEnded | None = None
-        with trio.move_on_after(self._clock.seconds_until(self._engine.next_deadline_ms())):
-            item = await self._receive.receive()
-        if isinstance(item, _Ask):
-            await self._serve_ask(item)
-        else:
-            await self._handle(item or TimePassed(), await self._topics.get(()))
+        item = await self._next()
+        try:
+            if isinstance(item, _Ask):
+                await self._serve_ask(item)
+            else:
+                await self._handle(item, await self._topics.get(()))
+        except Exception:  # the boundary: a bug, InvariantError included, ends no other group
+            # The event's name only: the event itself may hold a client's data.
+            event = item.event if isinstance(item, _Ask) else item
+            log.exception("group_failed", group_id=self.group_id, event_type=type(event).__name__)
+            if not isinstance(item, _Ask):
+                self._postpone(item)
+            elif item.event is None:
+                item.answer(None)
+            elif not item.answered.is_set():
+                self._waiting[item.token] = item
+            self._refuse_waiting("the group is loaded again")
+            await self._load()
+
+    async def _next(self) -> _Ask | OffsetCommitEnded | TimePassed:
+        """What to serve now: what happened comes first, then who asks."""
+        while True:
+            if self._is_ending:
+                self._refuse_waiting("the gateway is ending")
+            due_ms = self._due_ms()
+            if due_ms is not None and due_ms <= self._clock.now_ms():
+                return self._told.popleft() if self._told else TimePassed()
+            with trio.move_on_after(self._clock.seconds_until(due_ms)) as self._idle:
+                return await self._receive.receive()
+
+    def _due_ms(self) -> int | None:
+        """When something is to be handled that nobody asks for."""
+        at_ms = 0 if self._told else self._engine.next_deadline_ms()
+        return None if at_ms is None else max(at_ms, self._not_before_ms)
 
     async def _serve_ask(self, ask: _Ask) -> None:
-        self._waiting[ask.token] = ask
         try:
             ask.event = ask.make(ask.token, await self._topics.get(ask.topic_names))
             topics = await self._topics.get(topics_of_request(ask.event))
         except UpstreamError as error:
-            if ask.event is None:
-                ask.event = ask.make(ask.token, self._topics.latest)
+            ask.event = ask.event or ask.make(ask.token, self._topics.latest)
             self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topics unknown: {error}")
             return
+        self._waiting[ask.token] = ask
         await self._handle(ask.event, topics)
 
     async def _handle(self, event: Event, topics: Topics) -> None:
+        step = self._engine.handle(event, now_ms=self._clock.now_ms(), topics=topics)
         try:
-            step = self._engine.handle(event, now_ms=self._clock.now_ms(), topics=topics)
             await self._state_log.append(self.group_id, step.durable)
         except StateLogError as error:
             log.error("state_log_failed", group_id=self.group_id, reason=str(error))  # noqa: TRY400
-            self._refuse_event(event, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
-        except InvariantError:
-            log.exception("engine_rule_broken", group_id=self.group_id, engine_event=event)
-            for ask in list(self._waiting.values()):
-                self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group is loaded again")
-            await self._load()
+            if isinstance(event, OffsetCommitEnded | TimePassed):
+                self._postpone(event)
+            else:
+                ask = self._waiting.pop(event.token)
+                self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
         else:
             self._carry_out(step, topics)
+
+    def _postpone(self, event: OffsetCommitEnded | TimePassed) -> None:
+        """It has happened all the same, and nobody is there to ask again."""
+        if isinstance(event, OffsetCommitEnded):
+            self._told.appendleft(event)
+        self._not_before_ms = self._clock.now_ms() + POSTPONED_MS
 
     def _carry_out(self, step: Step, topics: Topics) -> None:
         """The records are durable: from here on nothing may fail."""
@@ -199,10 +249,9 @@ class GroupTask:
                 self._listener(event)
         for token, reply in step.replies:
             if (ask := self._waiting.pop(token, None)) is not None:
-                self._note_refusal(reply)
-                ask.answer(reply)
+                self._answer(ask, reply)
 
-    def _note_refusal(self, reply: Reply) -> None:
+    def _answer(self, ask: _Ask, reply: Reply) -> None:
         if reply.why:
             log.info(
                 "request_refused",
@@ -210,14 +259,24 @@ class GroupTask:
                 error_code=reply.error.name,
                 reason=reply.why,
             )
-
-    def _refuse_event(self, event: Event, code: ErrorCode, why: str) -> None:
-        if not isinstance(event, OffsetCommitEnded | TimePassed):
-            self._refuse(self._waiting[event.token], code, why)
+        ask.answer(reply)
+        if ask.is_abandoned and isinstance(ask.event, OffsetCommitReceived):
+            self.tell(OffsetCommitEnded(commit=ask.token))  # nobody is left to send it
 
     def _refuse(self, ask: _Ask, code: ErrorCode, why: str) -> None:
-        del self._waiting[ask.token]
         assert ask.event is not None
-        reply = ask.event.refused(GroupError(code, why))
-        self._note_refusal(reply)
-        ask.answer(reply)
+        self._answer(ask, ask.event.refused(GroupError(code, why)))
+
+    def _refuse_waiting(self, why: str) -> None:
+        while self._waiting:
+            _token, ask = self._waiting.popitem()
+            self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+
+
+def _keep_commits(old: GroupEngine, new: GroupEngine) -> None:
+    """Commits on their way are in no log, but the cluster may still store them."""
+    for commit, in_flight in old.state.commits.items():
+        new.apply(CommitStarted(commit, in_flight))
+    for key, at_ms in old.state.deadlines.items():
+        if key.kind is DeadlineKind.LOST_COMMIT:
+            new.apply(DeadlineSet(key, at_ms))

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-import trio
-
 from coordinator.errors import ErrorCode
 from coordinator.events import (
     OffsetCommitEnded,
@@ -138,8 +136,6 @@ class OffsetApis:
             answer_lost = False
         finally:
             # Whatever ended the wait, the group must learn of it: it holds back the partitions.
-            with trio.CancelScope(shield=True):
-                await self._registry.tell(
-                    group_id, OffsetCommitEnded(commit=commit, answer_lost=answer_lost)
-                )
+            ended = OffsetCommitEnded(commit=commit, answer_lost=answer_lost)
+            self._registry.tell(group_id, ended)
         return answer

@@ -1,6 +1,5 @@
 """The groups that are hosted now, each with a task of its own."""
 
-import contextlib
 from collections.abc import Iterable
 from functools import partial
 
@@ -50,13 +49,18 @@ class Registry:
         self._listener = listener
         self._clock = Clock()
         self._tasks: dict[str, GroupTask] = {}
+        self._is_ending = False
 
     async def mode_of(self, group_id: str) -> Verdict:
         """Who answers for the group. A group with members here stays here."""
-        task = self._tasks.get(group_id)
-        if task is not None and task.is_live:
+        if self.is_live(group_id):
             return Verdict(Mode.HOSTED)
         return await self._hosting.look(group_id)
+
+    def is_live(self, group_id: str) -> bool:
+        """Whether the group has members here."""
+        task = self._tasks.get(group_id)
+        return task is not None and task.is_live
 
     async def ask(
         self, group_id: str, make: MakeRequest, topic_names: Iterable[str] = ()
@@ -69,11 +73,10 @@ class Registry:
             except GroupEnded:
                 await trio.lowlevel.checkpoint()
 
-    async def tell(self, group_id: str, event: OffsetCommitEnded) -> None:
-        """Let a group know of something; a group that has ended does not mind."""
+    def tell(self, group_id: str, event: OffsetCommitEnded) -> None:
+        """Let a group know how a commit ended; a group that has ended holds none."""
         if (task := self._tasks.get(group_id)) is not None:
-            with contextlib.suppress(GroupEnded):
-                await task.tell(event)
+            task.tell(event)
 
     async def view(self, group_id: str) -> tuple[GroupView, Topics] | None:
         """A hosted group as admin tools see it, with the topics in it; None if there is none."""
@@ -90,7 +93,8 @@ class Registry:
         return tuple(self._tasks.values())
 
     def release_waiting(self) -> None:
-        """Answer every parked request: the gateway is about to end."""
+        """Answer what is parked, and park nothing from now on: the gateway is about to end."""
+        self._is_ending = True
         for task in self._tasks.values():
             task.release_waiting()
 
@@ -107,6 +111,8 @@ class Registry:
                 clock=self._clock,
                 listener=self._listener,
             )
+            if self._is_ending:
+                task.release_waiting()
             self._tasks[group_id] = task
             self._nursery.start_soon(task.run, partial(self._forget, group_id))
         return task

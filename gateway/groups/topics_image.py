@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from coordinator.topics import Topic, Topics
 from gateway.cluster.cluster import Cluster
+from gateway.cluster.errors import UpstreamError
 
 
 class TopicsImage:
@@ -22,7 +23,12 @@ class TopicsImage:
         """
         wanted = self._names.union(names)
         if wanted != self._names or self._seen_change is not self._cluster.changed:
-            topics = await self._cluster.topics_for(wanted)
+            try:
+                topics = await self._cluster.topics_for(wanted)
+            except UpstreamError:
+                if wanted == self._names:
+                    return self._image
+                raise
             self._names, self._seen_change = wanted, self._cluster.changed
             by_name = {
                 name: Topic(

@@ -1,0 +1,372 @@
+"""Hosted groups without sockets: real registry, tasks and engines, a cluster and a log that obey.
+
+What the cluster knows and when it or the log fails is decided by the test; everything else is the
+gateway's own code, under Trio's mock clock.
+"""
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, cast
+from uuid import UUID, uuid4
+
+import trio
+
+from coordinator.config import GroupConfig
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    Leaver,
+    OffsetCommitReceived,
+    OffsetFetchReceived,
+    Request,
+    SyncGroupReceived,
+)
+from coordinator.records import DurableRecord
+from coordinator.replies import (
+    ConsumerHeartbeatReply,
+    GroupView,
+    HeartbeatReply,
+    JoinGroupReply,
+    LeaveGroupReply,
+    OffsetVerdict,
+    Reply,
+    SyncGroupReply,
+)
+from coordinator.topics import Topics
+from gateway.cluster.cluster import Cluster
+from gateway.cluster.errors import UpstreamError
+from gateway.cluster.topics import Topic
+from gateway.groups.hosting import Hosting
+from gateway.groups.registry import Registry
+from gateway.state_log.log import StateLogError
+from gateway.state_log.memory import MemoryLog
+from gateway.story import GroupEvent
+from kafka_codecs.declaration import Struct
+from tests.support.group_script import (
+    Owned,
+    embedded_assignment,
+    partitions,
+    subscription,
+    topic_id,
+)
+
+GROUP = "orders"
+R = TypeVar("R", bound=Reply)
+
+Answer = Callable[[Struct], Any]
+
+
+class ScriptedCluster(Cluster):
+    """A cluster with the topics, coordinators and answers that the test gives it."""
+
+    def __init__(self, **partition_counts: int) -> None:
+        super().__init__(())
+        self.partition_counts = dict(partition_counts or {"foo": 3})
+        self.failure: UpstreamError | None = None
+        """Raised by whatever asks the cluster."""
+        self.topic_questions: list[frozenset[str]] = []
+        """The names that the cluster was asked about, each time that it had to be."""
+        self.coordinators: dict[str, int] = {}
+        self.coordinator_questions: list[str] = []
+        self.spoken: dict[int, tuple[int, int]] = {}
+        self.answers: dict[type[Struct], Answer] = {}
+        self._asked_about: set[str] = set()
+
+    def change(self) -> None:
+        """Let it be known that brokers or topics have changed."""
+        self.changed.set()
+        self.changed = trio.Event()
+
+    async def topics_for(self, names: Iterable[str]) -> Mapping[str, Topic]:
+        names = frozenset(names)
+        if not self._asked_about.issuperset(names):
+            self.topic_questions.append(names - self._asked_about)
+            await trio.lowlevel.checkpoint()
+            self._check()
+            self._asked_about |= names
+        return {
+            name: Topic(topic_id=topic_id(name), partitions=count, racks=())
+            for name, count in self.partition_counts.items()
+            if name in names
+        }
+
+    async def names_of(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
+        raise NotImplementedError
+
+    async def coordinator_of(self, group_id: str) -> int:
+        self.coordinator_questions.append(group_id)
+        await trio.lowlevel.checkpoint()
+        self._check()
+        return self.coordinators.get(group_id, 1)
+
+    async def versions_of(self, node_id: int) -> Mapping[int, tuple[int, int]]:
+        self._check()
+        return self.spoken
+
+    async def ask(self, node_id: int, message: Struct, version: int | None = None) -> Any:
+        await trio.lowlevel.checkpoint()
+        self._check()
+        return self.answers[type(message)](message)
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+class ScriptedLog(MemoryLog):
+    """A log that can fail, or keep its writer waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_failing = False
+        self.is_unreadable = False
+        self.gate: trio.Event | None = None
+        """Not None: writing waits for it."""
+        self.writing = trio.Event()
+        """Set when somebody waits at the gate."""
+        self.batches: list[Sequence[DurableRecord]] = []
+
+    async def read(self, group_id: str) -> Sequence[DurableRecord]:
+        if self.is_unreadable:
+            raise StateLogError("it cannot be read")
+        return await super().read(group_id)
+
+    async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
+        if self.gate is not None:
+            self.writing.set()
+            await self.gate.wait()
+        if self.is_failing:
+            raise StateLogError("the disk is full")
+        await super().append(group_id, batch)
+        self.batches.append(tuple(batch))
+
+
+class HostedGroups:
+    """A registry, and the requests of clients to one of its groups."""
+
+    def __init__(self, nursery: trio.Nursery, *, config: GroupConfig, max_groups: int) -> None:
+        self.nursery = nursery
+        self.config = config
+        self.cluster = ScriptedCluster()
+        self.log = ScriptedLog()
+        self.events: list[GroupEvent] = []
+        self.hosting = Hosting(self.cluster, ())
+        self.registry = Registry(
+            config=config,
+            cluster=self.cluster,
+            hosting=self.hosting,
+            state_log=self.log,
+            max_groups=max_groups,
+            nursery=nursery,
+            listener=self.events.append,
+        )
+
+    # -- requests --------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        make: Callable[[int, Topics], Request],
+        *,
+        group: str = GROUP,
+        names: Iterable[str] = (),
+    ) -> Any:
+        """The answer to a request."""
+        _token, reply = await self.registry.ask(group, make, names)
+        return reply
+
+    async def join(
+        self,
+        member_id: str = "",
+        *,
+        group: str = GROUP,
+        topics: Iterable[str] = ("foo",),
+        owned: Owned | None = None,
+        instance_id: str | None = None,
+        client_id: str = "client",
+        version: int = 9,
+        session_timeout_ms: int = 10_000,
+        metadata: bytes | None = None,
+    ) -> JoinGroupReply:
+        """A JoinGroup; it may be parked for long."""
+        if metadata is None:
+            metadata = subscription(topics, owned=owned)
+        return cast(
+            JoinGroupReply,
+            await self.ask(
+                lambda token, _: JoinGroupReceived(
+                    token=token,
+                    version=version,
+                    member_id=member_id,
+                    instance_id=instance_id,
+                    client_id=client_id,
+                    client_host="/127.0.0.1",
+                    protocol_type="consumer",
+                    protocols=(("range", metadata),),
+                    session_timeout_ms=session_timeout_ms,
+                    rebalance_timeout_ms=60_000,
+                    fresh_id=uuid4(),
+                ),
+                group=group,
+            ),
+        )
+
+    async def sync(
+        self,
+        member_id: str,
+        generation: int,
+        *,
+        group: str = GROUP,
+        assignments: Mapping[str, Owned] | None = None,
+    ) -> SyncGroupReply:
+        """A SyncGroup, the leader's if it brings assignments."""
+        return cast(
+            SyncGroupReply,
+            await self.ask(
+                lambda token, _: SyncGroupReceived(
+                    token=token,
+                    version=5,
+                    member_id=member_id,
+                    instance_id=None,
+                    generation=generation,
+                    protocol_type="consumer",
+                    protocol_name="range",
+                    assignments=tuple(
+                        (id_, embedded_assignment(owned))
+                        for id_, owned in (assignments or {}).items()
+                    ),
+                ),
+                group=group,
+            ),
+        )
+
+    async def beat(self, member_id: str, generation: int, *, group: str = GROUP) -> HeartbeatReply:
+        """A classic Heartbeat."""
+        return cast(
+            HeartbeatReply,
+            await self.ask(
+                lambda token, _: HeartbeatReceived(
+                    token=token, member_id=member_id, instance_id=None, generation=generation
+                ),
+                group=group,
+            ),
+        )
+
+    async def leave(self, member_id: str, *, group: str = GROUP) -> LeaveGroupReply:
+        """A LeaveGroup."""
+        return cast(
+            LeaveGroupReply,
+            await self.ask(
+                lambda token, _: LeaveGroupReceived(
+                    token=token, members=(Leaver(member_id=member_id),)
+                ),
+                group=group,
+            ),
+        )
+
+    async def native(
+        self,
+        member_id: str,
+        epoch: int = 0,
+        *,
+        group: str = GROUP,
+        owned: Owned | None = None,
+        instance_id: str | None = None,
+        client_id: str = "client",
+    ) -> ConsumerHeartbeatReply:
+        """A ConsumerGroupHeartbeat; with epoch 0 it says all that joining needs."""
+        joins = epoch == 0
+        if joins and owned is None:
+            owned = {}
+        return cast(
+            ConsumerHeartbeatReply,
+            await self.ask(
+                lambda token, _: ConsumerHeartbeatReceived(
+                    token=token,
+                    version=1,
+                    member_id=member_id,
+                    member_epoch=epoch,
+                    client_id=client_id,
+                    client_host="/127.0.0.1",
+                    instance_id=instance_id,
+                    rebalance_timeout_ms=60_000 if joins else -1,
+                    topic_names=("foo",) if joins else None,
+                    owned=None if owned is None else partitions(owned),
+                    fresh_id=uuid4(),
+                ),
+                group=group,
+            ),
+        )
+
+    async def commit(
+        self, member_id: str, epoch: int, of: Owned, *, group: str = GROUP
+    ) -> tuple[int, OffsetVerdict]:
+        """The check of an OffsetCommit, and the token that names it."""
+        token, reply = await self.registry.ask(
+            group,
+            lambda token, image: OffsetCommitReceived(
+                token=token,
+                version=9,
+                member_id=member_id,
+                instance_id=None,
+                epoch=epoch,
+                partitions=image.partitions(of.items()),
+            ),
+            of,
+        )
+        return token, cast(OffsetVerdict, reply)
+
+    async def fetch(self, of: Owned, *, group: str = GROUP) -> OffsetVerdict:
+        """The check of an OffsetFetch of no member."""
+        return cast(
+            OffsetVerdict,
+            await self.ask(
+                lambda token, image: OffsetFetchReceived(
+                    token=token,
+                    member_id=None,
+                    epoch=-1,
+                    partitions=image.partitions(of.items()),
+                ),
+                group=group,
+                names=of,
+            ),
+        )
+
+    # -- situations ------------------------------------------------------------------------------
+
+    async def lone_classic_member(
+        self, *, group: str = GROUP, client_id: str = "client", session_timeout_ms: int = 10_000
+    ) -> JoinGroupReply:
+        """A Stable generic group of one member, which has everything; its JoinGroup's answer."""
+        how: dict[str, Any] = {
+            "group": group,
+            "client_id": client_id,
+            "session_timeout_ms": session_timeout_ms,
+        }
+        member_id = (await self.join(**how)).member_id
+        joined = await self.join(member_id, **how)
+        everything = {"foo": range(self.cluster.partition_counts["foo"])}
+        await self.sync(
+            member_id, joined.generation, group=group, assignments={member_id: everything}
+        )
+        return joined
+
+    def view(self, group: str = GROUP) -> GroupView | None:
+        """The group as admin tools see it, None if it is not in memory."""
+        views = [task.describe()[0] for task in self.registry.all_running()]
+        return next((view for view in views if view.group_id == group), None)
+
+    def told(self, name: str) -> list[Mapping[str, Any]]:
+        """The fields of all events of this name."""
+        return [event.fields for event in self.events if event.name == name]
+
+
+@asynccontextmanager
+async def hosted_groups(
+    *, config: GroupConfig | None = None, max_groups: int = 8
+) -> AsyncIterator[HostedGroups]:
+    """A registry for the length of the block."""
+    async with trio.open_nursery() as nursery:
+        yield HostedGroups(nursery, config=config or GroupConfig(), max_groups=max_groups)
+        nursery.cancel_scope.cancel()
