@@ -124,10 +124,10 @@ class ClientConnection:
             )
         except* (BadFrame, WireError) as group:
             log.warning("bad_frame_received", reason=str(_first(group)))
-        except* (OSError, StreamEnded, UpstreamLost) as group:
+        except* ListenError as group:
+            log.error("broker_listener_failed", reason=str(_first(group)))  # noqa: TRY400  # no bug
+        except* (OSError, StreamEnded, UpstreamLost, UpstreamError) as group:
             log.debug("connection_lost", reason=str(_first(group)))
-        except* (UpstreamError, ListenError) as group:
-            log.warning("upstream_unreachable", reason=str(_first(group)))
         except* Exception:  # the boundary: a bug ends this connection only
             log.exception("connection_failed")
         finally:

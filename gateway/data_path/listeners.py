@@ -52,6 +52,7 @@ class Listeners:
         self._ports: dict[int, int] = {}
         self._learning = trio.Lock()
         self._turn = 0
+        self._unreachable: set[int] = set()
 
     async def open_bootstrap(self) -> Address:
         """Listen on the port that stands for any broker; returns its address.
@@ -129,7 +130,7 @@ class Listeners:
     async def _connect_to(
         self, node_id: int, software: ClientSoftware
     ) -> tuple[int, BrokerConnection]:
-        return node_id, await _open_for(software, self._upstream[node_id])
+        return node_id, await self._open_upstream(node_id, self._upstream[node_id], software)
 
     async def _connect_to_any(self, software: ClientSoftware) -> tuple[int, BrokerConnection]:
         brokers = sorted(self._live_brokers().items())
@@ -138,22 +139,34 @@ class Listeners:
         for place in range(len(brokers)):
             node_id, address = brokers[(self._turn + place) % len(brokers)]
             try:
-                return node_id, await _open_for(software, address)
+                return node_id, await self._open_upstream(node_id, address, software)
             except UpstreamError as error:
                 failure = error
         raise failure
 
+    async def _open_upstream(
+        self, node_id: int, address: Address, software: ClientSoftware
+    ) -> BrokerConnection:
+        """One line when a broker is lost and one when it is back, however often clients try."""
+        host, port = address
+        try:
+            connection = await BrokerConnection.open(
+                host,
+                port,
+                client_id=software.client_id,
+                software_name=software.name,
+                software_version=software.version,
+            )
+        except UpstreamError as error:
+            if node_id not in self._unreachable:
+                log.warning("broker_unreachable", node_id=node_id, reason=str(error))
+            self._unreachable.add(node_id)
+            raise
+        if node_id in self._unreachable:
+            log.info("broker_back", node_id=node_id)
+        self._unreachable.discard(node_id)
+        return connection
+
     def _cannot_listen(self, port: int, error: OSError, whose: str = "") -> ListenError:
         reason = error.strerror or str(error)
         return ListenError(f"cannot listen on {self._config.listen_host}:{port}{whose}: {reason}")
-
-
-async def _open_for(software: ClientSoftware, address: Address) -> BrokerConnection:
-    host, port = address
-    return await BrokerConnection.open(
-        host,
-        port,
-        client_id=software.client_id,
-        software_name=software.name,
-        software_version=software.version,
-    )

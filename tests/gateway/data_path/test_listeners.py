@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig, Limits
@@ -121,6 +122,22 @@ async def test_the_bootstrap_port_stands_for_any_live_broker() -> None:
                 await upstream.set_down(node_id)
             for _ in range(4):
                 assert await ports_told(gateway.address)
+
+
+async def test_a_broker_that_is_down_is_told_once_and_its_return_too() -> None:
+    """Clients try again and again; the log does not."""
+    async with running_mock_cluster(2) as upstream:
+        async with running_gateway(upstream.bootstrap, poll_interval_s=1000) as gateway:
+            ports = await ports_told(gateway.address)
+            with capture_logs() as lines:
+                await upstream.set_down(2)
+                for _ in range(3):
+                    with pytest.raises(EOFError):
+                        await ports_told(("127.0.0.1", ports[2]))
+                await upstream.set_up(2)
+                assert await ports_told(("127.0.0.1", ports[2])) == ports
+    told = [line["event"] for line in lines if line["log_level"] != "debug"]
+    assert told == ["broker_unreachable", "broker_back"]
 
 
 async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
