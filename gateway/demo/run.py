@@ -17,6 +17,8 @@ import trio
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from coordinator.config import GroupConfig
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path.errors import ListenError
 from gateway.demo import mock_cluster, reports
 from gateway.demo.child import Child, run_child
 from gateway.demo.errors import DemoError
@@ -118,9 +120,7 @@ class Demo:
                 partial(mock_cluster.run, topic=TOPIC, partitions=self._options.partitions)
             )
             log.info("embedded_cluster_started", upstream=upstream)
-            bootstrap: str = await nursery.start(
-                self._run_gateway, upstream, GROUP_CONFIG, self._hear_gateway
-            )
+            bootstrap: str = await nursery.start(self._serve, upstream)
             producer = await nursery.start(self._produce, bootstrap)
             fleet = self._fleet(bootstrap)
             nursery.start_soon(fleet.run)
@@ -161,6 +161,17 @@ class Demo:
             *(["--static"] if options.static else []),
         ]
         return Fleet(names, arguments, self._ledger)
+
+    async def _serve(
+        self, upstream: str, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Run the gateway; DemoError if it cannot start."""
+        try:
+            await self._run_gateway(
+                upstream, GROUP_CONFIG, self._hear_gateway, task_status=task_status
+            )
+        except* (UpstreamError, ListenError) as failures:
+            raise DemoError(f"the gateway did not start: {_first(failures)}") from None
 
     async def _produce(
         self, bootstrap: str, task_status: trio.TaskStatus[Child] = trio.TASK_STATUS_IGNORED

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from coordinator.config import GroupConfig
-from gateway.demo.errors import DemoError
+from gateway.data_path.errors import ListenError
 from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted, run
 from gateway.story import Listener
@@ -33,7 +33,7 @@ async def no_gateway(
 ) -> None:
     """Fail as a gateway that cannot listen does."""
     await trio.lowlevel.checkpoint()
-    raise DemoError("port 19092 is in use")
+    raise ListenError("port 19092 is in use")
 
 
 class BareUpstream:
@@ -68,7 +68,7 @@ async def test_a_gateway_that_does_not_start_is_the_reason() -> None:
     """The outcome says so; nothing is left running."""
     with trio.fail_after(LIMIT_S):
         outcome = await run(OPTIONS, no_gateway)
-    assert outcome.reason == "port 19092 is in use"
+    assert outcome.reason == "the gateway did not start: port 19092 is in use"
     assert outcome.steps == ()
     assert outcome.totals is None
     assert children() == set()
