@@ -158,7 +158,7 @@ class _Teller:
                     "partitions_assigned",
                     member_id=member.member_id,
                     member_epoch=value.generation,
-                    partitions=self._named(self._embedded(member.assignment)),
+                    partitions=self._named(self._embedded(member.assignment, value.protocol)),
                 )
 
     def _generic_state(self, core: GenericCore) -> Iterator[GroupEvent]:
@@ -242,9 +242,9 @@ class _Teller:
                 to_state=PHASE_NAMES[phase],
             )
 
-    def _embedded(self, assignment: bytes) -> frozenset[Partition]:
+    def _embedded(self, assignment: bytes, protocol: str | None) -> frozenset[Partition]:
         try:
-            return read_stored_assignment(assignment, self._topics)
+            return read_stored_assignment(assignment, self._topics, protocol=protocol)
         except GroupError:  # another assignor's own bytes: nothing that we could name
             return frozenset()
 

@@ -17,6 +17,8 @@ from kafka_codecs.consumer_protocol import (
     encode_assignment,
 )
 
+STICKY_PROTOCOLS = frozenset({"sticky", "cooperative-sticky"})
+
 
 def read_subscription(metadata: bytes, *, refuse_with: ErrorCode) -> tuple[int, Subscription]:
     """The version and the subscription. Raises GroupError with the given code if malformed."""
@@ -28,11 +30,17 @@ def read_subscription(metadata: bytes, *, refuse_with: ErrorCode) -> tuple[int, 
         ) from broken
 
 
-def read_stored_assignment(assignment: bytes, topics: Topics) -> frozenset[Partition]:
+def read_stored_assignment(
+    assignment: bytes, topics: Topics, *, protocol: str | None
+) -> frozenset[Partition]:
     """What a leader gave a member; zero bytes mean nothing (the member never synced).
 
     Raises GroupError GROUP_ID_NOT_FOUND if malformed, or made by an assignor that keeps data of
     its own in it, which would be lost (KAFKA-18134).
+
+    DEV: not so for the sticky assignors, where Kafka refuses as well. What they keep is who had
+    which partition, and the engine knows that; librdkafka's leader copies it into assignments, so
+    that none of its groups could ever convert after its second generation.
     """
     if not assignment:
         return frozenset()
@@ -43,7 +51,7 @@ def read_stored_assignment(assignment: bytes, topics: Topics) -> frozenset[Parti
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"the embedded consumer protocol is malformed: {broken}",
         ) from broken
-    if decoded.user_data:
+    if decoded.user_data and protocol not in STICKY_PROTOCOLS:
         raise GroupError(
             ErrorCode.GROUP_ID_NOT_FOUND,
             "a custom assignor of the classic members keeps user data in the assignment",

@@ -138,7 +138,7 @@ def _convert_members(group: GenericGroup, protocol: str, topics: Topics) -> list
         _version, subscription = read_subscription(
             member.metadata_for(protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
         )
-        claimed = read_stored_assignment(member.assignment, topics)
+        claimed = read_stored_assignment(member.assignment, topics, protocol=protocol)
         converted.append(
             _Converted(
                 member=_consumer_member(member, subscription.topics, subscription.rack_id),
