@@ -92,7 +92,7 @@ class _Teller:
             if isinstance(record, MemberMetadata) and record.value is None
         }
         self._conversion = _conversion(state, records)
-        self._moved = _partitions_moved(state, records)
+        self._moved = 0
         self._inherited: Assignment | None = None
 
     def tell(self) -> Iterator[GroupEvent]:
@@ -117,13 +117,17 @@ class _Teller:
                 yield from _removed(member_id, cause)
             case MemberMetadata(value=Member() as member_):
                 yield from self._member(member_)
-            case TargetAssignmentMetadata(epoch=epoch, assignor=assignor) if assignor:
-                yield _event(
-                    "target_computed",
-                    assignment_epoch=epoch,
-                    assignor=assignor,
-                    partitions_moved=self._moved,
-                )
+            case TargetAssignmentMember(member_id=member_id, partitions=partitions) if partitions:
+                self._moved += len(partitions - self._target_of(member_id))
+            case TargetAssignmentMetadata(epoch=epoch, assignor=assignor):
+                if assignor is not None:
+                    yield _event(
+                        "target_computed",
+                        assignment_epoch=epoch,
+                        assignor=assignor,
+                        partitions_moved=self._moved,
+                    )
+                self._moved = 0
             case CurrentAssignment(member_id=member_id, value=assignment):
                 yield from self._assignment(member_id, assignment)
             case MemberPhaseMoved(member_id, phase):
@@ -189,6 +193,10 @@ class _Teller:
             yield _joined(member, protocol)
         elif before.is_classic != member.is_classic:
             yield _event("member_switched", member_id=member.member_id, protocol=protocol)
+
+    def _target_of(self, member_id: str) -> frozenset[Partition]:
+        group = self._state.group
+        return group.target_of(member_id) if isinstance(group, ConsumerGroup) else frozenset()
 
     def _is_carried_over(self, member_id: str) -> bool:
         """Whether this batch converts the group around a member that was there before."""
@@ -291,21 +299,6 @@ def _departure(records: Sequence[Record]) -> str:
         ):
             return f"{record.member_id} {record.cause}"
     return "the group was empty"
-
-
-def _partitions_moved(state: GroupState, records: Sequence[Record]) -> int:
-    """How many partitions the new target gives to a member that was not to have them before."""
-    group = state.group
-    owner_before: dict[Partition, str] = {}
-    if isinstance(group, ConsumerGroup):
-        owner_before = {p: id_ for id_, partitions in group.targets.items() for p in partitions}
-    owner_after = {
-        partition: record.member_id
-        for record in records
-        if isinstance(record, TargetAssignmentMember) and record.partitions
-        for partition in record.partitions
-    }
-    return sum(owner_before.get(p) != member_id for p, member_id in owner_after.items())
 
 
 def _joined(member: GenericMember | Member, protocol: str) -> GroupEvent:
