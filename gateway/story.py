@@ -110,30 +110,38 @@ class _Teller:
                 yield from self._generic_member(member)
             case GenericMemberDropped(member_id, cause):
                 yield from _removed(member_id, cause)
-            case GroupEpoch(epoch=epoch, cause=cause) if epoch is not None:
-                if cause is not EpochCause.CONVERTED:
-                    yield _event("group_epoch_bumped", group_epoch=epoch, cause=cause.value)
-            case MemberMetadata(member_id=member_id, value=None, cause=cause) if cause:
-                yield from _removed(member_id, cause)
-            case MemberMetadata(value=Member() as member_):
-                yield from self._member(member_)
-            case TargetAssignmentMember(member_id=member_id, partitions=partitions) if partitions:
-                self._moved += len(partitions - self._target_of(member_id))
-            case TargetAssignmentMetadata(epoch=epoch, assignor=assignor):
-                if assignor is not None:
-                    yield _event(
-                        "target_computed",
-                        assignment_epoch=epoch,
-                        assignor=assignor,
-                        partitions_moved=self._moved,
-                    )
-                self._moved = 0
-            case CurrentAssignment(member_id=member_id, value=assignment):
-                yield from self._assignment(member_id, assignment)
             case MemberPhaseMoved(member_id, phase):
                 yield from self._phase(member_id, phase)
             case _:
+                yield from self._consumer_events(record)
+
+    def _consumer_events(self, record: Record) -> Iterator[GroupEvent]:
+        match record:
+            case GroupEpoch(epoch=int(epoch), cause=cause) if cause is not EpochCause.CONVERTED:
+                yield _event("group_epoch_bumped", group_epoch=epoch, cause=cause.value)
+            case MemberMetadata(member_id=member_id, value=None, cause=RemovalCause() as cause):
+                yield from _removed(member_id, cause)
+            case MemberMetadata(value=Member() as member):
+                yield from self._member(member)
+            case TargetAssignmentMember(member_id=member_id, partitions=partitions) if partitions:
+                self._moved += len(partitions - self._target_of(member_id))
+            case TargetAssignmentMetadata():
+                yield from self._target(record)
+            case CurrentAssignment(member_id=member_id, value=assignment):
+                yield from self._assignment(member_id, assignment)
+            case _:
                 pass
+
+    def _target(self, record: TargetAssignmentMetadata) -> Iterator[GroupEvent]:
+        """Without an assignor it was taken over from a generic group, not computed."""
+        if record.assignor is not None:
+            yield _event(
+                "target_computed",
+                assignment_epoch=record.epoch,
+                assignor=record.assignor,
+                partitions_moved=self._moved,
+            )
+        self._moved = 0
 
     def _generic_group(self, value: GenericGroupValue | None) -> Iterator[GroupEvent]:
         if self._conversion is not None:
