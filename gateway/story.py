@@ -92,6 +92,10 @@ class _Teller:
             if isinstance(record, MemberMetadata) and record.value is None
         }
         self._conversion = _conversion(state, records)
+        # Members of the generic group are in the consumer group that a conversion makes of it.
+        self._carried_over = (
+            frozenset(state.group.members) if isinstance(state.group, GenericGroup) else frozenset()
+        )
         self._moved = 0
         self._inherited: Assignment | None = None
 
@@ -191,7 +195,7 @@ class _Teller:
 
     def _member(self, member: Member) -> Iterator[GroupEvent]:
         group = self._state.group
-        if self._is_carried_over(member.member_id):
+        if member.member_id in self._carried_over:
             return
         before = group.members.get(member.member_id) if isinstance(group, ConsumerGroup) else None
         protocol = "classic" if member.is_classic else "consumer"
@@ -206,16 +210,6 @@ class _Teller:
         group = self._state.group
         return group.target_of(member_id) if isinstance(group, ConsumerGroup) else frozenset()
 
-    def _is_carried_over(self, member_id: str) -> bool:
-        """Whether this batch converts the group around a member that was there before."""
-        return any(
-            isinstance(record, GroupEpoch) and record.cause is EpochCause.CONVERTED
-            for record in self._records
-        ) and any(
-            isinstance(record, TargetAssignmentMember) and record.member_id == member_id
-            for record in self._records
-        )
-
     def _assignment(self, member_id: str, after: Assignment | None) -> Iterator[GroupEvent]:
         group = self._state.group
         before = group.assignments.get(member_id) if isinstance(group, ConsumerGroup) else None
@@ -225,7 +219,7 @@ class _Teller:
             return
         if before is None and self._inherited is not None:
             before, self._inherited = self._inherited, None
-        elif before is None and self._is_carried_over(member_id):
+        elif before is None and member_id in self._carried_over:
             return
         before = before or Assignment(member_epoch=0, previous_epoch=0)
         epoch = after.member_epoch if after else before.member_epoch
