@@ -66,9 +66,12 @@ async def serve(
                 task_status.started(address)
                 await stop.wait()
             accepting.cancel_scope.cancel()
-        connections.cancel_scope.deadline = trio.current_time() + config.limits.drain_timeout_s
-        log.info("drain_started", connections=clients.count)
-        clients.drain()
+        if failure:
+            connections.cancel_scope.cancel()  # it never served
+        else:
+            connections.cancel_scope.deadline = trio.current_time() + config.limits.drain_timeout_s
+            log.info("drain_started", connections=clients.count)
+            clients.drain()
     pipes.close()
     if failure:
         raise failure
