@@ -1,0 +1,54 @@
+"""Consumers that die in the middle of a roll, as processes do."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.clients import Client
+from tests.support.group_stage import RATE, open_group
+
+CLASSIC = Client(library="librdkafka", assignor="range")
+COOPERATIVE = Client(library="librdkafka", assignor="cooperative-sticky")
+NATIVE = Client(library="librdkafka", protocol="consumer")
+
+# The dead one's commits were a second apart, and what it had reported last may have been lost.
+AGAIN_MAX = 3 * RATE
+
+
+@pytest.mark.parametrize("classic", [CLASSIC, COOPERATIVE], ids=["eager", "cooperative"])
+async def test_a_classic_member_killed_during_the_conversion(
+    classic: Client, tmp_path: Path
+) -> None:
+    """Its session runs out in what meanwhile is a consumer group, and the others get its share."""
+    async with open_group(tmp_path) as group:
+        for name in ("a", "b", "c"):
+            await group.join(name, classic)
+        await group.settled("classic")
+        await group.progress()
+        await group.leave("a")
+        await group.join("a", NATIVE)
+        await group.gateway.until_event("group_converted")
+        await group.kill("b")
+        await group.settled("consumer")
+        await group.progress()
+        await group.join("b", NATIVE)
+        await group.settled("consumer")
+        await group.end()
+        assert group.conversions() == ["generic->consumer"]
+        assert group.ledger.delivered_again() <= AGAIN_MAX
+
+
+async def test_the_only_native_member_killed_in_a_mixed_group(tmp_path: Path) -> None:
+    """When its session has run out the group is generic again, and nobody else noticed more."""
+    async with open_group(tmp_path) as group:
+        for name in ("a", "b"):
+            await group.join(name, CLASSIC)
+        await group.join("native", NATIVE)
+        await group.settled("consumer")
+        await group.progress()
+        await group.kill("native")
+        await group.settled("classic")
+        await group.progress()
+        await group.end()
+        assert group.conversions()[-1] == "consumer->generic"
+        assert group.ledger.delivered_again() <= AGAIN_MAX

@@ -1,0 +1,160 @@
+"""`groupferry serve` as a process: how it ends, how it does not start, and default clients."""
+
+import socket
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from gateway.demo import mock_cluster
+from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
+from tests.support.serve_process import command, free_port, serving
+from tests.support.wire import connected
+
+TOPIC = "numbers"
+PARTITIONS = 4
+LIMIT_S = 60
+COORDINATOR_NOT_AVAILABLE = 15
+PARKED_FOR_LONG = "--group-initial-rebalance-delay-ms=300000"
+# What a JoinGroup may do without a member id: from v4 on it would be sent away to get one.
+LAST_VERSION_WITHOUT_MEMBER_ID = 3
+
+
+async def started_cluster(nursery: trio.Nursery) -> str:
+    """Start an embedded cluster; it ends with the nursery."""
+    bootstrap: str = await nursery.start(
+        partial(mock_cluster.run, topic=TOPIC, partitions=PARTITIONS)
+    )
+    return bootstrap
+
+
+def produce(bootstrap: str, count: int) -> None:
+    """Write numbered records."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(count):
+        producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(20) == 0
+
+
+def consume(consumer: Consumer, count: int) -> list[int]:
+    """Read so many records."""
+    found: list[int] = []
+    while len(found) < count:
+        message = consumer.poll(30)
+        assert message is not None, f"{len(found)} of {count} records"
+        if (error := message.error()) is None:
+            found.append(int(message.value() or b""))
+        else:
+            assert error.retriable(), error
+    return found
+
+
+async def test_sigterm_answers_what_is_parked_and_ends(tmp_path: Path) -> None:
+    """A parked JoinGroup is sent away, a consumer in mid-fetch is cut off; nobody hangs."""
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            upstream = await started_cluster(nursery)
+            await trio.to_thread.run_sync(produce, upstream, 100)
+            async with serving(upstream, tmp_path, PARKED_FOR_LONG) as gateway:
+                fetching = Consumer(
+                    {
+                        "bootstrap.servers": gateway.bootstrap,
+                        "group.id": "alone",
+                        "fetch.wait.max.ms": 5000,
+                        "enable.auto.commit": False,  # or its close() waits for a coordinator
+                        "log_level": 0,
+                    }
+                )
+                fetching.assign([TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])
+                assert len(await trio.to_thread.run_sync(consume, fetching, 100)) == 100
+                host, _, port = gateway.bootstrap.rpartition(":")
+                async with connected((host, int(port))) as parked:
+                    answers = []
+
+                    async def join() -> None:
+                        request = JoinGroupRequest(
+                            group_id="parked",
+                            session_timeout_ms=30_000,
+                            rebalance_timeout_ms=30_000,
+                            member_id="",
+                            protocol_type="consumer",
+                            protocols=(JoinGroupProtocol(name="range", metadata=b""),),
+                        )
+                        answers.append(await parked.ask(request, LAST_VERSION_WITHOUT_MEMBER_ID))
+
+                    async with trio.open_nursery() as asking:
+                        asking.start_soon(join)
+                        await gateway.until_event("member_joined")
+                        assert answers == []
+                        with trio.fail_after(10):
+                            assert await gateway.terminate() == 0
+                assert [answer.error_code for answer in answers] == [COORDINATOR_NOT_AVAILABLE]
+                with trio.fail_after(10):
+                    await trio.to_thread.run_sync(fetching.close)
+                assert gateway.other_lines == []
+                assert gateway.events("drain_finished")[0]["in_time"]
+                assert gateway.log[-1]["event"] == "gateway_ended"
+            nursery.cancel_scope.cancel()
+
+
+async def refusal(upstream: str, bootstrap: str, state_folder: Path) -> str:
+    """What a gateway says that cannot start: one line on stderr, with exit status 1."""
+    with trio.fail_after(LIMIT_S):
+        done = await trio.run_process(
+            command(upstream, bootstrap, state_folder),
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (1, b"")
+    (line,) = done.stderr.decode().splitlines()
+    return line
+
+
+async def test_an_upstream_that_is_down_is_one_line(tmp_path: Path) -> None:
+    """With its address; the gateway does not start without a cluster."""
+    upstream, bootstrap = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    line = await refusal(upstream, bootstrap, tmp_path)
+    assert line.startswith("groupferry: ")
+    assert upstream in line
+
+
+async def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+    """With the port, and no traceback."""
+    with trio.fail_after(LIMIT_S), socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        bootstrap = f"127.0.0.1:{other.getsockname()[1]}"
+        async with trio.open_nursery() as nursery:
+            line = await refusal(await started_cluster(nursery), bootstrap, tmp_path)
+            nursery.cancel_scope.cancel()
+    assert line.startswith("groupferry: ")
+    assert bootstrap in line
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_consumer_with_default_settings_is_served(protocol: str, tmp_path: Path) -> None:
+    """Its isolation.level, read_committed, asks for stable offsets, which the cluster cannot."""
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            upstream = await started_cluster(nursery)
+            await trio.to_thread.run_sync(produce, upstream, 200)
+            async with serving(upstream, tmp_path) as gateway:
+                found: list[int] = []
+                for count in (100, 100):  # the second one goes on where the first one left
+                    consumer = Consumer(
+                        {
+                            "bootstrap.servers": gateway.bootstrap,
+                            "group.id": "defaults",
+                            "group.protocol": protocol,
+                            "auto.offset.reset": "earliest",
+                            "queued.min.messages": 1,
+                        }
+                    )
+                    consumer.subscribe([TOPIC])
+                    found += await trio.to_thread.run_sync(consume, consumer, count)
+                    await trio.to_thread.run_sync(consumer.close)
+                assert sorted(found) == list(range(200))
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,231 @@
+"""One group of real clients behind a real gateway, and the books of what they did.
+
+Everything runs as it does for users: the embedded cluster, `groupferry serve`, the producer and
+each client are processes of their own. The books are the demo's ledger: filled by the clients' own
+reports, not by the gateway.
+"""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import trio
+from confluent_kafka import Consumer, TopicPartition
+
+from gateway.demo import mock_cluster, reports
+from gateway.demo.child import Child, run_child
+from gateway.demo.group_description import GroupDescription
+from gateway.demo.group_view import GroupView, Protocol, disagreement
+from gateway.demo.ledger import Ledger, Process
+from gateway.demo.reports import Produced, Troubled
+from tests.support.clients import Client, ClientProcess, run_client
+from tests.support.serve_process import ServeProcess, serving
+
+TOPIC = "numbers"
+GROUP = "crossing"
+PARTITIONS = 6
+RATE = 200
+SETTLE_LIMIT_S = 40
+DRAIN_LIMIT_S = 20
+LOOK_INTERVAL_S = 0.1
+STAGE_LIMIT_S = 170
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A place in the group, filled by a client's process."""
+
+    client: Client
+    process: Process
+    child: ClientProcess
+
+
+class GroupStage:
+    """The group; its members come and go, a producer writes all the time."""
+
+    def __init__(self, nursery: trio.Nursery, upstream: str, gateway: ServeProcess) -> None:
+        self.gateway = gateway
+        self.ledger = Ledger(PARTITIONS)
+        self.troubles: list[str] = []
+        """What the clients complained of; for the message of a test that fails."""
+        self.members: dict[str, Member] = {}
+        self._nursery = nursery
+        self._upstream = upstream
+        self._heard = trio.Event()
+        self._incarnations = 0
+        self._produced: Produced | None = None
+        self._producer: Child | None = None
+
+    async def produce(self) -> None:
+        """Start the producer."""
+        arguments = [
+            f"--bootstrap={self.gateway.bootstrap}",
+            f"--topic={TOPIC}",
+            f"--partitions={PARTITIONS}",
+            f"--rate={RATE}",
+        ]
+        self._producer = await self._nursery.start(
+            partial(
+                run_child,
+                "gateway.demo.producer",
+                arguments,
+                name="producer",
+                on_line=self._hear_producer,
+            )
+        )
+
+    async def join(self, name: str, client: Client, *flags: str) -> None:
+        """Start a client as this member; wait with `settled`."""
+        self._incarnations += 1
+        process = Process(member=name, incarnation=self._incarnations)
+        child = await self._nursery.start(
+            partial(
+                run_client,
+                client,
+                [
+                    f"--bootstrap={self.gateway.bootstrap}",
+                    f"--topic={TOPIC}",
+                    f"--group={GROUP}",
+                    *flags,
+                ],
+                name=name,
+                on_line=self._listener(process),
+            )
+        )
+        self.members[name] = Member(client=client, process=process, child=child)
+
+    async def leave(self, name: str) -> None:
+        """Let a member leave in good order, and its process end."""
+        member = self.members.pop(name)
+        await member.child.close()
+        self.ledger.process_ended(member.process, time.monotonic())
+
+    async def kill(self, name: str) -> None:
+        """End a member with SIGKILL; it owns what it owns until its process is dead."""
+        member = self.members.pop(name)
+        await member.child.kill()
+        self.ledger.process_ended(member.process, time.monotonic())
+
+    async def settled(self, protocol: Protocol) -> GroupView:
+        """Wait until gateway and clients agree on who has what, all in a group of this kind.
+
+        That is: exactly these members, each of its protocol, every partition assigned to one and
+        owned by it.
+        """
+        problem = "nothing was seen of the group"
+        with contextlib.closing(GroupDescription(self.gateway.bootstrap, GROUP)) as description:
+            with trio.move_on_after(SETTLE_LIMIT_S):
+                while True:
+                    view = await description.look()
+                    problem = self._problem(view, protocol)
+                    if not problem and isinstance(view, GroupView):
+                        return view
+                    await trio.sleep(LOOK_INTERVAL_S)
+        raise AssertionError(f"{problem}; {self._complaints()}")
+
+    def _problem(self, view: GroupView | str, protocol: Protocol) -> str:
+        dead = [each.child.fate for each in self.members.values() if each.child.ended.is_set()]
+        assert not dead, dead
+        if isinstance(view, str):
+            return view
+        if view.protocol != protocol:
+            return f"it is a {view.protocol} group"
+        expected = {name: member.client.protocol for name, member in self.members.items()}
+        return disagreement(view, expected=expected, owners=self.ledger.owners()) or ""
+
+    async def progress(self, records: int = 100) -> None:
+        """Wait until so many more records were delivered."""
+        wanted = self.ledger.delivered_numbers() + records
+        with trio.move_on_after(DRAIN_LIMIT_S):
+            while self.ledger.delivered_numbers() < wanted:
+                await self._heard.wait()
+            return
+        raise AssertionError(f"nothing moves; {self._complaints()}")
+
+    async def end(self) -> None:
+        """Stop the producer, let the members read to the end and leave; check the books.
+
+        Nothing lost, no partition with two owners, every offset committed in the cluster itself.
+        """
+        assert self._producer is not None
+        await self._producer.finish(DRAIN_LIMIT_S)
+        produced = self._produced
+        assert produced is not None
+        await self._drain(produced)
+        for name in list(self.members):
+            await self.leave(name)
+        complaints = self._complaints()
+        assert produced.failed == 0
+        assert self.ledger.never_delivered(produced.acknowledged) == 0, complaints
+        assert self.ledger.owned_twice() == set(), complaints
+        assert await self._committed() == produced.end_offsets, complaints
+        assert self.gateway.other_lines == []
+        assert [line for line in self.gateway.log if line["level"] == "error"] == []
+
+    async def _drain(self, produced: Produced) -> None:
+        """Let the members read and commit to the end, as far as they get in time."""
+        with trio.move_on_after(DRAIN_LIMIT_S):
+            while True:
+                is_read = self.ledger.delivered_numbers() >= produced.acknowledged
+                if is_read and await self._committed() == produced.end_offsets:
+                    return
+                await trio.sleep(LOOK_INTERVAL_S)
+
+    async def _committed(self) -> tuple[int, ...]:
+        """The offsets in the cluster itself, not asked through the gateway."""
+        return await trio.to_thread.run_sync(_committed_offsets, self._upstream)
+
+    def conversions(self) -> list[str]:
+        """How the group was converted with its members in it, in order."""
+        found = self.gateway.events("group_converted")
+        return [line["direction"] for line in found if line["is_live"]]
+
+    def _hear_producer(self, line: str) -> None:
+        report = reports.decode(line)
+        if isinstance(report, Produced):
+            self._produced = report
+
+    def _listener(self, process: Process) -> Callable[[str], None]:
+        def hear(line: str) -> None:
+            report = reports.decode(line)
+            assert not isinstance(report, Produced)
+            self.ledger.hear(process, report)
+            self._heard.set()
+            self._heard = trio.Event()
+            if isinstance(report, Troubled):
+                self.troubles.append(f"{process.member}: {report.doing}: {report.error}")
+
+        return hear
+
+    def _complaints(self) -> str:
+        last_words = {name: list(each.child.complaints) for name, each in self.members.items()}
+        return f"troubles {self.troubles[-20:]}, stderr {last_words}"
+
+
+@asynccontextmanager
+async def open_group(state_folder: Path) -> AsyncIterator[GroupStage]:
+    """Run cluster, gateway and producer; all end with the block, in any case."""
+    with trio.fail_after(STAGE_LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            upstream: str = await nursery.start(
+                partial(mock_cluster.run, topic=TOPIC, partitions=PARTITIONS)
+            )
+            async with serving(upstream, state_folder) as gateway:
+                stage = GroupStage(nursery, upstream, gateway)
+                await stage.produce()
+                yield stage
+                nursery.cancel_scope.cancel()
+
+
+def _committed_offsets(upstream: str) -> tuple[int, ...]:
+    reader = Consumer({"bootstrap.servers": upstream, "group.id": GROUP})
+    wanted = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+    try:
+        stored = reader.committed(wanted, timeout=10)
+    finally:
+        reader.close()
+    return tuple(each.offset for each in sorted(stored, key=lambda each: each.partition))

@@ -1,0 +1,112 @@
+"""`groupferry serve` as users run it: a process with flags, a JSON log and an exit status."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from tests.support.clients import read_lines
+
+PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
+START_LIMIT_S = 20
+# Kafka's own timers are for clusters, not for tests.
+SHORT_TIMERS = (
+    "--group-initial-rebalance-delay-ms=500",
+    "--group-consumer-heartbeat-interval-ms=500",
+    "--group-consumer-min-heartbeat-interval-ms=500",
+    "--group-consumer-session-timeout-ms=6000",
+    "--group-consumer-min-session-timeout-ms=6000",
+)
+
+LogLine = dict[str, Any]
+
+
+class ServeProcess:
+    """A running gateway."""
+
+    def __init__(self, process: trio.Process, bootstrap: str) -> None:
+        self._process = process
+        self.bootstrap = bootstrap
+        self.log: list[LogLine] = []
+        self.other_lines: list[str] = []
+        """What it wrote to stderr that is no JSON: nothing, if all is well."""
+        self._heard = trio.Event()
+
+    def hear(self, line: str) -> None:
+        """Take a line of its log."""
+        try:
+            self.log.append(json.loads(line))
+        except ValueError:
+            self.other_lines.append(line)
+        self._heard.set()
+        self._heard = trio.Event()
+
+    def events(self, name: str) -> list[LogLine]:
+        """Every event of this name so far."""
+        return [line for line in self.log if line["event"] == name]
+
+    async def until_event(self, name: str, count: int = 1) -> LogLine:
+        """Wait until the log has had so many of an event, and return the last."""
+        while len(self.events(name)) < count:
+            assert self._process.returncode is None, self.other_lines
+            await self._heard.wait()
+        return self.events(name)[count - 1]
+
+    async def terminate(self) -> int:
+        """SIGTERM, then its exit status."""
+        self._process.send_signal(signal.SIGTERM)
+        return await self._process.wait()
+
+
+def free_port() -> int:
+    """A port that was free a moment ago; the brokers' ports follow it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def command(upstream: str, bootstrap: str, state_folder: Path, *flags: str) -> list[str]:
+    """The command line of a gateway with short timers."""
+    return [
+        *(sys.executable, "-P", "-c", PROGRAM, "serve"),
+        f"--upstream={upstream}",
+        f"--listen={bootstrap}",
+        f"--state-dir={state_folder}",
+        "--log-format=json",
+        *SHORT_TIMERS,
+        *flags,
+    ]
+
+
+@asynccontextmanager
+async def serving(upstream: str, state_folder: Path, *flags: str) -> AsyncIterator[ServeProcess]:
+    """Run a gateway for the length of the block, from when it serves; killed if still there."""
+    bootstrap = f"127.0.0.1:{free_port()}"
+    async with trio.open_nursery() as nursery:
+        run = partial(
+            trio.run_process,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+            deliver_cancel=_kill,
+        )
+        process = await nursery.start(run, command(upstream, bootstrap, state_folder, *flags))
+        gateway = ServeProcess(process, bootstrap)
+        nursery.start_soon(read_lines, process.stderr, gateway.hear)
+        with trio.fail_after(START_LIMIT_S):
+            await gateway.until_event("gateway_started")
+        yield gateway
+        nursery.cancel_scope.cancel()
+
+
+async def _kill(process: trio.Process) -> None:
+    process.kill()
