@@ -27,6 +27,10 @@ from coordinator.volatile import (
     SyncsExpected,
 )
 
+NOBODY_JOINED_WAIT_MS_MIN = 1_000
+"""A join phase that nobody joined begins anew, but not at once and for ever, as it would with
+rebalance timeouts of zero."""
+
 
 def park_join(draft: Draft, event: JoinGroupReceived, member_id: str, *, is_new: bool) -> None:
     """Keep the request until the join phase completes.
@@ -178,7 +182,8 @@ def _complete_join(draft: Draft) -> None:
     if not group.members:
         _become_empty(draft)
     elif not group.joins:
-        draft.arm(DeadlineKind.JOIN_PHASE, "", _longest_rebalance_timeout_ms(group))
+        longest_ms = _longest_rebalance_timeout_ms(group)
+        draft.arm(DeadlineKind.JOIN_PHASE, "", max(longest_ms, NOBODY_JOINED_WAIT_MS_MIN))
     else:
         _start_generation(draft)
 
