@@ -10,7 +10,7 @@ from coordinator.records import (
     RemovalCause,
     TargetAssignmentMember,
 )
-from coordinator.volatile import DeadlineKind
+from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
 
 MEMBER_DEADLINES = (
     DeadlineKind.SESSION,
@@ -36,6 +36,7 @@ def replace_member(draft: Draft, old_id: str, new_id: str) -> None:
     group = draft.consumer
     member, target = group.members[old_id], group.targets.get(old_id)
     current = group.assignments[old_id]
+    revoke_by_ms = draft.state.deadlines.get(DeadlineKey(DeadlineKind.REVOCATION, old_id))
     delete_member(draft, old_id, RemovalCause.REPLACED)
     draft.emit(MemberMetadata(member_id=new_id, value=replace(member, member_id=new_id)))
     if target is not None:
@@ -48,3 +49,6 @@ def replace_member(draft: Draft, old_id: str, new_id: str) -> None:
         pending_revocation=current.pending_revocation,
     )
     draft.emit(CurrentAssignment(member_id=new_id, value=inherited))
+    if revoke_by_ms is not None:
+        # Coming back under a new id is no more time to give partitions up (spec 11.2 row 4).
+        draft.emit(DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, new_id), revoke_by_ms))

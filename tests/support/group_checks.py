@@ -143,7 +143,7 @@ def _check_generic_group(group: GenericGroup) -> None:
         assert not group.syncs
     if group.phase in (GenericPhase.STABLE, GenericPhase.COMPLETING_REBALANCE):
         assert group.members
-        assert all(m.metadata_for(group.core.protocol) for m in group.members.values())
+        assert all(group.core.protocol in dict(m.protocols) for m in group.members.values())
     if group.phase is GenericPhase.EMPTY:
         assert not group.members
 
@@ -226,9 +226,10 @@ def _deadlines_of_consumer_group(
         if phase is MemberPhase.COMPLETING_REBALANCE:
             expected.add(DeadlineKey(DeadlineKind.SYNC, member_id))
     for member_id, current in group.assignments.items():
-        is_here = current.member_epoch != STATIC_LEAVE_EPOCH
-        if current.state is MemberState.UNREVOKED_PARTITIONS and is_here:
-            expected.add(DeadlineKey(DeadlineKind.REVOCATION, member_id))
+        if current.state is MemberState.UNREVOKED_PARTITIONS:
+            revocation = {DeadlineKey(DeadlineKind.REVOCATION, member_id)}
+            is_away = current.member_epoch == STATIC_LEAVE_EPOCH
+            expected |= running & revocation if is_away else revocation
     if group.epoch > group.assignment_epoch and not group.has_native_members:
         # Armed by the first event after a restart.
         expected |= running & {DeadlineKey(DeadlineKind.TARGET_DUE)}

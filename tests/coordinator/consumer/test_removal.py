@@ -1,0 +1,55 @@
+"""Deleting and replacing members of a consumer group (spec 3.3, 3.11, section 8)."""
+
+from coordinator.records import (
+    CurrentAssignment,
+    MemberMetadata,
+    MemberState,
+    RemovalCause,
+    TargetAssignmentMember,
+)
+from coordinator.replies import JoinGroupReply
+from coordinator.volatile import DeadlineKind
+from tests.support.group_script import GroupScript
+
+
+def test_a_member_is_deleted_in_the_order_of_dependency(group: GroupScript) -> None:
+    """Assignment, target, member: a cut in between leaves nothing that hangs in the air."""
+    group.native("n1")
+    group.native("n2")
+    group.native("n1", -1)
+    tombstones = [r for r in group.last_step.durable if getattr(r, "member_id", "") == "n1"]
+    assert tombstones == [
+        CurrentAssignment(member_id="n1", value=None),
+        TargetAssignmentMember(member_id="n1", partitions=None),
+        MemberMetadata(member_id="n1", value=None, cause=RemovalCause.LEFT),
+    ]
+
+
+def test_the_deadline_to_revoke_survives_a_replacement(group: GroupScript) -> None:
+    """DEV 11.2 row 4: a static classic member that keeps coming back without its member id and
+    still owns what it must give up gains no time."""
+    token = group.send_join(instance_id="i1", rebalance_timeout_ms=30_000)
+    group.wait(3_000)
+    first = group.answer(token, JoinGroupReply).member_id
+    owns = {"foo": (0, 1, 2)}
+    group.sync(first, 1, instance_id="i1", assignments={first: owns})
+    group.native("n1")
+    group.join(first, instance_id="i1", owned=owns, rebalance_timeout_ms=30_000)
+    assert group.current(first).state is MemberState.UNREVOKED_PARTITIONS
+    group.wait(5_000)
+    second = group.join(instance_id="i1", owned=owns, rebalance_timeout_ms=30_000).member_id
+    assert group.current(second).state is MemberState.UNREVOKED_PARTITIONS
+    assert group.left_ms(DeadlineKind.REVOCATION, second) == 25_000
+
+
+def test_a_replacement_inherits_all_but_the_epoch(group: GroupScript) -> None:
+    """The new id has what the old one had, and is brought to the assignment epoch at once."""
+    group.native("n1", instance_id="i1")
+    before = group.current("n1")
+    group.native("n1", -2, instance_id="i1")
+    group.native("n2", instance_id="i1")
+    assert group.consumer.members.keys() == {"n2"}
+    assert group.current("n2").assigned == before.assigned
+    assert group.current("n2").previous_epoch == 0
+    assert group.current("n2").state is MemberState.STABLE
+    assert group.left_ms(DeadlineKind.SESSION, "n1") is None
