@@ -279,14 +279,15 @@ def _conversion(state: GroupState, records: Sequence[Record]) -> GroupEvent | No
                 cause=f"{native[0].member_id} joined",
             )
         case ConsumerGroup() as group:
-            if not any(isinstance(record, GenericGroupMetadata) for record in records):
+            made = [r.value for r in records if isinstance(r, GenericGroupMetadata) and r.value]
+            if not made:
                 return None
             return _event(
                 "group_converted",
                 direction="consumer->generic",
                 is_live=bool(group.members),
-                generation=group.epoch,
-                members=len(group.members),
+                generation=made[0].generation,
+                members=len(made[0].members),
                 cause=_departure(records),
             )
         case None:
