@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from coordinator.consumer.removal import MEMBER_DEADLINES
-from coordinator.conversion.embedded import read_subscription, write_assignment
+from coordinator.conversion.embedded import version_of, write_assignment
 from coordinator.conversion.upgrade import CONSUMER_PROTOCOL_TYPE
 from coordinator.draft import Draft
-from coordinator.errors import ErrorCode
 from coordinator.events import JoinGroupReceived
 from coordinator.generic.protocols import selected
 from coordinator.generic.rebalance import park_join, prepare_rebalance
@@ -117,9 +116,7 @@ def _generic_member(
     member: Member, protocol: str, target: frozenset[Partition], topics: Topics
 ) -> GenericMember:
     assert member.classic is not None
-    version, _subscription = read_subscription(
-        dict(member.classic.protocols)[protocol], refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
-    )
+    version = version_of(dict(member.classic.protocols)[protocol])
     return GenericMember(
         member_id=member.member_id,
         instance_id=member.instance_id,

@@ -9,6 +9,7 @@ from coordinator.errors import ErrorCode, GroupError
 from coordinator.topics import Partition, Topics
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
+    VERSIONS,
     Assignment,
     Subscription,
     TopicPartition,
@@ -28,6 +29,16 @@ def read_subscription(metadata: bytes, *, refuse_with: ErrorCode) -> tuple[int, 
         raise GroupError(
             refuse_with, f"the embedded consumer protocol is malformed: {broken}"
         ) from broken
+
+
+def version_of(metadata: bytes) -> int:
+    """The version a member writes its subscription in, hence can read.
+
+    Bytes that say nothing we know count as the oldest version: they may belong to a protocol
+    that was never selected, and are no reason to fail.
+    """
+    version = int.from_bytes(metadata[:2], signed=True) if len(metadata) > 1 else 0
+    return min(max(version, VERSIONS[0]), VERSIONS[-1])
 
 
 def read_stored_assignment(

@@ -1,6 +1,6 @@
 """SyncGroup on a consumer group: the member learns what it was granted (spec 5.6)."""
 
-from coordinator.conversion.embedded import read_subscription, write_assignment
+from coordinator.conversion.embedded import version_of, write_assignment
 from coordinator.conversion.upgrade import CONSUMER_PROTOCOL_TYPE
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
@@ -42,10 +42,7 @@ def embedded_version(member: Member) -> int:
     """The version a classic member writes its own subscription in, hence can read."""
     assert member.classic is not None
     _name, metadata = member.classic.protocols[0]
-    version, _subscription = read_subscription(
-        metadata, refuse_with=ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    )
-    return version
+    return version_of(metadata)
 
 
 def _check_protocol(classic: ClassicMetadata, event: SyncGroupReceived) -> None:

@@ -3,11 +3,14 @@
 import pytest
 
 from coordinator.conversion.embedded import (
+    owned_partitions,
     read_stored_assignment,
     read_subscription,
+    version_of,
     write_assignment,
 )
 from coordinator.errors import ErrorCode, GroupError
+from kafka_codecs.consumer_protocol import TopicPartition
 from tests.support.group_script import (
     embedded_assignment,
     make_topics,
@@ -87,3 +90,30 @@ def test_an_assignment_starts_with_the_members_version_and_is_never_zero_bytes(
 
     assert written[:2] == version.to_bytes(2)
     assert read_assignment(written) == {}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "version"),
+    [
+        (subscription(["foo"], version=0), 0),
+        (subscription(["foo"], version=3), 3),
+        (b"\x00\x02 and junk", 2),
+        (b"\x7f\xff", 3),
+        (b"\xff\xff", 0),
+        (b"\x00", 0),
+        (b"", 0),
+    ],
+)
+def test_any_bytes_have_a_version(metadata: bytes, version: int) -> None:
+    """Where only the version counts, junk counts as the oldest: a timer cannot refuse it."""
+    assert version_of(metadata) == version
+
+
+def test_owned_partitions_of_unknown_topics_are_dropped() -> None:
+    """Names to ids (spec 5.4 step 4)."""
+    listed = [
+        TopicPartition(topic="foo", partitions=(1, 2)),
+        TopicPartition(topic="gone", partitions=(0,)),
+    ]
+
+    assert owned_partitions(listed, TOPICS) == partitions({"foo": [1, 2]})
