@@ -31,7 +31,10 @@ from gateway.groups.refusals import GroupMessage, refusal
 from gateway.groups.registry import Registry, TooManyGroups
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
@@ -79,7 +82,9 @@ class GroupService:
 
     async def _about_one_group(self, request: GroupRequest, message: GroupMessage) -> Struct:
         version = request.header.api_version
-        if isinstance(message, JoinGroupRequest):
+        if not message.group_id:
+            return refusal(message, version, ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+        if isinstance(message, JoinGroupRequest) and not self._registry.is_live(message.group_id):
             self._note_foreign_protocol(message)
         verdict = await self._registry.mode_of(message.group_id)
         match verdict.mode:
@@ -168,10 +173,15 @@ class GroupService:
 
 
 async def _forward(request: GroupRequest, message: GroupMessage) -> Struct:
-    api_key = ApiKey(request.header.api_key)
-    if highest_version(request.upstream, api_key) < 0:
+    version = request.header.api_version
+    why = "the group is forwarded to the cluster, which does not know the new protocol"
+    if highest_version(request.upstream, ApiKey(request.header.api_key)) < 0:
         # Only the new protocol's heartbeat is offered without the cluster's help.
-        why = "the group is forwarded to the cluster, which does not know the new protocol"
-        return refusal(message, request.header.api_version, ErrorCode.GROUP_ID_NOT_FOUND, why)
+        return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, why)
     answer: Struct = await forward(request)
-    return answer
+    match answer:
+        # A broker may list the api and have the protocol switched off, as Kafka 3.9 does.
+        case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION):
+            return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, why)
+        case _:
+            return answer

@@ -1,0 +1,187 @@
+"""Safe from the first day, against real Apache Kafka: who is hosted, and who is not."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.consumer_group_describe import MemberType
+from tests.support.gateway import whole_gateway
+from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
+from tests.support.kafka_broker import KafkaCluster
+
+pytestmark = pytest.mark.kafka
+
+INCONSISTENT_GROUP_PROTOCOL = 23
+NOT_COORDINATOR = 16
+GROUP_ID_NOT_FOUND = 69
+UNKNOWN_MEMBER_ID = 25
+REBALANCE_IN_PROGRESS = 27
+
+
+async def test_a_group_with_a_live_classic_member_is_not_hosted(kafka: KafkaCluster) -> None:
+    """Its partitions would have two owners. Both protocols are told so, the log once."""
+    group = fresh_group("occupied")
+    async with (
+        group_client(kafka.addresses[0], group, client_id="around-the-gateway") as direct,
+        whole_gateway(kafka.addresses) as gateway,
+    ):
+        joined = await direct.enter()
+        async with group_client(gateway.address, group) as client:
+            with capture_logs() as lines:
+                for _ in range(2):
+                    assert (await client.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+                    refused = await client.native("n")
+                    assert refused.error_code == GROUP_ID_NOT_FOUND
+                    assert "1 members (around-the-gateway)" in (refused.error_message or "")
+            (line,) = [line for line in lines if line["event"] == "group_occupied"]
+            assert line["group_id"] == group
+            assert "point them at the gateway" in line["reason"]
+            assert not gateway.events
+            assert (await direct.beat(joined)).error_code == 0
+            described = await client.described()
+            assert [member.client_id for member in described.members] == ["around-the-gateway"]
+
+
+async def test_a_group_with_a_live_native_member_is_not_hosted(kafka: KafkaCluster) -> None:
+    """To DescribeGroups it looks dead, so ConsumerGroupDescribe has to be asked as well."""
+    if not kafka.has_new_protocol:
+        pytest.skip("this release has no new protocol")
+    group = fresh_group("occupied")
+    async with (
+        group_client(kafka.addresses[0], group, client_id="around-the-gateway") as direct,
+        whole_gateway(kafka.addresses) as gateway,
+    ):
+        assert (await direct.native("direct")).error_code == 0
+        async with group_client(gateway.address, group) as client:
+            assert (await client.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+            refused = await client.native("n")
+            assert refused.error_code == GROUP_ID_NOT_FOUND
+            assert "around-the-gateway" in (refused.error_message or "")
+            described = await client.described_as_consumer_group()
+            assert [member.member_id for member in described.members] == ["direct"]
+            await direct.native("direct", -1)
+            assert (await client.native("n")).error_code == 0
+
+
+async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaCluster) -> None:
+    """Classic first, then native: on a cluster with and without the new protocol."""
+    group = fresh_group("moved")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+    ):
+        joined = await direct.enter()
+        async with group_client(gateway.address, group) as client:
+            assert (await client.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+            await direct.leave(joined.member_id)
+            hosted = await client.enter()
+            native = await client.native("n")
+            assert native.error_code == 0
+            assert (await client.beat(hosted)).error_code == REBALANCE_IN_PROGRESS
+            described = await client.described_as_consumer_group()
+            types = {member.member_id: member.member_type for member in described.members}
+            assert types == {hosted.member_id: MemberType.CLASSIC, "n": MemberType.CONSUMER}
+            assert (await direct.described()).members == ()
+
+
+async def test_commits_are_stored_in_the_cluster_as_plain_ones(kafka: KafkaCluster) -> None:
+    """Both kinds of member commit; the cluster itself has the offsets, and no member."""
+    group = fresh_group("commits")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        joined = await client.enter()
+        generation = joined.generation_id
+        stored = await client.commit(
+            {0: 11, 1: 12}, member_id=joined.member_id, epoch=generation, version=8
+        )
+        assert stored == {0: 0, 1: 0}
+        assert await direct.committed() == {0: 11, 1: 12, 2: -1}
+        assert await client.committed() == {0: 11, 1: 12, 2: -1}
+        await client.leave(joined.member_id)
+        native = await client.native("n")
+        stored = await client.commit({2: 13}, member_id="n", epoch=native.member_epoch)
+        assert stored == {2: 0}
+        assert await client.commit({2: 99}, member_id="stranger", epoch=1) == {2: UNKNOWN_MEMBER_ID}
+        assert await direct.committed() == {0: 11, 1: 12, 2: 13}
+        upstream = await direct.described()
+        assert (upstream.group_state, upstream.members) == ("Empty", ())
+
+
+async def test_elsewhere_than_at_the_coordinator_a_group_has_no_answer(
+    kafka: KafkaCluster,
+) -> None:
+    """Commits travel on the client's own connection, so a client has to be at that listener."""
+    group = fresh_group("elsewhere")
+    async with whole_gateway(kafka.addresses) as gateway:
+        coordinator = (await find_coordinator(gateway.address, group)).node_id
+        upstream = (await find_coordinator(kafka.addresses[0], group)).node_id
+        assert coordinator == upstream
+        listeners = await gateway.listeners()
+        assert set(listeners) == {1, 2}
+        elsewhere = next(address for id_, address in listeners.items() if id_ != coordinator)
+        async with await BrokerConnection.open(*elsewhere) as connection:
+            client = GroupClient(connection, group)
+            assert (await client.join()).error_code == NOT_COORDINATOR
+            assert (await client.native("n")).error_code == NOT_COORDINATOR
+            assert await client.commit({0: 1}) == {0: NOT_COORDINATOR}
+        assert not gateway.events
+        async with group_client(gateway.address, group) as client:
+            assert (await client.native("n")).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "protocol"), [("connect", "compatible"), ("consumer", "stream")]
+)
+async def test_other_protocols_are_relayed(
+    kafka: KafkaCluster, protocol_type: str, protocol: str
+) -> None:
+    """Connect and Streams speak their own protocol inside the same calls: the cluster answers,
+    from the first JoinGroup to the last LeaveGroup."""
+    group = fresh_group("workers")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group, client_id="worker") as client,
+    ):
+        joined = await client.enter(protocol_type=protocol_type, protocol=protocol)
+        assert (await client.beat(joined)).error_code == 0
+        described = await direct.described()
+        assert (described.group_state, described.protocol_type) == ("Stable", protocol_type)
+        assert [member.client_id for member in described.members] == ["worker"]
+        stored = await client.commit(
+            {0: 5}, member_id=joined.member_id, epoch=joined.generation_id, version=8
+        )
+        assert stored == {0: 0}
+        if protocol_type != "consumer" or not kafka.has_new_protocol:
+            refused = await client.native("n")
+            assert refused.error_code == GROUP_ID_NOT_FOUND
+            assert refused.error_message
+        left = await client.leave(joined.member_id)
+        assert [each.error_code for each in left.members] == [0]
+        assert (await direct.described()).members == ()
+        assert not gateway.events
+
+
+async def test_groups_that_match_a_pattern_are_relayed(kafka: KafkaCluster) -> None:
+    """The operator's wish; the cluster has the member."""
+    group = fresh_group("legacy")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses, forward_patterns=("legacy-*",)) as gateway,
+        group_client(gateway.address, group, client_id="c") as client,
+    ):
+        joined = await client.enter()
+        assert [member.client_id for member in (await direct.described()).members] == ["c"]
+        await client.leave(joined.member_id)
+        native = await client.native("n")
+        if kafka.has_new_protocol:
+            assert native.error_code == 0
+            described = await direct.described_as_consumer_group()
+            assert [member.member_id for member in described.members] == ["n"]
+        else:
+            assert native.error_code == GROUP_ID_NOT_FOUND
+            assert native.error_message
+        assert not gateway.events

@@ -1,0 +1,81 @@
+"""A whole gateway in this process, on ports that the system chooses, for the length of a block."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import trio
+
+from coordinator.config import GroupConfig
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.data_path.config import DataPathConfig, Limits
+from gateway.serve import run_gateway
+from gateway.story import GroupEvent
+from kafka_codecs.metadata import MetadataRequest
+
+Address = tuple[str, int]
+
+QUICK = GroupConfig(generic_initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
+"""For tests on the wall clock: nothing waits for more members."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Gateway:
+    """A gateway that serves."""
+
+    address: Address
+    """Bootstrap."""
+    stop: trio.Event
+    """Set it to let the gateway drain."""
+    ended: trio.Event = field(default_factory=trio.Event)
+    events: list[GroupEvent] = field(default_factory=list)
+    """Everything that it told of its groups."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """As clients are told."""
+        host, port = self.address
+        return f"{host}:{port}"
+
+    async def listeners(self) -> dict[int, Address]:
+        """The listener of each broker, as clients learn it."""
+        async with await BrokerConnection.open(*self.address) as connection:
+            answer = await connection.ask(MetadataRequest(topics=()))
+        return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+
+
+@asynccontextmanager
+async def whole_gateway(
+    upstream: Sequence[Address],
+    *,
+    groups: GroupConfig = QUICK,
+    forward_patterns: tuple[str, ...] = (),
+    max_groups: int = 16,
+    drain_timeout_s: float = 5.0,
+) -> AsyncIterator[Gateway]:
+    """Run a gateway as `groupferry serve` does."""
+    events: list[GroupEvent] = []
+    stop, ended = trio.Event(), trio.Event()
+
+    async def run(task_status: trio.TaskStatus[Address]) -> None:
+        await run_gateway(
+            upstream=tuple(upstream),
+            data_path=DataPathConfig(
+                listen_port=0,
+                advertised_host="127.0.0.1",
+                limits=Limits(drain_timeout_s=drain_timeout_s),
+            ),
+            groups=groups,
+            forward_patterns=forward_patterns,
+            max_groups=max_groups,
+            stop=stop,
+            listener=events.append,
+            task_status=task_status,
+        )
+        ended.set()
+
+    async with trio.open_nursery() as nursery:
+        address = await nursery.start(partial(run))
+        yield Gateway(address=address, stop=stop, ended=ended, events=events)
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,307 @@
+"""A member of a consumer group made of single requests, at a gateway or at a broker.
+
+It does what a consumer does no sooner than the test says so: no heartbeats of its own.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import trio
+
+from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs import consumer_group_describe, consumer_group_heartbeat, describe_groups
+from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
+from kafka_codecs.sync_group import (
+    SyncGroupAssignment,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from tests.support.group_script import embedded_assignment, subscription
+
+Address = tuple[str, int]
+Owned = Mapping[str, Iterable[int]]
+
+MEMBER_ID_REQUIRED = 79
+LAST_VERSION_FOR_ONE_KEY = 3
+LAST_VERSION_FOR_ONE_GROUP = 7
+FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
+READY_TIMEOUT_S = 20
+
+
+class GroupClient:
+    """One client of one group, on one connection; versions are the highest unless told."""
+
+    def __init__(self, connection: BrokerConnection, group: str) -> None:
+        self.connection = connection
+        self.group = group
+
+    async def join(
+        self,
+        member_id: str = "",
+        *,
+        topics: Iterable[str] = ("numbers",),
+        protocol_type: str = "consumer",
+        protocol: str = "range",
+        metadata: bytes | None = None,
+        instance_id: str | None = None,
+        version: int | None = None,
+        session_timeout_ms: int = 10_000,
+    ) -> JoinGroupResponse:
+        """One JoinGroup."""
+        answer: JoinGroupResponse = await self.connection.ask(
+            JoinGroupRequest(
+                group_id=self.group,
+                session_timeout_ms=session_timeout_ms,
+                rebalance_timeout_ms=10_000,
+                member_id=member_id,
+                group_instance_id=instance_id,
+                protocol_type=protocol_type,
+                protocols=(
+                    JoinGroupProtocol(
+                        name=protocol,
+                        metadata=subscription(topics) if metadata is None else metadata,
+                    ),
+                ),
+            ),
+            version,
+        )
+        return answer
+
+    async def enter(
+        self,
+        *,
+        protocol_type: str = "consumer",
+        protocol: str = "range",
+        version: int | None = None,
+        owned: Owned | None = None,
+    ) -> JoinGroupResponse:
+        """Join as the only member, with the second round that newer versions want, and sync."""
+        how: dict[str, Any] = {"protocol_type": protocol_type, "protocol": protocol}
+        joined = await self.join(version=version, **how)
+        if joined.error_code == MEMBER_ID_REQUIRED:
+            joined = await self.join(joined.member_id, version=version, **how)
+        assert joined.error_code == 0, joined
+        synced = await self.sync(
+            joined,
+            {joined.member_id: owned or {"numbers": range(3)}},
+            protocol_type=protocol_type,
+            protocol=protocol,
+        )
+        assert synced.error_code == 0, synced
+        return joined
+
+    async def sync(
+        self,
+        joined: JoinGroupResponse,
+        assignments: Mapping[str, Owned] | None = None,
+        *,
+        protocol_type: str = "consumer",
+        protocol: str = "range",
+        version: int | None = None,
+    ) -> SyncGroupResponse:
+        """One SyncGroup, the leader's if it brings assignments."""
+        answer: SyncGroupResponse = await self.connection.ask(
+            SyncGroupRequest(
+                group_id=self.group,
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+                protocol_type=protocol_type,
+                protocol_name=protocol,
+                assignments=tuple(
+                    SyncGroupAssignment(member_id=member_id, assignment=embedded_assignment(owned))
+                    for member_id, owned in (assignments or {}).items()
+                ),
+            ),
+            version,
+        )
+        return answer
+
+    async def beat(
+        self, joined: JoinGroupResponse, version: int | None = None
+    ) -> HeartbeatResponse:
+        """One Heartbeat."""
+        answer: HeartbeatResponse = await self.connection.ask(
+            HeartbeatRequest(
+                group_id=self.group,
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+            ),
+            version,
+        )
+        return answer
+
+    async def leave(self, member_id: str, version: int | None = None) -> LeaveGroupResponse:
+        """One LeaveGroup."""
+        if version is None:
+            version = 5
+        one_member = version < FIRST_LEAVE_VERSION_WITH_MEMBERS
+        answer: LeaveGroupResponse = await self.connection.ask(
+            LeaveGroupRequest(
+                group_id=self.group,
+                member_id=member_id if one_member else "",
+                members=() if one_member else (MemberIdentity(member_id=member_id),),
+            ),
+            version,
+        )
+        return answer
+
+    async def native(
+        self,
+        member_id: str,
+        epoch: int = 0,
+        *,
+        owned: Mapping[UUID, Iterable[int]] | None = None,
+        version: int | None = None,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """One ConsumerGroupHeartbeat; with epoch 0 it says all that joining needs."""
+        joins = epoch == 0
+        if joins and owned is None:
+            owned = {}
+        answer: ConsumerGroupHeartbeatResponse = await self.connection.ask(
+            ConsumerGroupHeartbeatRequest(
+                group_id=self.group,
+                member_id=member_id,
+                member_epoch=epoch,
+                rebalance_timeout_ms=10_000 if joins else -1,
+                subscribed_topic_names=("numbers",) if joins else None,
+                topic_partitions=(
+                    None
+                    if owned is None
+                    else tuple(
+                        consumer_group_heartbeat.TopicPartitions(
+                            topic_id=topic_id, partitions=tuple(numbers)
+                        )
+                        for topic_id, numbers in owned.items()
+                    )
+                ),
+            ),
+            version,
+        )
+        return answer
+
+    async def commit(
+        self,
+        offsets: Mapping[int, int],
+        *,
+        member_id: str = "",
+        epoch: int = -1,
+        topic: str = "numbers",
+        version: int | None = None,
+    ) -> dict[int, int]:
+        """One OffsetCommit; the error codes by partition."""
+        answer = await self.connection.ask(
+            OffsetCommitRequest(
+                group_id=self.group,
+                generation_id_or_member_epoch=epoch,
+                member_id=member_id,
+                topics=(
+                    OffsetCommitRequestTopic(
+                        name=topic,
+                        partitions=tuple(
+                            OffsetCommitRequestPartition(
+                                partition_index=partition,
+                                committed_offset=offset,
+                                committed_metadata="",
+                            )
+                            for partition, offset in offsets.items()
+                        ),
+                    ),
+                ),
+            ),
+            9 if version is None else version,
+        )
+        return {p.partition_index: p.error_code for p in answer.topics[0].partitions}
+
+    async def committed(self, topic: str = "numbers", partitions: int = 3) -> dict[int, int]:
+        """The committed offsets, of a version that every broker speaks."""
+        answer = await self.connection.ask(
+            OffsetFetchRequest(
+                group_id=self.group,
+                topics=(
+                    OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(range(partitions))),
+                ),
+            ),
+            5,
+        )
+        assert answer.error_code == 0, answer
+        return {p.partition_index: p.committed_offset for p in answer.topics[0].partitions}
+
+    async def described(self, version: int | None = None) -> describe_groups.DescribedGroup:
+        """The group as DescribeGroups shows it."""
+        answer = await self.connection.ask(DescribeGroupsRequest(groups=(self.group,)), version)
+        group: describe_groups.DescribedGroup = answer.groups[0]
+        return group
+
+    async def described_as_consumer_group(
+        self, version: int | None = None
+    ) -> consumer_group_describe.DescribedGroup:
+        """The group as ConsumerGroupDescribe shows it."""
+        answer = await self.connection.ask(
+            ConsumerGroupDescribeRequest(
+                group_ids=(self.group,), include_authorized_operations=False
+            ),
+            version,
+        )
+        group: consumer_group_describe.DescribedGroup = answer.groups[0]
+        return group
+
+    async def topic_id(self, topic: str = "numbers") -> UUID:
+        """The id of a topic."""
+        answer = await self.connection.ask(
+            MetadataRequest(
+                topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
+            ),
+            12,
+        )
+        topic_id: UUID = answer.topics[0].topic_id
+        return topic_id
+
+
+async def find_coordinator(address: Address, group: str) -> FindCoordinatorResponse:
+    """Ask for a group's coordinator until there is one."""
+    with trio.fail_after(READY_TIMEOUT_S):
+        async with await BrokerConnection.open(*address) as connection:
+            while True:
+                found: FindCoordinatorResponse = await connection.ask(
+                    FindCoordinatorRequest(key=group), LAST_VERSION_FOR_ONE_KEY
+                )
+                if not found.error_code:
+                    return found
+                await trio.sleep(0.1)
+
+
+@asynccontextmanager
+async def group_client(
+    address: Address, group: str, *, client_id: str = "client"
+) -> AsyncIterator[GroupClient]:
+    """A client at the group's coordinator, for the length of the block."""
+    found = await find_coordinator(address, group)
+    connection = await BrokerConnection.open(found.host, found.port, client_id=client_id)
+    async with connection:
+        yield GroupClient(connection, group)
+
+
+def fresh_group(name: str) -> str:
+    """A group that no other test uses."""
+    return f"{name}-{uuid4().hex[:8]}"
