@@ -100,8 +100,19 @@ class GroupState:
                 self.group.apply(record)
 
     def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
-        if not isinstance(self.group, ConsumerGroup):
-            if getattr(record, "value", record) is None:
-                return  # the tombstone of something that does not exist
+        if isinstance(self.group, ConsumerGroup):
+            self.group.apply(record)
+        elif not _is_tombstone(record):
             self.group = ConsumerGroup()
-        self.group.apply(record)
+            self.group.apply(record)
+
+
+def _is_tombstone(record: ConsumerRecord) -> bool:
+    """Whether the record only says that something is gone."""
+    match record:
+        case CurrentAssignment(value=None) | MemberMetadata(value=None):
+            return True
+        case TargetAssignmentMember(partitions=None) | TargetAssignmentMetadata(epoch=None):
+            return True
+        case _:
+            return False

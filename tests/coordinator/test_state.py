@@ -1,0 +1,135 @@
+"""`apply` and what replay must bear (spec section 8)."""
+
+import pytest
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.generic.group import GenericGroup
+from coordinator.records import (
+    Assignment,
+    CurrentAssignment,
+    DurableRecord,
+    EpochCause,
+    GenericGroupMetadata,
+    GenericGroupValue,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    RemovalCause,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.state import GroupState
+from coordinator.volatile import (
+    CommitEnded,
+    CommitInFlight,
+    CommitStarted,
+    DeadlineCleared,
+    DeadlineKey,
+    DeadlineKind,
+    DeadlineSet,
+)
+from tests.support.group_script import GroupScript, partitions
+
+FOO_0 = partitions({"foo": (0,)})
+KEY = DeadlineKey(DeadlineKind.SESSION, "a")
+IN_FLIGHT = CommitInFlight(member_id="a", partitions=FOO_0)
+GENERIC = GenericGroupMetadata(
+    value=GenericGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
+)
+MEMBER = Member(member_id="a", client_id="c", client_host="h", rebalance_timeout_ms=1)
+
+CONSUMER_TOMBSTONES: list[DurableRecord] = [
+    CurrentAssignment(member_id="a", value=None),
+    TargetAssignmentMember(member_id="a", partitions=None),
+    TargetAssignmentMetadata(epoch=None),
+    MemberMetadata(member_id="a", value=None, cause=RemovalCause.LEFT),
+    GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
+]
+CONSUMER_RECORDS: list[DurableRecord] = [
+    CurrentAssignment(member_id="a", value=Assignment(member_epoch=1, previous_epoch=1)),
+    TargetAssignmentMember(member_id="a", partitions=FOO_0),
+    TargetAssignmentMetadata(epoch=1),
+    MemberMetadata(member_id="a", value=MEMBER),
+    GroupEpoch(epoch=1, cause=EpochCause.GROUP_CREATED),
+]
+
+
+def name_of(record: DurableRecord) -> str:
+    return type(record).__name__
+
+
+@pytest.mark.parametrize(
+    "tombstone", [*CONSUMER_TOMBSTONES, GenericGroupMetadata(value=None)], ids=name_of
+)
+def test_a_tombstone_of_nothing_makes_no_group(tombstone: DurableRecord) -> None:
+    """Compaction may leave the tombstone and take what it stood for."""
+    state = GroupState("orders")
+    state.apply(tombstone)
+    assert state.group is None
+
+
+@pytest.mark.parametrize("tombstone", CONSUMER_TOMBSTONES, ids=name_of)
+def test_a_late_tombstone_spares_a_generic_group(tombstone: DurableRecord) -> None:
+    """What is left of an earlier consumer group says nothing about the group of now."""
+    state = GroupState("orders")
+    state.apply(GENERIC)
+    state.apply(tombstone)
+    assert isinstance(state.group, GenericGroup)
+
+
+@pytest.mark.parametrize("record", CONSUMER_RECORDS, ids=name_of)
+def test_any_record_may_be_the_first_of_a_consumer_group(record: DurableRecord) -> None:
+    """Compaction keeps no order between keys; a simple generic group gives way."""
+    state = GroupState("orders")
+    state.apply(GENERIC)
+    state.apply(record)
+    assert isinstance(state.group, ConsumerGroup)
+
+
+def test_a_tombstone_of_the_generic_group_spares_a_consumer_group() -> None:
+    """An upgrade leaves both in the log."""
+    state = GroupState("orders")
+    state.apply(CONSUMER_RECORDS[-1])
+    state.apply(GenericGroupMetadata(value=None))
+    assert isinstance(state.group, ConsumerGroup)
+
+
+def test_deadlines_and_commits_outlive_the_group() -> None:
+    """They belong to no kind of group."""
+    state = GroupState("orders")
+    state.apply(GENERIC)
+    state.apply(DeadlineSet(KEY, 5))
+    state.apply(CommitStarted(7, IN_FLIGHT))
+    state.apply(GenericGroupMetadata(value=None))
+    assert dict(state.deadlines) == {KEY: 5}
+    assert dict(state.commits) == {7: IN_FLIGHT}
+    assert not state.is_quiet
+    state.apply(DeadlineCleared(KEY))
+    state.apply(CommitEnded(7))
+    assert not state.deadlines
+    assert not state.commits
+
+
+def test_a_fork_is_not_noticed(group: GroupScript) -> None:
+    """Drafts decide on forks."""
+    group.native("n1")
+    state = group.engine.state
+    twin = state.fork()
+    twin.apply(MemberMetadata(member_id="n1", value=None, cause=RemovalCause.LEFT))
+    twin.apply(DeadlineSet(KEY, 5))
+    twin.apply(CommitStarted(7, IN_FLIGHT))
+    assert group.consumer.members.keys() == {"n1"}
+    assert KEY not in state.deadlines
+    assert not state.commits
+
+
+def test_a_group_is_quiet_once_its_last_member_and_timer_are_gone(group: GroupScript) -> None:
+    """Then its state may leave memory."""
+    quiet = [group.engine.state.is_quiet]
+    group.native("n1")
+    quiet.append(group.engine.state.is_quiet)
+    group.native("n1", -1)
+    quiet.append(group.engine.state.is_quiet)
+    group.wait(1_000)  # the target of the empty group
+    quiet.append(group.engine.state.is_quiet)
+    assert quiet == [True, False, False, True]
