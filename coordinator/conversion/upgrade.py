@@ -13,7 +13,7 @@ from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.generic.group import GenericGroup
-from coordinator.generic.protocols import selected
+from coordinator.generic.protocols import selected, supported_by_all
 from coordinator.generic.rebalance import release_join, release_sync
 from coordinator.mixed.phases import PhaseEvent, move_phase
 from coordinator.records import (
@@ -73,7 +73,7 @@ def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> None
 
 def _upgrade(draft: Draft, group: GenericGroup) -> None:
     _check_allowed(draft, group)
-    protocol = group.core.protocol or selected([m.protocols for m in group.members.values()])
+    protocol = _protocol_in_force(group)
     converted = _convert_members(group, protocol, draft.topics)
     generation = group.core.generation
     told_to_rejoin = [id_ for id_ in group.members if id_ in group.joins or id_ in group.syncs]
@@ -100,6 +100,14 @@ def _upgrade(draft: Draft, group: GenericGroup) -> None:
         )
     for member_id in told_to_rejoin:
         move_phase(draft, member_id, PhaseEvent.TOLD_TO_REJOIN)
+
+
+def _protocol_in_force(group: GenericGroup) -> str:
+    """The selected protocol; the one that would win now if there is none yet (DEV, spec 11.2
+    row 2), or if a member that waits to rejoin no longer offers it."""
+    lists = [member.protocols for member in group.members.values()]
+    protocol = group.core.protocol
+    return protocol if protocol in supported_by_all(lists) else selected(lists)
 
 
 def _check_allowed(draft: Draft, group: GenericGroup) -> None:
