@@ -13,8 +13,11 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
     """Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
     REBALANCE_IN_PROGRESS."""
     group = draft.generic
+    if event.epoch < 0 and group.phase is GenericPhase.EMPTY:
+        # Also from a consumer that assigns itself: it may send an instance id all the same.
+        return
     if event.epoch < 0 and not event.member_id and event.instance_id is None:
-        if group.phase is GenericPhase.EMPTY or event.is_transactional:
+        if event.is_transactional:
             return
         raise GroupError(
             ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and the commit names none"

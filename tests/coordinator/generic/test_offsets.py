@@ -1,0 +1,75 @@
+"""Which offset requests a generic group lets through (spec 2.9)."""
+
+import pytest
+
+from coordinator.errors import ErrorCode
+from coordinator.volatile import DeadlineKind
+from tests.support.group_script import GroupScript
+
+FOO_0 = {"foo": (0,)}
+
+
+@pytest.mark.parametrize(("member_id", "instance_id"), [("", None), ("", "i1"), ("somebody", None)])
+def test_an_empty_group_takes_commits_without_generation(
+    group: GroupScript, member_id: str, instance_id: str | None
+) -> None:
+    """From admin tools, and from consumers that assign() themselves: those send their instance
+    id even though they are no members."""
+    group.take_id()
+    _, verdict = group.commit(member_id, -1, FOO_0, instance_id=instance_id)
+    assert verdict.error == ErrorCode.NONE
+
+
+def test_an_empty_group_refuses_a_generation(group: GroupScript) -> None:
+    """Somebody believes to be a member."""
+    group.take_id()
+    assert group.commit("a", 1, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_with_members_takes_commits_of_members_only(group: GroupScript) -> None:
+    """Each refusal with its code."""
+    ids = group.stable_generic_group({"a": FOO_0})
+    errors = [
+        group.commit("", -1, FOO_0)[1].error,
+        group.commit("stranger", 1, FOO_0)[1].error,
+        group.commit(ids["a"], 7, FOO_0)[1].error,
+        group.commit(ids["a"], 1, FOO_0, instance_id="i1")[1].error,
+        group.commit("", -1, FOO_0, is_transactional=True)[1].error,
+        group.commit(ids["a"], 1, FOO_0)[1].error,
+    ]
+    assert errors == [
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+    ]
+
+
+def test_a_commit_is_a_sign_of_life(group: GroupScript) -> None:
+    """It restarts the session, as a heartbeat does."""
+    a = group.stable_generic_group({"a": FOO_0})["a"]
+    group.wait(4_000)
+    group.commit(a, 1, FOO_0)
+    assert group.left_ms(DeadlineKind.SESSION, a) == 10_000
+
+
+def test_no_commit_between_join_and_sync(group: GroupScript) -> None:
+    """The assignment is not known yet; a transaction may end all the same."""
+    a = group.take_id()
+    group.send_join(a)
+    group.wait(3_000)
+    assert group.commit(a, 1, FOO_0)[1].error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.commit(a, 1, FOO_0, is_transactional=True)[1].error == ErrorCode.NONE
+
+
+def test_the_next_generation_waits_for_a_commit_on_its_way(group: GroupScript) -> None:
+    """It might give the partition to a member that fetches from before that commit."""
+    a = group.stable_generic_group({"a": FOO_0})["a"]
+    commit, _ = group.commit(a, 1, FOO_0)
+    token = group.send_join(a)
+    assert group.is_parked(token)
+    group.commit_answered(commit)
+    assert not group.is_parked(token)
+    assert group.generic.core.generation == 2
