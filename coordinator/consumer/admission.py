@@ -1,12 +1,13 @@
 """Which member a ConsumerGroupHeartbeat speaks for, and whether its epoch holds (spec 3.3, 3.4)."""
 
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.consumer.removal import replace_member
+from coordinator.consumer.removal import delete_member, replace_member
+from coordinator.consumer.subscription import bump_epoch_if_needed
 from coordinator.consumer.validation import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import ConsumerHeartbeatReceived
-from coordinator.records import Assignment, Member
+from coordinator.records import Assignment, EpochCause, Member, RemovalCause
 
 
 def check_room(draft: Draft, group: ConsumerGroup, member_id: str, instance: str | None) -> None:
@@ -65,6 +66,10 @@ def _take_over(draft: Draft, instance_id: str, holder_id: str, member_id: str) -
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"the instance id {instance_id} is in use: its member must leave, or its session end",
         )
+    if member_id in group.members and member_id != holder_id:
+        # It leaves a place of its own behind, whose target must go to somebody.
+        delete_member(draft, member_id, RemovalCause.REPLACED)
+        bump_epoch_if_needed(draft, EpochCause.MEMBER_REMOVED)
     replace_member(draft, holder_id, member_id)
 
 

@@ -1,0 +1,49 @@
+"""Which member a heartbeat speaks for, and whether its epoch holds (spec 3.3, 3.4)."""
+
+from coordinator.config import GroupConfig
+from coordinator.errors import ErrorCode
+from coordinator.volatile import DeadlineKind
+from tests.coordinator.conftest import MakeGroup
+from tests.support.group_script import GroupScript
+
+
+def test_a_member_that_takes_over_an_instance_gives_up_its_own_place(make_group: MakeGroup) -> None:
+    """What its old place was to have goes to somebody: the group gets a new target."""
+    group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
+    group.native("n1", instance_id="i1")
+    group.native("n2")
+    group.native("n1", 2, owned={"foo": ()})
+    assert group.native("n2", 3).member_epoch == 3
+    group.native("n1", -2, instance_id="i1")
+    group.native("n2", instance_id="i1")
+    assert group.consumer.members.keys() == {"n2"}
+    assert group.native("n2", group.consumer.epoch, owned={}).error == ErrorCode.NONE
+    assert group.assigned("n2") == {"foo": (0, 1, 2)}
+    assert group.left_ms(DeadlineKind.SESSION, "n1") is None
+
+
+def test_a_member_may_change_its_instance_id(group: GroupScript) -> None:
+    """The index forgets the old one (KAFKA-20747)."""
+    group.native("n1", instance_id="i1")
+    group.native("n1", instance_id="i2")
+    assert dict(group.consumer.instances) == {"i2": "n1"}
+    assert group.native("n3", instance_id="i1").error == ErrorCode.NONE
+
+
+def test_a_static_member_speaks_under_its_own_instance_id_only(group: GroupScript) -> None:
+    """Later heartbeats that name the instance must name its holder."""
+    group.native("n1", instance_id="i1")
+    group.native("n2")
+    assert group.native("n2", 2, instance_id="i1").error == ErrorCode.FENCED_INSTANCE_ID
+    assert group.native("n1", 2, instance_id="i9").error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.native("n9", 2).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_full_group_takes_known_members_back(make_group: MakeGroup) -> None:
+    """Known by member id, or by instance id (KAFKA-20601)."""
+    group = make_group(config=GroupConfig(consumer_max_size=1))
+    group.native("n1", instance_id="i1")
+    assert group.native("n2").error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert group.native("n1").error == ErrorCode.NONE
+    group.native("n1", -2, instance_id="i1")
+    assert group.native("n2", instance_id="i1").error == ErrorCode.NONE
