@@ -43,9 +43,7 @@ def held_by_laggard(group: GenericGroup, member_id: str, generation: int) -> Ass
     enough to tell the member to rejoin: the join phase is a barrier for all.
     """
     held = (group.core.held_at_downgrade or {}).get(member_id)
-    if held is None or held.member_epoch != generation or generation == group.core.generation:
-        return None
-    return held
+    return held if held is not None and held.member_epoch == generation else None
 
 
 def check_generation(group: GenericGroup, generation: int) -> None:
