@@ -19,6 +19,7 @@ from coordinator.generic.rebalance import (
     rebalance_or_complete,
     release_join,
     release_sync,
+    remove_member,
     restart_session,
 )
 from coordinator.records import (
@@ -97,6 +98,8 @@ def _turn_away(draft: Draft, event: JoinGroupReceived) -> None:
     if event.member_id in draft.generic.pending_ids:
         drop_pending_id(draft, event.member_id)
         maybe_complete_join(draft)
+    elif event.member_id in draft.generic.members:
+        remove_member(draft, event.member_id, RemovalCause.JOIN_TIMED_OUT)
     why = f"the group already has its maximum of {draft.config.generic_max_size} members"
     draft.answer(event.token, JoinGroupReply(error=ErrorCode.GROUP_MAX_SIZE_REACHED, why=why))
 
