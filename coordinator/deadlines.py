@@ -5,6 +5,9 @@ from collections.abc import Mapping
 
 from coordinator.volatile import DeadlineCleared, DeadlineKey, DeadlineSet
 
+ENTRIES_PER_DEADLINE_MAX = 16
+"""Each restart of a deadline leaves an entry behind; with more of them the queue is made anew."""
+
 
 class DeadlineQueue:
     """An index over the deadlines of a state; entries that no longer hold are dropped lazily."""
@@ -12,8 +15,10 @@ class DeadlineQueue:
     __slots__ = ("_heap",)
 
     def __init__(self, deadlines: Mapping[DeadlineKey, int]) -> None:
-        self._heap = [(at_ms, key) for key, at_ms in deadlines.items()]
-        heapq.heapify(self._heap)
+        self._rebuild(deadlines)
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     def note(self, record: DeadlineSet | DeadlineCleared) -> None:
         if isinstance(record, DeadlineSet):
@@ -21,9 +26,15 @@ class DeadlineQueue:
 
     def next_ms(self, deadlines: Mapping[DeadlineKey, int]) -> int | None:
         """When the next deadline is due, None if there is none."""
+        if len(self._heap) > ENTRIES_PER_DEADLINE_MAX * (len(deadlines) + 1):
+            self._rebuild(deadlines)
         while self._heap:
             at_ms, key = self._heap[0]
             if deadlines.get(key) == at_ms:
                 return at_ms
             heapq.heappop(self._heap)
         return None
+
+    def _rebuild(self, deadlines: Mapping[DeadlineKey, int]) -> None:
+        self._heap = [(at_ms, key) for key, at_ms in deadlines.items()]
+        heapq.heapify(self._heap)

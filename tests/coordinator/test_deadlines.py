@@ -1,0 +1,42 @@
+"""The next deadline, found without looking at all of them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.deadlines import DeadlineQueue
+from coordinator.volatile import DeadlineCleared, DeadlineKey, DeadlineKind, DeadlineSet
+
+KEYS = [DeadlineKey(DeadlineKind.SESSION, owner) for owner in "abc"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 9))))
+def test_the_earliest_of_those_that_run(changes: list[tuple[DeadlineKey, int | None]]) -> None:
+    """Set, moved or cleared in any order, it is the smallest of what holds now."""
+    running: dict[DeadlineKey, int] = {}
+    queue = DeadlineQueue(running)
+    for key, at_ms in changes:
+        if at_ms is None:
+            running.pop(key, None)
+            queue.note(DeadlineCleared(key))
+        else:
+            running[key] = at_ms
+            queue.note(DeadlineSet(key, at_ms))
+        assert queue.next_ms(running) == min(running.values(), default=None)
+
+
+def test_the_queue_knows_deadlines_that_ran_before_it() -> None:
+    """It is an index, and can be made anew at any time."""
+    assert DeadlineQueue({KEYS[0]: 7, KEYS[1]: 5}).next_ms({KEYS[0]: 7, KEYS[1]: 5}) == 5
+
+
+def test_the_queue_does_not_grow_with_every_heartbeat() -> None:
+    """A session that is restarted all the time leaves entries behind that no longer hold."""
+    running = {KEYS[0]: 0}
+    queue = DeadlineQueue({})
+    for at_ms in range(10_000):
+        running[KEYS[0]] = 1_000_000 + at_ms
+        running[KEYS[1]] = 1_000
+        queue.note(DeadlineSet(KEYS[0], 1_000_000 + at_ms))
+        queue.note(DeadlineSet(KEYS[1], 1_000))
+        queue.next_ms(running)
+    assert len(queue) < 200
