@@ -29,7 +29,7 @@ from coordinator.records import (
 )
 from coordinator.replies import JoinGroupReply
 from coordinator.topics import Partition, Topics
-from coordinator.volatile import DeadlineKind, GenericCoreMoved
+from coordinator.volatile import DeadlineKind, GenericCoreMoved, MemberPhase
 
 
 def may_downgrade_without(draft: Draft, removed_ids: Collection[str]) -> bool:
@@ -57,12 +57,13 @@ def downgrade_by_replacement(
     """A classic member took the place of the last native one, a static member (spec 6.2).
 
     DEV (spec 11.2 rows 9 and 10): quiet only if every member has settled, for the new generic
-    group hands out targets; otherwise the joiner waits in the rebalance like everybody.
+    group hands out targets; otherwise the joiner waits in the rebalance like everybody. A member
+    that has not fetched its assignment yet would name the protocol of its own JoinGroup.
     """
     group = draft.consumer
     held = dict(group.assignments)
     is_quiet = group.epoch == group.assignment_epoch and all(
-        group.is_settled(id_) for id_ in group.members
+        group.is_settled(id_) and group.phases[id_] is MemberPhase.STABLE for id_ in group.members
     )
     _become_generic(draft, generation, (), RemovalCause.GROUP_CONVERTED)
     if not is_quiet:

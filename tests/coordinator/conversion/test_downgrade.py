@@ -1,7 +1,11 @@
 """Consumer to generic (spec section 6); the scenarios tell the whole stories."""
 
+import pytest
+
+from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
 from coordinator.volatile import GenericPhase
+from tests.coordinator.conftest import MakeGroup
 from tests.support.group_script import GroupScript, subscription
 
 GOOD = subscription(["foo"])
@@ -36,3 +40,22 @@ def test_metadata_that_cannot_be_read_stops_no_view(group: GroupScript) -> None:
     group.native("n1")
     assert {group.answers[token].error for token in tokens} == {ErrorCode.REBALANCE_IN_PROGRESS}
     assert [member.is_classic for member in group.view().members].count(True) == 2
+
+
+@pytest.mark.parametrize("has_synced", [True, False])
+def test_a_replacement_is_quiet_only_if_everybody_knows_its_assignment(
+    make_group: MakeGroup, has_synced: bool
+) -> None:
+    """A SyncGroup that is still to come names the protocol of its JoinGroup, not the vote's."""
+    group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
+    group.native("n1", instance_id="i1")
+    mine = (("sticky", GOOD), ("range", GOOD))
+    c1 = group.join(version=3, protocols=mine)
+    group.native("n1", 2, owned={"foo": (0, 1, 2)})
+    group.native("n1", 2, owned={"foo": (0, 1)})
+    while group.view().state != "Stable":
+        c1 = group.join(c1.member_id, protocols=mine)
+    if has_synced:
+        assert group.synced(c1.member_id, c1.generation, protocol_name="sticky")
+    token = group.send_join(instance_id="i1", protocols=(("range", GOOD), ("sticky", GOOD)))
+    assert group.is_parked(token) is not has_synced
