@@ -8,7 +8,7 @@ said, and a failing expectation prints it.
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
-from uuid import UUID, uuid5
+from uuid import uuid5
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
@@ -30,8 +30,7 @@ from coordinator.events import (
     TimePassed,
 )
 from coordinator.generic.group import GenericGroup
-from coordinator.records import Assignment as CurrentAssignment
-from coordinator.records import DurableRecord, Protocols
+from coordinator.records import Assignment, DurableRecord, GenericMember, Protocols
 from coordinator.replies import (
     ConsumerHeartbeatReply,
     DeleteGroupReply,
@@ -44,16 +43,8 @@ from coordinator.replies import (
     Reply,
     SyncGroupReply,
 )
-from coordinator.topics import Partition, Topic, Topics
+from coordinator.topics import Partition, Topics
 from coordinator.volatile import DeadlineKey, DeadlineKind
-from kafka_codecs.consumer_protocol import (
-    Assignment,
-    Subscription,
-    TopicPartition,
-    decode_assignment,
-    encode_assignment,
-    encode_subscription,
-)
 from tests.support.group_checks import (
     check_group,
     check_replay,
@@ -61,59 +52,30 @@ from tests.support.group_checks import (
     parked_tokens,
     snapshot,
 )
+from tests.support.group_records import GivenMember, consumer_group, generic_group
+from tests.support.group_values import (
+    NAMESPACE,
+    Owned,
+    embedded_assignment,
+    make_topics,
+    partitions,
+    read_assignment,
+    subscription,
+    topic_id,
+)
 
-NAMESPACE = UUID("0a1b2c3d-0000-4000-8000-000000000000")
-Owned = Mapping[str, Iterable[int]]
+__all__ = [
+    "GroupScript",
+    "Owned",
+    "embedded_assignment",
+    "make_topics",
+    "partitions",
+    "read_assignment",
+    "subscription",
+    "topic_id",
+]
+
 R = TypeVar("R", bound=Reply)
-
-
-def topic_id(name: str) -> UUID:
-    """A stable id for a topic name."""
-    return uuid5(NAMESPACE, name)
-
-
-def make_topics(version: int = 1, **partition_counts: int) -> Topics:
-    """An image of the cluster: topic names to partition counts."""
-    return Topics(
-        {
-            name: Topic(name=name, topic_id=topic_id(name), partition_count=count)
-            for name, count in partition_counts.items()
-        },
-        version=version,
-    )
-
-
-def partitions(owned: Owned) -> frozenset[Partition]:
-    """Names and numbers to partitions."""
-    return frozenset(
-        Partition(topic_id(name), n) for name, numbers in owned.items() for n in numbers
-    )
-
-
-def subscription(
-    topics: Iterable[str], *, owned: Owned | None = None, generation: int = -1, version: int = 1
-) -> bytes:
-    """The embedded subscription of a classic member."""
-    listed = tuple(
-        TopicPartition(topic=name, partitions=tuple(numbers))
-        for name, numbers in (owned or {}).items()
-    )
-    value = Subscription(topics=tuple(topics), owned_partitions=listed, generation_id=generation)
-    return encode_subscription(value, version)
-
-
-def embedded_assignment(owned: Owned, *, user_data: bytes | None = None) -> bytes:
-    """The embedded assignment that a leader makes."""
-    listed = tuple(
-        TopicPartition(topic=name, partitions=tuple(numbers)) for name, numbers in owned.items()
-    )
-    return encode_assignment(Assignment(assigned_partitions=listed, user_data=user_data), 1)
-
-
-def read_assignment(data: bytes) -> dict[str, tuple[int, ...]]:
-    """What a classic member reads from a SyncGroup answer."""
-    _version, decoded = decode_assignment(data)
-    return {each.topic: each.partitions for each in decoded.assigned_partitions}
 
 
 class GroupScript:
@@ -210,6 +172,39 @@ class GroupScript:
         self.engine = GroupEngine("orders", self.config)
         self.engine.load(self.log, now_ms=self.now_ms)
         self._asked &= self.answers.keys()
+
+    def load(self, *records: DurableRecord) -> None:
+        """Begin with a group that was written before."""
+        self.log.extend(records)
+        self.restart()
+        self._cuts.append((len(self.log), durable_state(self.engine.state)))
+
+    def given_consumer_group(
+        self,
+        *members: GivenMember,
+        epoch: int = 10,
+        assignment_epoch: int | None = None,
+        timestamp_ms: int = 0,
+        has_target: bool = True,
+    ) -> None:
+        """Begin with a consumer group; its target is of the group epoch unless stated."""
+        if assignment_epoch is None and has_target:
+            assignment_epoch = epoch
+        self.load(
+            *consumer_group(
+                *members,
+                epoch=epoch,
+                assignment_epoch=assignment_epoch,
+                timestamp_ms=timestamp_ms,
+                image=self.topics,
+            )
+        )
+
+    def given_generic_group(
+        self, *members: GenericMember, generation: int = 0, protocol_type: str = "consumer"
+    ) -> None:
+        """Begin with a generic group, Stable, led by its first member."""
+        self.load(*generic_group(*members, generation=generation, protocol_type=protocol_type))
 
     def answer(self, token: int, kind: type[R]) -> R:
         """The answer to a request, which must be there."""
@@ -440,7 +435,7 @@ class GroupScript:
         assert isinstance(self.engine.state.group, ConsumerGroup), self.story()
         return self.engine.state.group
 
-    def current(self, member_id: str) -> CurrentAssignment:
+    def current(self, member_id: str) -> Assignment:
         """What a member of a consumer group holds."""
         return self.consumer.assignments[member_id]
 

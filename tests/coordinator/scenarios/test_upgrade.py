@@ -1,0 +1,251 @@
+"""Scenarios 1 to 18: a native member meets a generic group."""
+
+import pytest
+
+from coordinator.config import GroupConfig, MigrationPolicy
+from coordinator.errors import ErrorCode
+from coordinator.records import (
+    CurrentAssignment,
+    GenericGroupMetadata,
+    GroupEpoch,
+    MemberMetadata,
+    MemberState,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.replies import JoinGroupReply, SyncGroupReply
+from coordinator.volatile import DeadlineKind, GenericPhase
+from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import given_generic
+from tests.support.group_script import GroupScript, Owned, embedded_assignment, make_topics
+
+ALL = {"foo": (0, 1, 2)}
+ONE_EACH = {"foo": (0,), "bar": (0,)}
+
+
+@pytest.mark.parametrize(
+    ("partition_count", "n1_gets", "n1_state"),
+    [
+        (2, {"bar": (1,), "foo": (1,)}, MemberState.STABLE),
+        (1, {}, MemberState.UNRELEASED_PARTITIONS),
+    ],
+)
+def test_01_a_native_member_converts_a_stable_group(
+    make_group: MakeGroup, partition_count: int, n1_gets: Owned, n1_state: MemberState
+) -> None:
+    """The classic member keeps all it has; the native one gets what is free."""
+    group = make_group(topics=make_topics(foo=partition_count, bar=partition_count))
+    topics = ("foo", "bar")
+    group.given_generic_group(given_generic("c1", ONE_EACH, topics=topics), generation=0)
+    reply = group.native("n1", topics=topics)
+    assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 1)
+    assert group.named(reply.assignment) == n1_gets
+    assert group.current("n1").state is n1_state
+    assert group.current("c1").member_epoch == 0
+    assert group.current("c1").state is MemberState.STABLE
+    assert group.assigned("c1") == {"bar": (0,), "foo": (0,)}
+    assert group.consumer.epoch == 1
+    kinds = [type(record) for record in group.last_step.durable]
+    assert kinds[:5] == [
+        GenericGroupMetadata,
+        MemberMetadata,
+        GroupEpoch,
+        TargetAssignmentMember,
+        TargetAssignmentMetadata,
+    ]
+    assert kinds[5] is CurrentAssignment
+    assert group.left_ms(DeadlineKind.SESSION, "c1") == 10_000
+
+
+def test_02_while_the_members_join_again(group: GroupScript) -> None:
+    """The JoinGroup that waits is told to come again; assignments are those of the last round."""
+    group.given_generic_group(given_generic("c1", {"foo": (0, 1)}), given_generic("c2"))
+    waiting = group.send_join("c1", topics=("foo", "bar"))
+    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
+    group.native("n3")
+    answer = group.answer(waiting, JoinGroupReply)
+    assert (answer.error, answer.member_id) == (ErrorCode.REBALANCE_IN_PROGRESS, "c1")
+    assert group.current("c1").member_epoch == 0
+    assert group.assigned("c1") == {"foo": (0, 1)}
+    assert group.consumer.epoch == 1
+
+
+def test_03_while_the_members_wait_for_their_assignment(group: GroupScript) -> None:
+    """A SyncGroup that waits is told to come again; epochs are of the new generation,
+    partitions of the last distribution."""
+    group.given_generic_group(
+        given_generic("c1", {"foo": (0,)}), given_generic("c2", {"foo": (1,)})
+    )
+    group.send_join("c1")
+    group.send_join("c2")
+    waiting = group.send_sync("c2", 1)
+    assert group.is_parked(waiting)
+    assert group.native("n3").member_epoch == 2
+    assert group.answer(waiting, SyncGroupReply).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert [group.current(id_).member_epoch for id_ in ("c1", "c2")] == [1, 1]
+    assert group.assigned("c1") == {"foo": (0,)}
+    assert group.assigned("c2") == {"foo": (1,)}
+    assert group.sync("c1", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.beat("c2", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.left_ms(DeadlineKind.JOIN, "c1") == 10_000
+
+
+def test_04_a_member_that_never_synced_owns_nothing(group: GroupScript) -> None:
+    """Zero bytes are no partitions, so that the native member has its share at once."""
+    c1 = group.take_id()
+    group.send_join(c1)
+    group.wait(3_000)
+    reply = group.native("n2")
+    assert reply.member_epoch == 2
+    assert len(reply.assignment or ()) in (1, 2)
+    assert group.current("n2").state is MemberState.STABLE
+    assert group.assigned(c1) == {}
+
+
+@pytest.mark.parametrize("user_data", [None, b""])
+def test_05_no_user_data_is_fine(group: GroupScript, user_data: bytes | None) -> None:
+    """Null as well as zero bytes."""
+    stored = embedded_assignment(ALL, user_data=user_data)
+    group.given_generic_group(given_generic("c1", assignment=stored))
+    assert group.native("n1").error == ErrorCode.NONE
+
+
+def test_05_user_data_of_a_custom_assignor_is_refused(group: GroupScript) -> None:
+    """One byte of it would be lost."""
+    stored = embedded_assignment(ALL, user_data=b"!")
+    group.given_generic_group(given_generic("c1", assignment=stored))
+    reply = group.native("n1")
+    assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "custom assignor" in reply.why
+    assert group.view().group_type == "classic"
+
+
+@pytest.mark.parametrize("junk", [{"assignment": b"\x00\x01 junk"}, {"metadata": b"\x00\x01 junk"}])
+def test_06_malformed_bytes_are_refused(group: GroupScript, junk: dict[str, bytes]) -> None:
+    """And the generic group goes on."""
+    group.given_generic_group(given_generic("c1", **junk))  # type: ignore[arg-type]
+    reply = group.native("n1")
+    assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "malformed" in reply.why
+    assert group.beat("c1", 0).error == ErrorCode.NONE
+
+
+def test_06_a_refused_upgrade_disturbs_nobody(group: GroupScript) -> None:
+    """DEV 11.2 row 1: Kafka releases the waiting requests before it looks at the bytes."""
+    bad = given_generic("c1", assignment=b"\x00\x01 junk")
+    group.given_generic_group(bad, given_generic("c2"))
+    waiting = group.send_join("c1")
+    assert group.native("n1").error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.is_parked(waiting)
+
+
+def test_07_a_foreign_protocol_type_is_refused(group: GroupScript) -> None:
+    """Connect workers do not migrate this way."""
+    group.given_generic_group(given_generic("c1", ALL), protocol_type="connect")
+    reply = group.native("n1")
+    assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "embedded consumer protocol" in reply.why
+    assert group.view().group_type == "classic"
+
+
+def test_08_a_group_that_is_too_large_is_refused(make_group: MakeGroup) -> None:
+    """As many members as fit would pass, but then the joiner does not fit."""
+    group = make_group(config=GroupConfig(consumer_max_size=1))
+    group.given_generic_group(given_generic("c1", {"foo": (0,)}), given_generic("c2"))
+    reply = group.native("n1")
+    assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "maximum" in reply.why
+    group.leave("c2")
+    assert group.native("n1").error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert group.view().group_type == "classic"
+
+
+@pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
+def test_09_the_policy_forbids_it(make_group: MakeGroup, policy: MigrationPolicy) -> None:
+    """The classic members notice nothing."""
+    group = make_group(config=GroupConfig(consumer_migration_policy=policy))
+    group.given_generic_group(given_generic("c1", ALL))
+    reply = group.native("n1")
+    assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert policy in reply.why
+    assert group.beat("c1", 0).error == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("policy", MigrationPolicy)
+def test_10_an_emptied_group_is_replaced_whatever_the_policy(
+    make_group: MakeGroup, policy: MigrationPolicy
+) -> None:
+    """Epochs start afresh; the offsets, which are the cluster's, can still be fetched."""
+    group = make_group(config=GroupConfig(consumer_migration_policy=policy))
+    group.given_generic_group(given_generic("c1", ALL), generation=7)
+    group.leave("c1")
+    assert group.native("n1").member_epoch == 2
+    assert group.last_step.durable[0] == GenericGroupMetadata(value=None)
+    assert group.fetch("n1", 2).error == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("policy", MigrationPolicy)
+def test_11_a_group_of_offsets_only(make_group: MakeGroup, policy: MigrationPolicy) -> None:
+    """Here a simple group is no group at all: its offsets are the cluster's."""
+    group = make_group(config=GroupConfig(consumer_migration_policy=policy))
+    assert group.commit("", -1, {"foo": (0,)})[1].error == ErrorCode.NONE
+    assert group.native("n1").member_epoch == 2
+    assert group.fetch("n1", 2, {"foo": (0,)}).error == ErrorCode.NONE
+
+
+def test_12_a_static_member_comes_back_native(group: GroupScript) -> None:
+    """Same topics: the same partitions at the same epoch, no bump, no new target."""
+    group.given_generic_group(given_generic("c1", ALL, instance_id="i1"), generation=5)
+    reply = group.native("n1", instance_id="i1")
+    assert reply.member_epoch == 5
+    assert group.named(reply.assignment) == ALL
+    assert group.consumer.members.keys() == {"n1"}
+    epochs = [record.epoch for record in group.last_step.durable if isinstance(record, GroupEpoch)]
+    targets = [r for r in group.last_step.durable if isinstance(r, TargetAssignmentMetadata)]
+    assert (epochs, len(targets)) == ([5], 1)
+
+
+def test_13_a_static_member_comes_back_native_with_other_topics(make_group: MakeGroup) -> None:
+    """Then there is a bump and a new target."""
+    group = make_group(topics=make_topics(foo=3, bar=1))
+    group.given_generic_group(given_generic("c1", ALL, instance_id="i1"), generation=5)
+    reply = group.native("n1", topics=("foo", "bar"), instance_id="i1")
+    assert reply.member_epoch == 6
+    assert group.named(reply.assignment) == {"bar": (0,), **ALL}
+    assert (group.consumer.epoch, group.consumer.assignment_epoch) == (6, 6)
+
+
+def test_14_only_epoch_0_converts(group: GroupScript) -> None:
+    """A member that believes to be in is told that there is no such group."""
+    group.given_generic_group(given_generic("c1", ALL))
+    assert group.native("n1", 3).error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.view().group_type == "classic"
+
+
+def test_15_a_topic_that_is_gone_is_dropped(group: GroupScript) -> None:
+    """The rest of the assignment is kept."""
+    group.given_generic_group(given_generic("c1", {"foo": (0,), "gone": (0, 1)}))
+    group.native("n1")
+    assert group.assigned("c1") == {"foo": (0,)}
+
+
+def test_16_the_conversion_cannot_be_written(group: GroupScript) -> None:
+    """The group is the generic one it was. DEV 11.2 row 1: what waits in it goes on waiting,
+    for nothing leaves before it is durable."""
+    group.given_generic_group(given_generic("c1", ALL), given_generic("c2"), generation=5)
+    waiting = group.send_join("c1")
+    group.log_is_broken = True
+    assert group.native("n1").error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    group.log_is_broken = False
+    assert group.is_parked(waiting)
+    assert group.generic.core.generation == 5
+    assert group.beat("c2", 5).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_18_a_native_member_meets_an_eager_one_that_has_all(group: GroupScript) -> None:
+    """It gets nothing yet, and is told so: the assignment is empty, not missing."""
+    group.given_generic_group(given_generic("c1", ALL), generation=1)
+    reply = group.native("n2")
+    assert (reply.member_epoch, reply.assignment) == (2, frozenset())
+    view = group.view()
+    assert (view.group_type, view.state) == ("consumer", "Reconciling")

@@ -1,0 +1,153 @@
+"""Groups as their logs would bring them back: scenarios begin where they become interesting."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from coordinator.records import (
+    Assignment,
+    ClassicMetadata,
+    CurrentAssignment,
+    DurableRecord,
+    EpochCause,
+    GenericGroupMetadata,
+    GenericGroupValue,
+    GenericMember,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    MemberState,
+    Protocols,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.topics import Topics
+from tests.support.group_values import Owned, embedded_assignment, partitions, subscription
+
+CLIENT_ID = "client"
+CLIENT_HOST = "/127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenMember:
+    """A member of a consumer group; its target is what it was assigned unless stated."""
+
+    member_id: str
+    epoch: int = 10
+    previous_epoch: int | None = None
+    topics: Iterable[str] = ("foo",)
+    assigned: Owned = field(default_factory=dict)
+    target: Owned | None = None
+    has_target: bool = True
+    pending: Owned = field(default_factory=dict)
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rebalance_timeout_ms: int = 10_000
+    classic: ClassicMetadata | None = None
+
+    def records(self) -> Iterable[DurableRecord]:
+        member = Member(
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            client_id=CLIENT_ID,
+            client_host=CLIENT_HOST,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            topic_names=tuple(sorted(self.topics)),
+            classic=self.classic,
+        )
+        yield MemberMetadata(member_id=self.member_id, value=member)
+        if self.has_target:
+            target = self.assigned if self.target is None else self.target
+            yield TargetAssignmentMember(member_id=self.member_id, partitions=partitions(target))
+        current = Assignment(
+            member_epoch=self.epoch,
+            previous_epoch=self.epoch if self.previous_epoch is None else self.previous_epoch,
+            state=self.state,
+            assigned=dict.fromkeys(partitions(self.assigned), self.epoch),
+            pending_revocation=dict.fromkeys(partitions(self.pending), self.epoch),
+        )
+        yield CurrentAssignment(member_id=self.member_id, value=current)
+
+
+def given_native(member_id: str, **how: object) -> GivenMember:
+    """A member that talks ConsumerGroupHeartbeat."""
+    return GivenMember(member_id=member_id, **how)  # type: ignore[arg-type]
+
+
+def given_classic(
+    member_id: str,
+    *,
+    topics: Iterable[str] = ("foo",),
+    protocol: str = "range",
+    protocols: Protocols | None = None,
+    embedded_version: int = 1,
+    session_timeout_ms: int = 10_000,
+    **how: object,
+) -> GivenMember:
+    """A member that talks JoinGroup, SyncGroup and Heartbeat."""
+    mine = protocols or ((protocol, subscription(topics, version=embedded_version)),)
+    return GivenMember(
+        member_id=member_id,
+        topics=topics,
+        classic=ClassicMetadata(session_timeout_ms=session_timeout_ms, protocols=mine),
+        **how,  # type: ignore[arg-type]
+    )
+
+
+def consumer_group(
+    *members: GivenMember,
+    epoch: int,
+    assignment_epoch: int | None,
+    timestamp_ms: int,
+    image: Topics,
+) -> list[DurableRecord]:
+    """The log of a consumer group; without an assignment epoch it never had a target."""
+    subscribed = {name for member in members for name in member.topics}
+    records = [record for member in members for record in member.records()]
+    records.append(
+        GroupEpoch(
+            epoch=epoch,
+            metadata_hash=image.metadata_hash(subscribed),
+            cause=EpochCause.SUBSCRIPTION_CHANGED,
+        )
+    )
+    if assignment_epoch is not None:
+        records.append(TargetAssignmentMetadata(epoch=assignment_epoch, timestamp_ms=timestamp_ms))
+    return records
+
+
+def given_generic(
+    member_id: str,
+    owned: Owned | None = None,
+    *,
+    topics: Iterable[str] = ("foo",),
+    instance_id: str | None = None,
+    metadata: bytes | None = None,
+    assignment: bytes | None = None,
+) -> GenericMember:
+    """A member of a generic group with what its leader gave it; None: it never synced."""
+    if assignment is None:
+        assignment = b"" if owned is None else embedded_assignment(owned)
+    return GenericMember(
+        member_id=member_id,
+        instance_id=instance_id,
+        client_id=CLIENT_ID,
+        client_host=CLIENT_HOST,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocols=(("range", subscription(topics) if metadata is None else metadata),),
+        assignment=assignment,
+    )
+
+
+def generic_group(
+    *members: GenericMember, generation: int, protocol_type: str = "consumer"
+) -> list[DurableRecord]:
+    """The log of a generic group, Stable, led by its first member."""
+    value = GenericGroupValue(
+        protocol_type=protocol_type,
+        generation=generation,
+        protocol="range",
+        leader=members[0].member_id,
+        members=members,
+    )
+    return [GenericGroupMetadata(value=value)]

@@ -1,0 +1,66 @@
+"""Topics, partitions and embedded bytes as scenarios write them down."""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID, uuid5
+
+from coordinator.topics import Partition, Topic, Topics
+from kafka_codecs.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartition,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+
+NAMESPACE = UUID("0a1b2c3d-0000-4000-8000-000000000000")
+Owned = Mapping[str, Iterable[int]]
+
+
+def topic_id(name: str) -> UUID:
+    """A stable id for a topic name."""
+    return uuid5(NAMESPACE, name)
+
+
+def make_topics(version: int = 1, **partition_counts: int) -> Topics:
+    """An image of the cluster: topic names to partition counts."""
+    return Topics(
+        {
+            name: Topic(name=name, topic_id=topic_id(name), partition_count=count)
+            for name, count in partition_counts.items()
+        },
+        version=version,
+    )
+
+
+def partitions(owned: Owned) -> frozenset[Partition]:
+    """Names and numbers to partitions."""
+    return frozenset(
+        Partition(topic_id(name), n) for name, numbers in owned.items() for n in numbers
+    )
+
+
+def subscription(
+    topics: Iterable[str], *, owned: Owned | None = None, generation: int = -1, version: int = 1
+) -> bytes:
+    """The embedded subscription of a classic member."""
+    listed = tuple(
+        TopicPartition(topic=name, partitions=tuple(numbers))
+        for name, numbers in (owned or {}).items()
+    )
+    value = Subscription(topics=tuple(topics), owned_partitions=listed, generation_id=generation)
+    return encode_subscription(value, version)
+
+
+def embedded_assignment(owned: Owned, *, user_data: bytes | None = None) -> bytes:
+    """The embedded assignment that a leader makes."""
+    listed = tuple(
+        TopicPartition(topic=name, partitions=tuple(numbers)) for name, numbers in owned.items()
+    )
+    return encode_assignment(Assignment(assigned_partitions=listed, user_data=user_data), 1)
+
+
+def read_assignment(data: bytes) -> dict[str, tuple[int, ...]]:
+    """What a classic member reads from a SyncGroup answer."""
+    _version, decoded = decode_assignment(data)
+    return {each.topic: each.partitions for each in decoded.assigned_partitions}
