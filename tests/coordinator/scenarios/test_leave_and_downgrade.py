@@ -1,0 +1,300 @@
+"""Scenarios 47 to 60: members leave, and consumer groups become generic."""
+
+import pytest
+
+from coordinator.config import GroupConfig, MigrationPolicy
+from coordinator.errors import ErrorCode
+from coordinator.records import (
+    CurrentAssignment,
+    GenericGroupMetadata,
+    GroupEpoch,
+    MemberMetadata,
+    MemberState,
+    RemovalCause,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.replies import JoinGroupReply
+from coordinator.volatile import DeadlineKind, GenericPhase
+from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import given_classic, given_native
+from tests.support.group_script import GroupScript, make_topics
+
+FOO_0 = {"foo": (0,)}
+REST = {"foo": (1, 2)}
+
+
+def given_two_members(group: GroupScript) -> None:
+    """Classic c1, which can be silent for a minute, and native n2, both settled at epoch 10."""
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0, session_timeout_ms=60_000, rebalance_timeout_ms=30_000),
+        given_native("n2", assigned=REST),
+    )
+
+
+def assert_downgraded(group: GroupScript, generation: int = 10) -> None:
+    """A generic group that rebalances, and says so to c1."""
+    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
+    assert group.generic.core.generation == generation
+    assert group.generic.members.keys() == {"c1"}
+    assert group.left_ms(DeadlineKind.JOIN_PHASE) is not None
+    assert group.left_ms(DeadlineKind.SESSION, "c1") == 60_000
+    assert group.beat("c1", generation).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_47_several_leave_in_one_request(group: GroupScript) -> None:
+    """Each entry has its own code, and there is one bump for all."""
+    group.given_consumer_group(
+        given_classic("c1"),
+        given_classic("c2", instance_id="i2"),
+        given_classic("c3", instance_id="i3"),
+        given_native("n1"),
+        given_native("n2"),
+    )
+    reply = group.leave("c1", ("", "i2"), "n1", "nobody", ("", "i9"), ("c1", "i3"))
+    assert [member.error for member in reply.members] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    ]
+    assert [(member.member_id, member.instance_id) for member in reply.members][1:3] == [
+        ("", "i2"),
+        ("n1", None),
+    ]
+    assert group.consumer.members.keys() == {"c3", "n2"}
+    epochs = [record.epoch for record in group.last_step.durable if isinstance(record, GroupEpoch)]
+    assert epochs == [11]
+
+
+def test_48_nobody_leaves(group: GroupScript) -> None:
+    """Only invalid entries: no record, no bump."""
+    given_two_members(group)
+    reply = group.leave("nobody", ("", "i9"))
+    assert {member.error for member in reply.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
+    assert group.last_step.records == ()
+
+
+def test_49_the_last_native_member_leaves(group: GroupScript) -> None:
+    """The group is generic again, with the consumer group's epoch as its generation."""
+    given_two_members(group)
+    reply = group.native("n2", -1)
+    assert (reply.error, reply.member_id, reply.member_epoch) == (ErrorCode.NONE, "n2", -1)
+    assert [type(record) for record in group.last_step.durable] == [
+        CurrentAssignment,
+        CurrentAssignment,
+        TargetAssignmentMember,
+        TargetAssignmentMember,
+        TargetAssignmentMetadata,
+        MemberMetadata,
+        MemberMetadata,
+        GroupEpoch,
+        GenericGroupMetadata,
+    ]
+    assert_downgraded(group)
+    assert group.native("n2", 10).error == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_50_the_last_native_member_falls_silent(group: GroupScript) -> None:
+    """Its session ends like a goodbye."""
+    given_two_members(group)
+    group.wait(45_000)
+    causes = {r.cause for r in group.last_step.durable if isinstance(r, MemberMetadata)}
+    assert causes == {RemovalCause.SESSION_EXPIRED, RemovalCause.GROUP_CONVERTED}
+    assert_downgraded(group)
+
+
+def test_51_the_last_native_member_does_not_revoke(group: GroupScript) -> None:
+    """It heartbeats, but its rebalance timeout ends."""
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0, session_timeout_ms=60_000, rebalance_timeout_ms=60_000),
+        given_native("n2", assigned=REST, target={"foo": (1,)}),
+        epoch=11,
+    )
+    assert group.native("n2", 10, owned=REST).member_epoch == 10
+    assert group.current("n2").state is MemberState.UNREVOKED_PARTITIONS
+    group.wait(5_000)
+    group.native("n2", 10, owned=REST)
+    group.wait(5_000)
+    assert_downgraded(group, generation=11)
+
+
+def test_52_an_admin_removes_all_native_members(group: GroupScript) -> None:
+    """By member id, in one LeaveGroup."""
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0, session_timeout_ms=60_000),
+        given_native("n2", assigned={"foo": (1,)}),
+        given_native("n3", assigned={"foo": (2,)}),
+    )
+    reply = group.leave("n2", "n3")
+    assert {member.error for member in reply.members} == {ErrorCode.NONE}
+    assert_downgraded(group)
+
+
+def test_53_more_classic_members_than_fit(make_group: MakeGroup) -> None:
+    """The group stays a consumer group, and its epoch grows."""
+    group = make_group(config=GroupConfig(generic_max_size=1))
+    group.given_consumer_group(given_classic("c1"), given_classic("c2"), given_native("n3"))
+    group.native("n3", -1)
+    assert group.consumer.epoch == 11
+    assert not group.consumer.has_native_members
+
+
+def test_54_the_last_native_member_comes_back_classic(group: GroupScript) -> None:
+    """Same topics, everybody settled: nobody has to rebalance."""
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0), given_native("n2", assigned=REST, instance_id="i2")
+    )
+    reply = group.join(instance_id="i2", owned={})
+    assert (reply.error, reply.generation, reply.leader) == (ErrorCode.NONE, 10, "")
+    assert group.generic.phase is GenericPhase.STABLE
+    assert group.generic.members.keys() == {"c1", reply.member_id}
+    assert group.synced(reply.member_id, 10, instance_id="i2") == REST
+    assert group.synced("c1", 10) == FOO_0
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    assert group.native("n2", 10, instance_id="i2").error == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("why", ["topics", "stale target", "no target", "unsettled member"])
+def test_55_the_last_native_member_comes_back_classic_at_a_bad_time(
+    make_group: MakeGroup, why: str
+) -> None:
+    """DEV 11.2 rows 9 and 10: the joiner waits in the rebalance, where Kafka answers it with
+    generation 0; and a member that has not settled is reason enough for one."""
+    group = make_group(topics=make_topics(foo=3, bar=1))
+    # A group that never had a target counts as being at the first assignment epoch.
+    epoch, has_target = (1, False) if why == "no target" else (10, True)
+    c1 = given_classic("c1", epoch=9 if why == "unsettled member" else epoch, assigned=FOO_0)
+    n2 = given_native("n2", epoch=epoch, assigned=REST, instance_id="i2", has_target=has_target)
+    group.given_consumer_group(
+        c1,
+        n2,
+        epoch=11 if why == "stale target" else 10,
+        assignment_epoch=10 if has_target else None,
+        has_target=has_target,
+    )
+    topics = ("foo", "bar") if why == "topics" else ("foo",)
+    token = group.send_join(instance_id="i2", topics=topics)
+    assert group.is_parked(token)
+    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
+    assert group.beat("c1", c1.epoch).error == ErrorCode.REBALANCE_IN_PROGRESS
+    group.send_join("c1")
+    assert group.answer(token, JoinGroupReply).generation == group.generic.core.generation > 10
+
+
+def test_56_the_policy_keeps_the_consumer_group(make_group: MakeGroup) -> None:
+    """Its classic members are served on. DEV 11.2 row 6: it computes its next target by itself."""
+    policy = MigrationPolicy.UPGRADE
+    group = make_group(config=GroupConfig(consumer_migration_policy=policy))
+    given_two_members(group)
+    group.native("n2", -1)
+    assert group.view().state == "Assigning"
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    group.wait(0)
+    assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.join("c1", owned=FOO_0).generation == 11
+    assert group.synced("c1", 11) == {"foo": (0, 1, 2)}
+
+
+def test_57_the_policy_makes_it_a_one_way_road(make_group: MakeGroup) -> None:
+    """After the downgrade no native member may come back."""
+    policy = MigrationPolicy.DOWNGRADE
+    group = make_group(config=GroupConfig(consumer_migration_policy=policy))
+    given_two_members(group)
+    group.native("n2", -1)
+    assert group.native("n2").error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert_downgraded(group)
+
+
+def test_58_a_static_member_that_leaves_for_a_while(group: GroupScript) -> None:
+    """Epoch -2 is no goodbye; the end of its session is."""
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0, session_timeout_ms=60_000, rebalance_timeout_ms=30_000),
+        given_native("n2", assigned=REST, instance_id="i2"),
+    )
+    reply = group.native("n2", -2, instance_id="i2")
+    assert reply.member_epoch == -2
+    assert group.assigned("n2") == REST
+    group.wait(44_999)
+    assert group.consumer.epoch == 10
+    group.wait(1)
+    assert_downgraded(group)
+
+
+@pytest.mark.parametrize("policy", MigrationPolicy)
+def test_59_an_empty_consumer_group_gives_way(
+    make_group: MakeGroup, policy: MigrationPolicy
+) -> None:
+    """The id is handed out by the new generic group, which then starts as any other."""
+    group = make_group(config=GroupConfig(consumer_migration_policy=policy))
+    group.native("n1")
+    group.native("n1", -1)
+    reply = group.join()
+    assert reply.error == ErrorCode.MEMBER_ID_REQUIRED
+    assert [type(record) for record in group.last_step.durable] == [
+        TargetAssignmentMetadata,
+        GroupEpoch,
+        GenericGroupMetadata,
+    ]
+    token = group.send_join(reply.member_id)
+    group.wait(3_000)
+    assert group.answer(token, JoinGroupReply).generation == 1
+
+
+def test_60_the_downgrade_cannot_be_written(group: GroupScript) -> None:
+    """The group is the consumer group it was, its native member is in it."""
+    given_two_members(group)
+    group.log_is_broken = True
+    assert group.native("n2", -1).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    group.log_is_broken = False
+    assert group.native("n2", 10).error == ErrorCode.NONE
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+
+
+def test_a_member_that_lagged_at_the_downgrade_keeps_its_partitions(group: GroupScript) -> None:
+    """DEV 11.2 row 8: its older epoch is known, it is told to rejoin and may still commit; in
+    Kafka ILLEGAL_GENERATION makes clients drop their partitions as lost."""
+    group.given_consumer_group(
+        given_classic("c1", epoch=9, assigned=FOO_0, session_timeout_ms=60_000),
+        given_native("n2", assigned=REST),
+    )
+    group.native("n2", -1)
+    assert group.generic.core.generation == 10
+    assert group.beat("c1", 8).error == ErrorCode.ILLEGAL_GENERATION
+    assert group.beat("c1", 9).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.sync("c1", 9).error == ErrorCode.REBALANCE_IN_PROGRESS
+    commit, verdict = group.commit("c1", 9, FOO_0)
+    assert verdict.error == ErrorCode.NONE
+    group.commit_answered(commit)
+    assert group.join("c1").generation == 11
+    assert group.beat("c1", 9).error == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_classic_member_that_never_revokes_is_fenced(group: GroupScript) -> None:
+    """DEV 11.2 row 4: it rejoins all the time, and never gives its partition up."""
+    group.given_consumer_group(
+        given_classic("c1", assigned=REST, target={"foo": (1,)}), given_native("n2"), epoch=11
+    )
+    for _ in range(4):
+        assert group.join("c1", owned=REST).generation == 10
+        group.wait(2_000)
+    assert "c1" in group.consumer.members
+    group.join("c1", owned=REST)
+    group.wait(2_000)
+    assert group.consumer.members.keys() == {"n2"}
+
+
+def test_after_a_restart_everybody_has_its_own_time(group: GroupScript) -> None:
+    """DEV 11.2 row 7: a classic member keeps its session length, and one that is behind has its
+    rebalance timeout to rejoin."""
+    group.given_consumer_group(
+        given_classic("c1", epoch=9, assigned=FOO_0, rebalance_timeout_ms=7_000),
+        given_native("n2", assigned=REST),
+    )
+    assert group.left_ms(DeadlineKind.SESSION, "c1") == 10_000
+    assert group.left_ms(DeadlineKind.JOIN, "c1") == 7_000
+    assert group.left_ms(DeadlineKind.SESSION, "n2") == 45_000
+    group.wait(7_000)
+    assert group.consumer.members.keys() == {"n2"}
