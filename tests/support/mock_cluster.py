@@ -49,6 +49,14 @@ class MockCluster:
         """Let a broker listen again."""
         await self._command(f"up {node_id}")
 
+    async def set_host_port(self, node_id: int, host: str, port: int) -> None:
+        """Change the address that the cluster names for a broker."""
+        await self._command(f"address {node_id} {host} {port}")
+
+    async def claim_versions(self, api_key: int, versions: range) -> None:
+        """Let it say that it speaks these versions of an api, whether it does or not."""
+        await self._command(f"versions {api_key} {versions[0]} {versions[-1]}")
+
     async def add_broker(self, node_id: int) -> None:
         """Add a broker to the cluster."""
         await self._command(f"broker {node_id}")
@@ -95,6 +103,8 @@ def _library() -> Any:
         ("rd_kafka_mock_topic_create", number, [pointer, text, number, number]),
         ("rd_kafka_mock_broker_set_down", number, [pointer, ctypes.c_int32]),
         ("rd_kafka_mock_broker_set_up", number, [pointer, ctypes.c_int32]),
+        ("rd_kafka_mock_set_apiversion", number, [pointer, *[ctypes.c_int16] * 3]),
+        ("rd_kafka_mock_broker_set_host_port", number, [pointer, ctypes.c_int32, text, number]),
         ("rd_kafka_mock_broker_add", number, [pointer, ctypes.c_int32]),
     ):
         function = getattr(library, name)
@@ -112,6 +122,14 @@ def _obey(library: Any, cluster: Any, brokers: int, words: list[str]) -> int:
             done = library.rd_kafka_mock_broker_set_down(cluster, int(node_id))
         case ["up", node_id]:
             done = library.rd_kafka_mock_broker_set_up(cluster, int(node_id))
+        case ["address", node_id, host, port]:
+            done = library.rd_kafka_mock_broker_set_host_port(
+                cluster, int(node_id), host.encode(), int(port)
+            )
+        case ["versions", api_key, first, last]:
+            done = library.rd_kafka_mock_set_apiversion(
+                cluster, int(api_key), int(first), int(last)
+            )
         case ["broker", node_id]:
             done = library.rd_kafka_mock_broker_add(cluster, int(node_id))
         case _:

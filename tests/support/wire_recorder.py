@@ -5,7 +5,6 @@ second, on the same ports, and passes the bytes on. So clients need no change, a
 are told of a third address is a leak.
 """
 
-import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -24,10 +23,11 @@ from tests.support.wire import SIZE, framed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A request's api and version, and the response frame without its size."""
+    """A request and its response, both frames without their size."""
 
     api_key: int
     api_version: int
+    request: bytes
     response: bytes
 
     def decoded(self) -> Any:
@@ -58,12 +58,14 @@ class WireRecorder:
 
         async def serve(client: trio.SocketStream) -> None:
             async with client, await trio.open_tcp_stream(self._gateway_host, port) as gateway:
-                asked: deque[tuple[int, int]] = deque()
-                with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                asked: deque[bytes] = deque()
+                try:
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._requests, client, gateway, asked)
                         await self._responses(gateway, client, asked)
                         nursery.cancel_scope.cancel()
+                except* (trio.BrokenResourceError, trio.ClosedResourceError):
+                    pass  # one side went first
 
         async def listen(task_status: trio.TaskStatus[Any]) -> None:
             await trio.serve_tcp(serve, port, host=self._listen_host, task_status=task_status)
@@ -71,23 +73,29 @@ class WireRecorder:
         await self._nursery.start(listen)
 
     async def _requests(
-        self, client: trio.SocketStream, gateway: trio.SocketStream, asked: deque[tuple[int, int]]
+        self, client: trio.SocketStream, gateway: trio.SocketStream, asked: deque[bytes]
     ) -> None:
         async for frame in _frames(client):
             header, _ = decode_request_header(frame)
             produce = header.api_key == ApiKey.PRODUCE
             if not produce or acks_of(memoryview(framed(frame)), header.api_version) != 0:
-                asked.append((header.api_key, header.api_version))
+                asked.append(frame)
             await gateway.send_all(framed(frame))
         await gateway.send_eof()
 
     async def _responses(
-        self, gateway: trio.SocketStream, client: trio.SocketStream, asked: deque[tuple[int, int]]
+        self, gateway: trio.SocketStream, client: trio.SocketStream, asked: deque[bytes]
     ) -> None:
         async for frame in _frames(gateway):
-            api_key, api_version = asked.popleft()
+            request = asked.popleft()
+            header, _ = decode_request_header(request)
             self.exchanges.append(
-                Exchange(api_key=api_key, api_version=api_version, response=frame)
+                Exchange(
+                    api_key=header.api_key,
+                    api_version=header.api_version,
+                    request=request,
+                    response=frame,
+                )
             )
             await client.send_all(framed(frame))
 

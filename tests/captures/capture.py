@@ -1,0 +1,323 @@
+"""Runs real clients and writes down what they send: `python -m tests.captures.capture [NAME ...]`.
+
+Call it in the top folder of the repository. Without a name all are captured; the names are the
+folders beside this file. The files of a client are written anew, those of others stay.
+
+Each client runs twice where it can: as two members of a group behind the gateway, for what it
+sends (a recorder stands before the gateway), and directly at the embedded cluster, for answers
+that were encoded by somebody else. Some clients cannot do without the gateway there: the embedded
+cluster's coordinator has no flexible versions.
+"""
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+
+import confluent_kafka
+import trio
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from gateway import logs
+from gateway.data_path.config import DataPathConfig
+from gateway.demo.clients import end_now
+from gateway.demo.reports import Assigned
+from gateway.demo.run import GROUP_CONFIG
+from gateway.serve import run_gateway
+from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.header import decode_request_header
+from kafka_codecs.metadata import MetadataRequest
+from tests.support import captures
+from tests.support.captures import Frame, Kind
+from tests.support.clients import Client, ClientProcess, Library, run_client
+from tests.support.demo_stage import Heard
+from tests.support.mock_cluster import MockCluster, running_mock_cluster
+from tests.support.node import node
+from tests.support.wire import connected
+from tests.support.wire_recorder import Exchange, WireRecorder, recorded
+
+CLUSTER = "127.0.0.1"
+GATEWAY = "127.0.0.2"
+RECORDER = "127.0.0.3"
+TOPIC = "numbers"
+GROUP = "captured"
+MEMBER = "member-"
+PARTITIONS = 4
+RECORDS = 200
+LIMIT_S = 60
+LOOK_INTERVAL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is captured: two members of a group, and perhaps an admin client that looks at it."""
+
+    client: Client
+    is_direct: bool = False
+    """Whether it can do without the gateway."""
+    admin: Callable[[str], None] | None = None
+    """Then only its requests are of interest, not those of the members."""
+
+
+def ask_with_librdkafka(servers: str) -> None:
+    """The group requests of librdkafka's admin client, and of a transactional producer."""
+    admin = AdminClient({"bootstrap.servers": servers, "client.id": "admin"})
+    futures = [
+        admin.list_consumer_groups(),
+        *admin.describe_consumer_groups([GROUP]).values(),
+        *admin.delete_consumer_groups(["nobody"]).values(),
+    ]
+    for future in futures:
+        with contextlib.suppress(KafkaException):
+            future.result(10)
+    producer = Producer(
+        {"bootstrap.servers": servers, "transactional.id": "t", "client.id": "transactional"}
+    )
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    reader = Consumer({"bootstrap.servers": servers, "group.id": "transactional"})
+    producer.send_offsets_to_transaction(
+        [TopicPartition(TOPIC, 0, 1)], reader.consumer_group_metadata(), 10
+    )
+    producer.abort_transaction(10)
+    reader.close()
+
+
+def ask_with_kafka_python(servers: str) -> None:
+    """The group requests of kafka-python's admin client."""
+    admin = KafkaAdminClient(bootstrap_servers=servers, client_id="admin")
+    for ask in (
+        admin.describe_cluster,
+        admin.list_groups,
+        partial(admin.describe_groups, [GROUP]),
+        partial(admin.list_group_offsets, GROUP),
+        partial(admin.delete_groups, ["nobody"]),
+    ):
+        with contextlib.suppress(KafkaError):
+            ask()
+    admin.close()
+
+
+def _classic(library: Library, assignor: str) -> Client:
+    return Client(library=library, assignor=assignor)
+
+
+SUBJECTS = {
+    "librdkafka-classic": Subject(client=_classic("librdkafka", "range"), is_direct=True),
+    "librdkafka-cooperative": Subject(client=_classic("librdkafka", "cooperative-sticky")),
+    "librdkafka-consumer": Subject(
+        client=Client(library="librdkafka", protocol="consumer"), is_direct=True
+    ),
+    "librdkafka-admin": Subject(client=_classic("librdkafka", "range"), admin=ask_with_librdkafka),
+    "kafka-python": Subject(client=_classic("kafka-python", "range")),
+    "kafka-python-cooperative": Subject(client=_classic("kafka-python", "cooperative-sticky")),
+    "kafka-python-admin": Subject(
+        client=_classic("kafka-python", "range"), admin=ask_with_kafka_python
+    ),
+    "aiokafka": Subject(client=_classic("aiokafka", "roundrobin"), is_direct=True),
+    "kafkajs": Subject(client=_classic("kafkajs", "RoundRobinAssigner"), is_direct=True),
+    "platformatic-classic": Subject(client=_classic("platformatic", "roundrobin")),
+    "platformatic-consumer": Subject(client=Client(library="platformatic", protocol="consumer")),
+}
+
+
+def version_of(library: Library) -> str:
+    """Library and version, as the file names it."""
+    match library:
+        case "librdkafka":
+            return f"librdkafka {confluent_kafka.libversion()[0]} in confluent-kafka"
+        case "kafka-python" | "aiokafka":
+            return f"{library} {version(library)}"
+        case "kafkajs" | "platformatic":
+            package = "kafkajs" if library == "kafkajs" else "@platformatic/kafka"
+            about = json.loads((node().modules / package / "package.json").read_text())
+            return f"{package} {about['version']}"
+
+
+async def capture(name: str) -> None:
+    """Capture one client and write its files."""
+    subject = SUBJECTS[name]
+    client = subject.client
+    frames: list[Frame] = []
+    with trio.fail_after(LIMIT_S):
+        async with cluster_with_records() as cluster, gateway_recorded(cluster) as recorder:
+            await consume(recorder, client, members=2, admin=subject.admin)
+            frames += frames_of(recorder, "request", with_members=subject.admin is None)
+        if subject.is_direct:
+            async with cluster_with_records() as cluster, cluster_recorded(cluster) as recorder:
+                await consume(recorder, client, members=1)
+                frames += frames_of(recorder, "request")
+                frames += frames_of(recorder, "answer")
+    about = [
+        f"{version_of(client.library)}, {client.protocol} protocol"
+        + (f", assignor {client.assignor}" if client.protocol == "classic" else ""),
+        f"made by: python -m tests.captures.capture {name}",
+    ]
+    if subject.is_direct:
+        about.append("the answers are those of librdkafka's mock cluster")
+    captures.write(captures.FOLDER / name, about, frames)
+
+
+def frames_of(recorder: "Recording", kind: Kind, *, with_members: bool = True) -> list[Frame]:
+    """What was recorded, of the apis that we have messages for."""
+    return [
+        Frame(
+            kind=kind,
+            api_key=ApiKey(each.api_key),
+            api_version=each.api_version,
+            data=each.request if kind == "request" else each.response,
+        )
+        for each in recorder.exchanges
+        if (api := APIS.get(ApiKey(each.api_key))) is not None
+        and api.request is not None
+        and (with_members or not _is_of_member(each))
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What goes by, and where clients are to connect."""
+
+    recorder: WireRecorder
+    servers: str
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        return self.recorder.exchanges
+
+    async def until(self, *keys: ApiKey) -> None:
+        """Wait until each of these apis was seen."""
+        while True:
+            if {each.api_key for each in self.exchanges} >= set(keys):
+                return
+            await trio.sleep(LOOK_INTERVAL_S)
+
+
+async def consume(
+    recording: Recording,
+    client: Client,
+    *,
+    members: int,
+    admin: Callable[[str], None] | None = None,
+) -> None:
+    """Let members join one after another, consume, commit and leave."""
+    async with trio.open_nursery() as nursery:
+        running = [
+            await _join(nursery, recording, client, f"{MEMBER}{number}")
+            for number in range(1, members + 1)
+        ]
+        await recording.until(ApiKey.OFFSET_COMMIT)
+        if admin is not None:
+            await trio.to_thread.run_sync(admin, recording.servers)
+        for each in running:
+            await each.close()
+
+
+async def _join(
+    nursery: trio.Nursery, recording: Recording, client: Client, name: str
+) -> ClientProcess:
+    """Start a member and wait until it has partitions."""
+    heard = Heard()
+    arguments = [
+        f"--bootstrap={recording.servers}",
+        f"--topic={TOPIC}",
+        f"--group={GROUP}",
+    ]
+    start = partial(run_client, client, arguments, name=name, on_line=heard)
+    process: ClientProcess = await nursery.start(start)
+    await heard.until(lambda: bool(heard.of(Assigned)))
+    return process
+
+
+@asynccontextmanager
+async def cluster_with_records() -> AsyncIterator[MockCluster]:
+    """An embedded cluster with something to consume."""
+    async with running_mock_cluster() as cluster:
+        await cluster.create_topic(TOPIC, PARTITIONS)
+        await trio.to_thread.run_sync(_produce, cluster.bootstrap_servers)
+        yield cluster
+
+
+@asynccontextmanager
+async def gateway_recorded(cluster: MockCluster) -> AsyncIterator[Recording]:
+    """A gateway before the cluster, a recorder before the gateway.
+
+    What the gateway answers itself it need not have of the cluster, but it offers no later version
+    than the cluster does; so the cluster claims those that it could not answer.
+    """
+    for api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP):
+        await cluster.claim_versions(api_key, APIS[api_key].versions)
+    config = DataPathConfig(listen_host=GATEWAY, listen_port=0, advertised_host=RECORDER)
+    async with trio.open_nursery() as nursery:
+        address = await nursery.start(
+            partial(
+                run_gateway,
+                upstream=tuple(cluster.bootstrap),
+                data_path=config,
+                groups=GROUP_CONFIG,
+                forward_patterns=(),
+                max_groups=10,
+                stop=trio.Event(),
+            )
+        )
+        async with connected((GATEWAY, address[1])) as wire:
+            brokers = (await wire.ask(MetadataRequest(topics=()), 9)).brokers
+        ports = [address[1], *(broker.port for broker in brokers)]
+        async with recorded(ports, listen_host=RECORDER, gateway_host=GATEWAY) as recorder:
+            yield Recording(recorder=recorder, servers=f"{RECORDER}:{address[1]}")
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def cluster_recorded(cluster: MockCluster) -> AsyncIterator[Recording]:
+    """A recorder before the cluster itself, which is told to name the recorder's address."""
+    ports = [port for _, port in cluster.bootstrap]
+    for node_id, port in enumerate(ports, start=1):
+        await cluster.set_host_port(node_id, RECORDER, port)
+    async with recorded(ports, listen_host=RECORDER, gateway_host=CLUSTER) as recorder:
+        yield Recording(recorder=recorder, servers=f"{RECORDER}:{ports[0]}")
+
+
+def _is_of_member(exchange: Exchange) -> bool:
+    """Whether a member of the group sent it, and not an admin client."""
+    client_id = decode_request_header(exchange.request)[0].client_id
+    return client_id is not None and client_id.startswith(MEMBER)
+
+
+def _produce(servers: str) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(RECORDS):
+        producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(10) == 0
+
+
+def main() -> None:
+    """Capture all, or those that are named, each in a process of its own.
+
+    librdkafka's admin client sometimes aborts its process when it is destroyed.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", nargs="*", choices=[[], *SUBJECTS], default=[])
+    names = parser.parse_args().name or list(SUBJECTS)
+    if len(names) > 1:
+        for name in names:
+            sys.stdout.write(f"{name}\n")
+            sys.stdout.flush()
+            subprocess.run([sys.executable, "-m", "tests.captures.capture", name], check=True)
+        return
+    logs.configure("console", "warning")
+    trio.run(capture, names[0])
+    end_now()
+
+
+if __name__ == "__main__":
+    main()

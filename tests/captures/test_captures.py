@@ -1,0 +1,155 @@
+"""What real clients send, and what librdkafka's mock cluster answers: our codecs read all of it.
+
+An own encoder must not be the only judge of an own decoder. The files were made by `capture.py`.
+"""
+
+import pytest
+
+from kafka_codecs import WireError, decode, encode
+from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import (
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+    encode_response_header,
+)
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.support import captures
+from tests.support.captures import Frame
+from tests.support.codecs_kio import kio_read, kio_write, plain
+
+CLIENTS = {
+    *("librdkafka-classic", "librdkafka-cooperative", "librdkafka-consumer", "librdkafka-admin"),
+    *("kafka-python", "kafka-python-cooperative", "kafka-python-admin", "aiokafka", "kafkajs"),
+    *("platformatic-classic", "platformatic-consumer"),
+}
+FILES = sorted(captures.FOLDER.glob("*/*.txt"))
+# Bugs of the mock cluster, and not of ours.
+TRAILING_BYTES = {(ApiKey.METADATA, version): b"\0" for version in range(9, 14)}
+MALFORMED = {(ApiKey.API_VERSIONS, 3), (ApiKey.LEAVE_GROUP, 3)}
+
+
+def every_frame(*api_keys: ApiKey) -> pytest.MarkDecorator:
+    """Each captured frame of these apis, or of all."""
+    return pytest.mark.parametrize(
+        "frame",
+        [
+            pytest.param(frame, id=f"{path.parent.name}-{path.stem}-{number}-{frame.kind}")
+            for path in FILES
+            for number, frame in enumerate(captures.read(path), start=1)
+            if not api_keys or frame.api_key in api_keys
+        ],
+    )
+
+
+def message_of(frame: Frame) -> type[Struct]:
+    """The message in a frame."""
+    api = APIS[frame.api_key]
+    message_type = api.request if frame.kind == "request" else api.response
+    assert message_type is not None
+    return message_type
+
+
+def test_every_client_was_captured() -> None:
+    """And each file says of which client, of which version, by which command."""
+    assert {path.parent.name for path in FILES} == CLIENTS
+    for path in FILES:
+        client, command = path.read_text().splitlines()[:2]
+        assert any(character.isdigit() for character in client)
+        assert command == f"# made by: python -m tests.captures.capture {path.parent.name}"
+
+
+@every_frame()
+def test_a_captured_frame_is_read_and_written_again(frame: Frame) -> None:
+    """Header and body give the same bytes, and kio reads the same in them."""
+    key, version, data = frame.api_key, frame.api_version, frame.data
+    trailing = b""
+    if frame.kind == "request":
+        header, start = decode_request_header(data)
+        assert (header.api_key, header.api_version) == (key, version)
+        assert encode_request_header(header) == data[:start]
+    else:
+        correlation_id, start = decode_response_header(key, version, data)
+        assert encode_response_header(key, version, correlation_id) == data[:start]
+        trailing = TRAILING_BYTES.get((key, version), b"")
+    message_type, body = message_of(frame), data[start:].removesuffix(trailing)
+    if frame.kind == "answer" and (key, version) in MALFORMED:
+        with pytest.raises(WireError):
+            decode(message_type, body, version)
+        return
+    message = decode(message_type, body, version)
+    assert encode(message, version) == body
+    entity = kio_read(message_type, body, version)
+    assert plain(entity) == plain(message, version)
+    assert kio_write(entity) == body
+
+
+@every_frame(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+def test_the_embedded_consumer_protocol_is_read_as_well(frame: Frame) -> None:
+    """Subscriptions and assignments inside of JoinGroup and SyncGroup, without leftover bytes."""
+    for data in subscriptions_in(frame):
+        spoken, subscription = decode_subscription(data)
+        assert subscription.topics == ("numbers",)
+        assert encode_subscription(subscription, spoken) == data
+    for data in assignments_in(frame):
+        spoken, assignment = decode_assignment(data)
+        assert {each.topic for each in assignment.assigned_partitions} <= {"numbers"}
+        assert encode_assignment(assignment, spoken) == data
+
+
+@pytest.mark.parametrize(
+    ("client", "version", "user_data", "names_owned"),
+    [
+        ("librdkafka-classic", 3, b"", False),
+        ("librdkafka-cooperative", 3, b"", True),
+        ("kafka-python", 0, b"", False),
+        ("kafka-python-cooperative", 1, b"", True),
+        ("aiokafka", 0, b"", False),
+        ("kafkajs", 0, b"", False),
+        ("platformatic-classic", 1, None, False),
+    ],
+)
+def test_each_client_subscribes_in_its_own_way(
+    client: str, version: int, user_data: bytes | None, names_owned: bool
+) -> None:
+    """The version, the user data of its first join, and whether a later one says what it owns."""
+    found = [
+        decode_subscription(data)
+        for path in captures.FOLDER.glob(f"{client}/join_group_v*.txt")
+        for frame in captures.read(path)
+        if frame.kind == "request"
+        for data in subscriptions_in(frame)
+    ]
+    assert {spoken for spoken, _ in found} == {version}
+    assert found[0][1].user_data == user_data
+    assert any(subscription.owned_partitions for _, subscription in found) == names_owned
+
+
+def subscriptions_in(frame: Frame) -> list[bytes]:
+    """Every subscription in a frame."""
+    match decode(message_of(frame), frame.body, frame.api_version):
+        case JoinGroupRequest(protocols=protocols):
+            return [protocol.metadata for protocol in protocols]
+        case JoinGroupResponse(members=members):
+            return [member.metadata for member in members]
+        case _:
+            return []
+
+
+def assignments_in(frame: Frame) -> list[bytes]:
+    """Every assignment in a frame."""
+    match decode(message_of(frame), frame.body, frame.api_version):
+        case SyncGroupRequest(assignments=assignments):
+            return [each.assignment for each in assignments]
+        case SyncGroupResponse(assignment=assignment):
+            return [assignment] if assignment else []
+        case _:
+            return []

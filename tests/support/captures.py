@@ -1,0 +1,101 @@
+"""Capture files: the bytes of real clients as commented hex, one file per client, api and version.
+
+Owns the form of these files: comments (`#`), and before each frame a line `== request` or
+`== answer`. Frames are without their size.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import decode_request_header, response_header_size
+from tests.support.codecs import octets
+
+FOLDER = Path(__file__).parent.parent / "captures"
+BYTES_PER_LINE = 16
+FRAMES_PER_KIND_MAX = 4
+"""More of the same teach nothing."""
+
+_MARK = "== "
+_CORRELATION_ID = slice(4, 8)
+
+Kind = Literal["request", "answer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One frame, without its size; an answer is in the version of its request."""
+
+    kind: Kind
+    api_key: ApiKey
+    api_version: int
+    data: bytes
+
+    @property
+    def body(self) -> bytes:
+        """The bytes after the header."""
+        if self.kind == "request":
+            return self.data[decode_request_header(self.data)[1] :]
+        return self.data[response_header_size(self.api_key, self.api_version) :]
+
+
+def read(path: Path) -> list[Frame]:
+    """The frames of a file."""
+    api, _, version = path.stem.rpartition("_v")
+    frames: list[Frame] = []
+    for part in path.read_text().split(f"\n{_MARK}")[1:]:
+        kind, _, text = part.partition("\n")
+        assert kind in ("request", "answer")
+        frames.append(
+            Frame(
+                kind="request" if kind == "request" else "answer",
+                api_key=ApiKey[api.upper()],
+                api_version=int(version),
+                data=octets(text),
+            )
+        )
+    return frames
+
+
+def write(folder: Path, about: Sequence[str], frames: Iterable[Frame]) -> None:
+    """Write the files of one client anew; each begins with what `about` says."""
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.txt"):
+        old.unlink()
+    files: dict[tuple[ApiKey, int], list[Frame]] = {}
+    for frame in frames:
+        files.setdefault((frame.api_key, frame.api_version), []).append(frame)
+    for (api_key, version), all_frames in files.items():
+        lines = [f"# {line}" for line in about]
+        for frame in _different(all_frames):
+            lines += ["", f"{_MARK}{frame.kind}", *_hex(frame)]
+        name = f"{api_key.name.lower()}_v{version}.txt"
+        (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def _different(frames: Iterable[Frame]) -> Iterator[Frame]:
+    """The first few of each kind that say different things."""
+    seen: dict[Kind, set[bytes]] = {"request": set(), "answer": set()}
+    for frame in frames:
+        bodies = seen[frame.kind]
+        if frame.body not in bodies and len(bodies) < FRAMES_PER_KIND_MAX:
+            bodies.add(frame.body)
+            yield frame
+
+
+def _hex(frame: Frame) -> Iterator[str]:
+    """The header with its meaning, then the body with its text."""
+    header, body = frame.data[: len(frame.data) - len(frame.body)], frame.body
+    if frame.kind == "request":
+        client_id = decode_request_header(frame.data)[0].client_id
+        yield f"{header[:4].hex():<10} # {frame.api_key.name} v{frame.api_version}"
+        yield f"{header[_CORRELATION_ID].hex():<10} # correlation id"
+        yield f"{header[8:].hex(' ', 4)} # client id {client_id}"
+    else:
+        yield f"{header.hex():<10} # correlation id"
+    for start in range(0, len(body), BYTES_PER_LINE):
+        line = body[start : start + BYTES_PER_LINE]
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in line)
+        yield f"{line.hex(' ', -4):<35} # {text}"
