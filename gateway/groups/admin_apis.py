@@ -5,18 +5,17 @@ others, on the client's own connection.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar, cast
 
 from coordinator.errors import ErrorCode
 from coordinator.events import DeleteGroupReceived
-from coordinator.replies import DeleteGroupReply, GroupView, MemberView
+from coordinator.replies import GroupView, MemberView
 from coordinator.topics import Topics
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.forwarding import forward, highest_version
 from gateway.groups.hosting import Mode
-from gateway.groups.registry import Registry
+from gateway.groups.registry import Registry, TooManyGroups
 from kafka_codecs import consumer_group_describe as described
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.consumer_group_describe import (
@@ -37,7 +36,7 @@ from kafka_codecs.describe_groups import (
 )
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-G = TypeVar("G", DescribedGroup, described.DescribedGroup)
+Views = dict[str, tuple[GroupView, Topics]]
 
 # DescribeGroups v6 is the first that may say that a group is not there.
 FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
@@ -61,34 +60,41 @@ class AdminApis:
     ) -> DescribeGroupsResponse:
         """The classic view; a consumer group shows its members too, so that older dashboards
         keep working (spec 11.3). Raises UpstreamLost."""
-        hosted, others = await self._split(message.groups)
-        groups = [_classic_view(view, request.header.api_version) for view, _ in hosted]
+        version = request.header.api_version
+        views = await self._views(message.groups)
+        others = _not_live(message.groups, views)
+        groups = {group_id: _unknown_classic(group_id, version) for group_id in others}
         if others and highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS) >= 0:
             asked = DescribeGroupsRequest(
                 groups=others, include_authorized_operations=message.include_authorized_operations
             )
             answer: DescribeGroupsResponse = await forward(request, asked)
-            groups += answer.groups
-        else:
-            groups += [_unknown_classic(id_, request.header.api_version) for id_ in others]
-        return DescribeGroupsResponse(groups=_in_order(groups, message.groups))
+            groups |= {group.group_id: group for group in answer.groups}
+        for group_id, (view, _) in views.items():
+            if group_id not in groups or not groups[group_id].members:
+                groups[group_id] = _classic_view(view)
+        return DescribeGroupsResponse(groups=tuple(groups[each] for each in message.groups))
 
     async def describe_consumer_groups(
         self, request: GroupRequest, message: ConsumerGroupDescribeRequest
     ) -> ConsumerGroupDescribeResponse:
         """The view of the new protocol. Raises UpstreamLost."""
-        hosted, others = await self._split(message.group_ids)
-        groups = [_consumer_view(view, topics) for view, topics in hosted]
+        views = await self._views(message.group_ids)
+        others = _not_live(message.group_ids, views)
+        groups = {group_id: _no_consumer_group(group_id) for group_id in others}
         if others and highest_version(request.upstream, ApiKey.CONSUMER_GROUP_DESCRIBE) >= 0:
             asked = ConsumerGroupDescribeRequest(
                 group_ids=others,
                 include_authorized_operations=message.include_authorized_operations,
             )
             answer: ConsumerGroupDescribeResponse = await forward(request, asked)
-            groups += answer.groups
-        else:
-            groups += [_no_consumer_group(group_id) for group_id in others]
-        return ConsumerGroupDescribeResponse(groups=_in_order(groups, message.group_ids))
+            groups |= {group.group_id: group for group in answer.groups}
+        for group_id, (view, topics) in views.items():
+            if group_id not in groups or not groups[group_id].members:
+                groups[group_id] = _consumer_view(view, topics)
+        return ConsumerGroupDescribeResponse(
+            groups=tuple(groups[each] for each in message.group_ids)
+        )
 
     async def list_groups(
         self, request: GroupRequest, message: ListGroupsRequest
@@ -116,19 +122,30 @@ class AdminApis:
         self, request: GroupRequest, message: DeleteGroupsRequest
     ) -> DeleteGroupsResponse:
         """Delete what is empty, here and then in the cluster. Raises UpstreamLost."""
-        results = []
-        deletable = []
+        refused: dict[str, int] = {}
+        were_here: set[str] = set()
         for group_id in message.groups_names:
-            code = await self._delete_here(group_id)
-            if code:
-                results.append(DeletableGroupResult(group_id=group_id, error_code=code))
-            else:
-                deletable.append(group_id)
+            if await self._views([group_id]):
+                were_here.add(group_id)
+            if code := await self._delete_here(group_id):
+                refused[group_id] = code
+        deletable = tuple(each for each in message.groups_names if each not in refused)
+        deleted: dict[str, int] = {}
         if deletable:
-            asked = DeleteGroupsRequest(groups_names=tuple(deletable))
+            asked = DeleteGroupsRequest(groups_names=deletable)
             answer: DeleteGroupsResponse = await forward(request, asked)
-            results += answer.results
-        return DeleteGroupsResponse(results=tuple(results))
+            deleted = {result.group_id: result.error_code for result in answer.results}
+        for group_id in were_here:
+            # It had members but never an offset: the cluster has not heard of it.
+            if deleted.get(group_id) == ErrorCode.GROUP_ID_NOT_FOUND:
+                deleted[group_id] = ErrorCode.NONE
+        codes = deleted | refused
+        return DeleteGroupsResponse(
+            results=tuple(
+                DeletableGroupResult(group_id=each, error_code=codes[each])
+                for each in message.groups_names
+            )
+        )
 
     async def _delete_here(self, group_id: str) -> ErrorCode:
         verdict = await self._registry.mode_of(group_id)
@@ -136,24 +153,22 @@ class AdminApis:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if verdict.mode is not Mode.HOSTED:
             return ErrorCode.NONE
-        _token, reply = await self._registry.ask(
-            group_id, lambda token, _topics: DeleteGroupReceived(token=token)
-        )
-        return cast(DeleteGroupReply, reply).error
+        try:
+            _token, reply = await self._registry.ask(
+                group_id, lambda token, _topics: DeleteGroupReceived(token=token)
+            )
+        except TooManyGroups:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return reply.error
 
-    async def _split(
-        self, group_ids: Iterable[str]
-    ) -> tuple[list[tuple[GroupView, Topics]], tuple[str, ...]]:
-        """The views of those that we host, and the others."""
-        hosted = []
-        others = []
+    async def _views(self, group_ids: Iterable[str]) -> Views:
+        """The groups that are hosted now, or were and are empty."""
+        views = {}
         for group_id in group_ids:
             view = await self._registry.view(group_id)
-            if view is None:
-                others.append(group_id)
-            else:
-                hosted.append(view)
-        return hosted, tuple(others)
+            if view is not None and view[0].group_type is not None:
+                views[group_id] = view
+        return views
 
     async def _is_here(self, group_id: str, node_id: int) -> bool:
         try:
@@ -162,9 +177,9 @@ class AdminApis:
             return True  # better shown twice than not at all
 
 
-def _in_order(groups: list[G], group_ids: tuple[str, ...]) -> tuple[G, ...]:
-    by_id = {group.group_id: group for group in groups}
-    return tuple(by_id[group_id] for group_id in group_ids if group_id in by_id)
+def _not_live(group_ids: Iterable[str], views: Views) -> tuple[str, ...]:
+    """Those without members here: somebody may be in them in the cluster."""
+    return tuple(each for each in group_ids if each not in views or not views[each][0].members)
 
 
 def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
@@ -176,9 +191,7 @@ def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
     )
 
 
-def _classic_view(view: GroupView, version: int) -> DescribedGroup:
-    if view.group_type is None:
-        return _unknown_classic(view.group_id, version)
+def _classic_view(view: GroupView) -> DescribedGroup:
     return DescribedGroup(
         group_id=view.group_id,
         group_state=_GENERIC_STATES.get(view.state, view.state),

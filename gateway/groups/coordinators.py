@@ -9,10 +9,12 @@ from gateway.cluster.cluster import Cluster
 
 ASK_AGAIN_S = 1.0
 """A group's coordinator is asked for at most this often, however many clients are elsewhere."""
+REMEMBERED_MAX = 10_000
+"""Groups whose coordinator is remembered; of the one asked for longest ago it is forgotten."""
 
 
 class Coordinators:
-    """Remembers the coordinator of each group that was asked about, until told to forget it."""
+    """Remembers the coordinator of each group that was asked about."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -30,9 +32,8 @@ class Coordinators:
     async def node_of(self, group_id: str) -> int:
         """Ask the cluster. Raises UpstreamError."""
         node_id = await self._cluster.coordinator_of(group_id)
+        self._nodes.pop(group_id, None)  # the newest comes last
         self._nodes[group_id] = (node_id, trio.current_time())
+        if len(self._nodes) > REMEMBERED_MAX:
+            del self._nodes[next(iter(self._nodes))]
         return node_id
-
-    def forget(self, group_id: str) -> None:
-        """The cluster said NOT_COORDINATOR, or the group is gone."""
-        self._nodes.pop(group_id, None)

@@ -16,15 +16,12 @@ def highest_version(upstream: Upstream, api_key: ApiKey) -> int:
 async def forward(request: GroupRequest, message: Struct | None = None) -> Any:
     """The cluster's answer to the request, or to `message` in its place.
 
-    In the client's version, or the highest that the broker speaks. Raises UpstreamLost: whether
-    the broker did what it was asked is then unknown.
+    In the client's version, or the one next to it that the broker speaks. Raises UpstreamLost:
+    whether the broker did what it was asked is then unknown.
     """
     asked = request.message if message is None else message
-    version = min(
-        request.header.api_version,
-        highest_version(request.upstream, ApiKey(request.header.api_key)),
-    )
-    return await request.upstream.ask(asked, version)
+    low, high = request.upstream.versions[ApiKey(request.header.api_key)]
+    return await request.upstream.ask(asked, max(low, min(high, request.header.api_version)))
 
 
 def is_embedded(upstream: Upstream) -> bool:

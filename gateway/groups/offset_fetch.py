@@ -4,16 +4,14 @@ Up to v7 a request is about one group, from v8 on about many; here it is always 
 """
 
 from dataclasses import replace
-from typing import cast
 
 from coordinator.errors import ErrorCode
 from coordinator.events import OffsetFetchReceived
-from coordinator.replies import OffsetVerdict
 from coordinator.topics import Topics
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.forwarding import highest_version, is_embedded
 from gateway.groups.hosting import Mode
-from gateway.groups.registry import Registry
+from gateway.groups.registry import Registry, TooManyGroups
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
@@ -47,32 +45,30 @@ class OffsetFetchApi:
         """Check each group, then fetch what passed. Raises UpstreamLost."""
         version = request.header.api_version
         groups = _groups_of(message, version)
-        refused: dict[str, ErrorCode] = {}
-        passed: list[OffsetFetchRequestGroup] = []
-        for group in groups:
-            code = _cannot_be_stable(request, message) or await self._check(group)
-            if code:
-                refused[group.group_id] = code
-            elif (await self._registry.mode_of(group.group_id)).mode is Mode.HOSTED:
-                passed.append(replace(group, member_id=None, member_epoch=-1))
-            else:
-                passed.append(group)
-        fetched = await _fetch(request, tuple(passed), require_stable=message.require_stable)
+        unstable = _cannot_be_stable(request, message)
+        vetted = [unstable or await self._vetted(group) for group in groups]
+        passed = tuple(group for group in vetted if isinstance(group, OffsetFetchRequestGroup))
+        fetched = await _fetch(request, passed, require_stable=message.require_stable)
         answers = {answer.group_id: answer for answer in fetched}
         return _response(
             tuple(
-                answers.get(group.group_id) or _failed(group, refused[group.group_id], version)
-                for group in groups
+                _failed(group, verdict, version)
+                if isinstance(verdict, ErrorCode)
+                else _told_apart(group, answers[group.group_id], version)
+                for group, verdict in zip(groups, vetted, strict=True)
             ),
             version,
         )
 
-    async def _check(self, group: OffsetFetchRequestGroup) -> ErrorCode:
+    async def _vetted(self, group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup | ErrorCode:
+        """What to ask the cluster for, or why not to."""
+        if not group.group_id:
+            return ErrorCode.INVALID_GROUP_ID
         verdict = await self._registry.mode_of(group.group_id)
         if verdict.mode is Mode.UNKNOWN:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if verdict.mode is not Mode.HOSTED:
-            return ErrorCode.NONE
+            return group
         topics = group.topics
 
         def event(token: int, image: Topics) -> OffsetFetchReceived:
@@ -87,13 +83,16 @@ class OffsetFetchApi:
                 ),
             )
 
-        _token, reply = await self._registry.ask(
-            group.group_id, event, [topic.name for topic in topics or ()]
-        )
-        return cast(OffsetVerdict, reply).error
+        try:
+            _token, reply = await self._registry.ask(
+                group.group_id, event, [topic.name for topic in topics or ()]
+            )
+        except TooManyGroups:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return reply.error or replace(group, member_id=None, member_epoch=-1)
 
 
-def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode:
+def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode | None:
     """RequireStable is refused where the cluster does not know it, never dropped.
 
     In the embedded cluster every offset is stable: it stores none of a transaction's.
@@ -103,7 +102,7 @@ def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> Err
     )
     if message.require_stable and not knows_it and not is_embedded(request.upstream):
         return ErrorCode.UNSUPPORTED_VERSION
-    return ErrorCode.NONE
+    return None
 
 
 async def _fetch(
@@ -188,9 +187,16 @@ def _groups_of(message: OffsetFetchRequest, version: int) -> Groups:
     )
 
 
-def _failed(
-    group: OffsetFetchRequestGroup, code: ErrorCode, version: int
+def _told_apart(
+    group: OffsetFetchRequestGroup, answer: OffsetFetchResponseGroup, version: int
 ) -> OffsetFetchResponseGroup:
+    """The cluster may have been asked in a version that has an error for the whole group."""
+    if answer.error_code and version < FIRST_VERSION_WITH_GROUP_ERROR:
+        return _failed(group, answer.error_code, version)
+    return answer
+
+
+def _failed(group: OffsetFetchRequestGroup, code: int, version: int) -> OffsetFetchResponseGroup:
     """An error for the whole group; v1 can say it only for each partition."""
     if version >= FIRST_VERSION_WITH_GROUP_ERROR:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -28,6 +28,7 @@ POM = Path(__file__).parent / "kafka" / "pom.xml"
 CLUSTER_ID = "groupferry-tests-kafka"
 TOPIC = "numbers"
 PARTITIONS = 3
+GROUPS_LOOKED_AT = 12  # enough to meet every coordinator
 HOST = "127.0.0.1"
 FETCH_TIMEOUT_S = 600
 START_TIMEOUT_S = 60
@@ -35,8 +36,7 @@ STOP_TIMEOUT_S = 20
 FIRST_JAVA_VERSION = 17
 JAVA_OPTIONS = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
-# Small and quick: one partition's worth of everything that a broker makes for itself, no waiting
-# for members that tests do not have.
+# Small and quick: one partition of the offsets per broker, no waiting for more members.
 SETTINGS = """\
 process.roles={roles}
 node.id={node_id}
@@ -46,7 +46,7 @@ advertised.listeners=PLAINTEXT://{host}:{port}
 controller.listener.names=CONTROLLER
 log.dirs={folder}/data
 offsets.topic.replication.factor=1
-offsets.topic.num.partitions=6
+offsets.topic.num.partitions={brokers}
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
@@ -85,7 +85,9 @@ def running_kafka(release: str, brokers: int = 2) -> Iterator[KafkaCluster]:
         processes = []
         for node_id, port in enumerate(ports[1:], start=1):
             home = folder / str(node_id)
-            settings = _write_settings(home, node_id, port, controller_port=ports[0])
+            settings = _write_settings(
+                home, node_id, port, controller_port=ports[0], brokers=brokers
+            )
             _format(jars, settings)
             processes.append(stack.enter_context(_broker(jars, settings)))
         for port, process in zip(ports[1:], processes, strict=True):
@@ -109,12 +111,26 @@ def _make_ready(cluster: KafkaCluster) -> None:
         time.sleep(0.05)
     for created in admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS)]).values():
         created.result(START_TIMEOUT_S)
-    first = Consumer(config | {"group.id": "first"})
-    first.committed([TopicPartition(TOPIC, 0)], timeout=START_TIMEOUT_S)
-    first.close()
+    for number in range(GROUPS_LOOKED_AT):
+        _look_at_offsets(admin, f"ready-{number}", deadline)
 
 
-def _write_settings(home: Path, node_id: int, port: int, *, controller_port: int) -> Path:
+def _look_at_offsets(admin: AdminClient, group: str, deadline: float) -> None:
+    """Wait until the group has a coordinator that has loaded its part of the offsets."""
+    while True:
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        try:
+            asked[group].result(START_TIMEOUT_S)
+            break
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _write_settings(
+    home: Path, node_id: int, port: int, *, controller_port: int, brokers: int
+) -> Path:
     home.mkdir()
     is_controller = node_id == 1
     listeners = f"PLAINTEXT://{HOST}:{port}"
@@ -130,6 +146,7 @@ def _write_settings(home: Path, node_id: int, port: int, *, controller_port: int
                 f"{listeners},CONTROLLER://{HOST}:{controller_port}" if is_controller else listeners
             ),
             folder=home,
+            brokers=brokers,
         )
     )
     return settings

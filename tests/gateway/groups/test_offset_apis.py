@@ -1,0 +1,251 @@
+"""Commits of hosted groups: checked here, stored in the cluster, in flight in between.
+
+The upstream is a broker that stores when the test lets it.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+import trio
+
+from coordinator.config import GroupConfig
+from gateway.cluster.errors import UpstreamError
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.support.fake_broker import running_fake_broker
+from tests.support.gateway import Gateway, whole_gateway
+from tests.support.group_client import GroupClient, group_client
+from tests.support.offset_broker import OffsetBroker
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+NOT_COORDINATOR = 16
+ILLEGAL_GENERATION = 22
+GROUP_SUBSCRIBED_TO_TOPIC = 86
+
+CONFIG = GroupConfig(
+    generic_initial_rebalance_delay_ms=0,
+    consumer_assignment_interval_ms=0,
+    lost_commit_hold_ms=500,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A gateway before a broker that obeys, and a client of one group."""
+
+    broker: OffsetBroker
+    gateway: Gateway
+    client: GroupClient
+
+    @asynccontextmanager
+    async def another_client(self) -> AsyncIterator[GroupClient]:
+        """One more client of the group."""
+        async with group_client(self.gateway.address, "g") as client:
+            yield client
+
+
+@asynccontextmanager
+async def open_scene() -> AsyncIterator[Scene]:
+    """Everything that a test here needs, for the length of the block."""
+    with trio.fail_after(20):
+        async with (
+            running_fake_broker(OffsetBroker()) as broker,
+            whole_gateway([broker.address], groups=CONFIG) as gateway,
+            group_client(gateway.address, "g") as client,
+        ):
+            assert isinstance(broker, OffsetBroker)
+            yield Scene(broker, gateway, client)
+
+
+def given_to(reply: ConsumerGroupHeartbeatResponse) -> set[int]:
+    """The partitions that a heartbeat's answer grants."""
+    assert reply.error_code == 0, reply
+    topics = reply.assignment.topic_partitions if reply.assignment else ()
+    return {partition for each in topics for partition in each.partitions}
+
+
+async def partitions_given(client: GroupClient, member_id: str, epoch: int) -> set[int]:
+    """Heartbeat until the member is given something new."""
+    while not (given := given_to(await client.native(member_id, epoch))):  # noqa: ASYNC110, RUF100
+        await trio.sleep(0.02)
+    return given
+
+
+async def test_the_cluster_gets_a_plain_commit() -> None:
+    """There the group has no members: no generation, no member id, no instance id."""
+    async with open_scene() as scene:
+        joined = await scene.client.enter()
+        mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
+        assert await scene.client.commit({1: 5}, **mine, version=8) == {1: 0}  # type: ignore[arg-type]
+        (seen,) = scene.broker.commits
+        assert isinstance(seen, OffsetCommitRequest)
+        assert (seen.generation_id_or_member_epoch, seen.member_id) == (-1, "")
+        assert seen.group_instance_id is None
+        assert seen.group_id == "g"
+        assert scene.broker.offsets == {1: 5}
+
+
+async def test_a_refused_commit_does_not_reach_the_cluster() -> None:
+    """The engine checks first."""
+    async with open_scene() as scene:
+        joined = await scene.client.enter()
+        stale = await scene.client.commit({1: 5}, member_id=joined.member_id, epoch=99, version=8)
+        assert stale == {1: ILLEGAL_GENERATION}
+        assert scene.broker.commits == []
+
+
+async def test_the_clusters_own_error_is_passed_on() -> None:
+    """NOT_COORDINATOR above all: the client then looks for the coordinator again."""
+    async with open_scene() as scene:
+        scene.broker.commit_error = NOT_COORDINATOR
+        assert await scene.client.commit({1: 5}) == {1: NOT_COORDINATOR}
+
+
+async def test_while_a_commit_is_on_its_way_its_partitions_stay_where_they_are() -> None:
+    """A new owner could otherwise start from before that commit. It is answered: they move."""
+    async with open_scene() as scene, scene.another_client() as other:
+        joined = await other.native("n")
+        scene.broker.gate = trio.Event()
+        async with trio.open_nursery() as nursery:
+
+            async def commit() -> None:
+                stored = await other.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
+                assert stored == {0: 0}
+
+            nursery.start_soon(commit)
+            await scene.broker.asked.wait()
+            assert (await scene.client.native("n", -1)).error_code == 0
+            second = await scene.client.native("m")
+            assert given_to(second) == {1, 2}
+            scene.broker.gate.set()
+        assert await partitions_given(scene.client, "m", second.member_epoch) == {0, 1, 2}
+        assert scene.broker.offsets == {0: 7}
+
+
+async def test_a_commit_ends_though_its_client_hung_up() -> None:
+    """The client disconnects while the upstream is silent; the answer comes in the end."""
+    async with open_scene() as scene:
+        scene.broker.gate = trio.Event()
+        async with scene.another_client() as leaving:
+            joined = await leaving.native("n")
+            everything = dict.fromkeys(range(3), 7)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(
+                    partial(leaving.commit, everything, member_id="n", epoch=joined.member_epoch)
+                )
+                await scene.broker.asked.wait()
+                nursery.cancel_scope.cancel()
+        assert (await scene.client.native("n", -1)).error_code == 0
+        second = await scene.client.native("m")
+        assert given_to(second) == set()
+        scene.broker.gate.set()
+        given = await partitions_given(scene.client, "m", second.member_epoch)
+        assert given == {0, 1, 2}
+        assert scene.broker.offsets == everything
+
+
+async def test_a_lost_answer_holds_the_partitions_for_a_while() -> None:
+    """The cluster may still be about to store it: until it can no longer, nobody commits or
+    fetches what it is about. Then everything goes on."""
+    topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,))
+    fetch = OffsetFetchRequest(group_id="g", topics=(topic,))
+    async with open_scene() as scene:
+        client = scene.client
+        mine = {"member_id": "n", "epoch": (await client.native("n")).member_epoch}
+        scene.broker.loses_commits = True
+        async with scene.another_client() as committer:
+            with pytest.raises(UpstreamError):
+                await committer.commit({0: 7}, **mine)  # type: ignore[arg-type]
+        scene.broker.loses_commits = False
+        for version in (1, 5):
+            refused: OffsetFetchResponse = await client.connection.ask(fetch, version)
+            codes = {p.error_code for each in refused.topics for p in each.partitions}
+            assert codes | {refused.error_code} - {0} == {COORDINATOR_LOAD_IN_PROGRESS}
+        again = await client.commit({0: 8}, **mine)  # type: ignore[arg-type]
+        assert again == {0: COORDINATOR_LOAD_IN_PROGRESS}
+        assert await client.commit({1: 8}, **mine) == {1: 0}  # type: ignore[arg-type]
+        while (await client.connection.ask(fetch, 5)).error_code:  # noqa: ASYNC110, RUF100
+            await trio.sleep(0.05)
+        assert await client.commit({0: 8}, **mine) == {0: 0}  # type: ignore[arg-type]
+
+
+async def test_a_transaction_commits_as_its_member_and_is_stored_as_nobodys() -> None:
+    """The same check and the same hold; the transaction stays the client's own."""
+
+    def request(member_id: str, generation: int) -> TxnOffsetCommitRequest:
+        partition = TxnOffsetCommitRequestPartition(
+            partition_index=2, committed_offset=4, committed_metadata=""
+        )
+        return TxnOffsetCommitRequest(
+            transactional_id="t",
+            group_id="g",
+            producer_id=1,
+            producer_epoch=2,
+            generation_id=generation,
+            member_id=member_id,
+            topics=(TxnOffsetCommitRequestTopic(name="numbers", partitions=(partition,)),),
+        )
+
+    async with open_scene() as scene:
+        joined = await scene.client.enter()
+        ask = scene.client.connection.ask
+        stale = await ask(request(joined.member_id, 99), 3)
+        assert stale.topics[0].partitions[0].error_code == ILLEGAL_GENERATION
+        assert scene.broker.commits == []
+        stored = await ask(request(joined.member_id, joined.generation_id), 3)
+        assert stored.topics[0].partitions[0].error_code == 0
+        (seen,) = scene.broker.commits
+        assert isinstance(seen, TxnOffsetCommitRequest)
+        assert (seen.transactional_id, seen.producer_id, seen.producer_epoch) == ("t", 1, 2)
+        assert (seen.generation_id, seen.member_id) == (-1, "")
+        await scene.client.leave(joined.member_id)
+        alone = await ask(request("", -1), 3)
+        assert alone.topics[0].partitions[0].error_code == 0
+
+
+async def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
+    """The others are, by the cluster; both parts come back in one answer."""
+
+    def request(*names: str) -> OffsetDeleteRequest:
+        partition = OffsetDeleteRequestPartition(partition_index=0)
+        return OffsetDeleteRequest(
+            group_id="g",
+            topics=tuple(
+                OffsetDeleteRequestTopic(name=name, partitions=(partition,)) for name in names
+            ),
+        )
+
+    def codes(answer: OffsetDeleteResponse) -> dict[str, int]:
+        assert answer.error_code == 0
+        return {topic.name: topic.partitions[0].error_code for topic in answer.topics}
+
+    async with open_scene() as scene:
+        joined = await scene.client.enter()
+        ask = scene.client.connection.ask
+        answered = codes(await ask(request("numbers", "other"), 0))
+        assert answered == {"numbers": GROUP_SUBSCRIBED_TO_TOPIC, "other": 0}
+        answered = codes(await ask(request("numbers"), 0))
+        assert answered == {"numbers": GROUP_SUBSCRIBED_TO_TOPIC}
+        assert scene.broker.deleted == [("other",)]
+        await scene.client.leave(joined.member_id)
+        assert codes(await ask(request("numbers"), 0)) == {"numbers": 0}
+        assert scene.broker.deleted == [("other",), ("numbers",)]

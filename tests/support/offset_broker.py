@@ -1,0 +1,241 @@
+"""A broker that stores offsets when the test lets it, for gateways that need one to answer late.
+
+One topic, `numbers`; no group has members here. Commits wait at `gate`, if there is one.
+"""
+
+from dataclasses import dataclass, field
+
+import trio
+
+from kafka_codecs import decode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from kafka_codecs.find_coordinator import FindCoordinatorResponse
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from kafka_codecs.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from tests.support.fake_broker import KAFKA_3, FakeBroker, answer
+from tests.support.wire import Wire
+
+VERSIONS = {
+    **KAFKA_3,
+    ApiKey.FIND_COORDINATOR: (0, 3),
+    ApiKey.SYNC_GROUP: (0, 5),
+    ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.DESCRIBE_GROUPS: (0, 5),
+    ApiKey.LIST_GROUPS: (0, 4),
+    ApiKey.DELETE_GROUPS: (0, 2),
+    ApiKey.OFFSET_FETCH: (0, 6),
+    ApiKey.OFFSET_DELETE: (0, 0),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 3),
+}
+PARTITIONS = 3
+GROUP_ID_NOT_FOUND = 69
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetBroker(FakeBroker):
+    """What was asked of it, and what it answers."""
+
+    gate: trio.Event | None = None
+    loses_commits: bool = False
+    """Closes the connection instead of answering a commit."""
+    commits: list[OffsetCommitRequest | TxnOffsetCommitRequest] = field(default_factory=list)
+    asked: trio.Event = field(default_factory=trio.Event)
+    """Set when a commit has arrived."""
+    offsets: dict[int, int] = field(default_factory=dict)
+    fetch_error: int = 0
+    commit_error: int = 0
+    occupants: tuple[str, ...] = ()
+    """Client ids of members that every group has here."""
+    deleted: list[tuple[str, ...]] = field(default_factory=list)
+    listed: tuple[ListedGroup, ...] = ()
+    known_groups: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.versions = dict(VERSIONS)
+        self.handlers = {
+            ApiKey.METADATA: self._metadata,
+            ApiKey.FIND_COORDINATOR: self._find_coordinator,
+            ApiKey.DESCRIBE_GROUPS: self._describe,
+            ApiKey.LIST_GROUPS: self._list,
+            ApiKey.DELETE_GROUPS: self._delete_groups,
+            ApiKey.OFFSET_COMMIT: self._commit,
+            ApiKey.TXN_OFFSET_COMMIT: self._txn_commit,
+            ApiKey.OFFSET_FETCH: self._fetch,
+            ApiKey.OFFSET_DELETE: self._delete,
+        }
+
+    async def _metadata(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        host_and_port = FakeBroker.metadata(self)
+        topic = MetadataResponseTopic(
+            name="numbers",
+            partitions=tuple(
+                MetadataResponsePartition(
+                    partition_index=number,
+                    leader_id=self.node_id,
+                    replica_nodes=(self.node_id,),
+                    isr_nodes=(self.node_id,),
+                )
+                for number in range(PARTITIONS)
+            ),
+        )
+        message = MetadataResponse(
+            brokers=host_and_port.brokers, cluster_id=self.cluster_id, topics=(topic,)
+        )
+        await answer(wire, header, message)
+
+    async def _find_coordinator(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        host, port = self.address
+        found = FindCoordinatorResponse(node_id=self.node_id, host=host, port=port)
+        await answer(wire, header, found)
+
+    async def _describe(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(DescribeGroupsRequest, body, header.api_version)
+        members = tuple(
+            DescribedGroupMember(
+                member_id=client_id,
+                client_id=client_id,
+                client_host="/",
+                member_metadata=b"",
+                member_assignment=b"",
+            )
+            for client_id in self.occupants
+        )
+        groups = tuple(
+            DescribedGroup(
+                group_id=group_id,
+                group_state="Stable" if members else "Dead",
+                protocol_type="consumer" if members else "",
+                members=members,
+            )
+            for group_id in request.groups
+        )
+        await answer(wire, header, DescribeGroupsResponse(groups=groups))
+
+    async def _list(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        decode(ListGroupsRequest, body, header.api_version)
+        await answer(wire, header, ListGroupsResponse(groups=self.listed))
+
+    async def _delete_groups(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(DeleteGroupsRequest, body, header.api_version)
+        self.deleted.append(request.groups_names)
+        results = tuple(
+            DeletableGroupResult(
+                group_id=group_id,
+                error_code=0 if group_id in self.known_groups else GROUP_ID_NOT_FOUND,
+            )
+            for group_id in request.groups_names
+        )
+        await answer(wire, header, DeleteGroupsResponse(results=results))
+
+    async def _commit(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(OffsetCommitRequest, body, header.api_version)
+        await self._take(request)
+        topics = tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(
+                        partition_index=p.partition_index, error_code=self.commit_error
+                    )
+                    for p in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+        await answer(wire, header, OffsetCommitResponse(topics=topics))
+
+    async def _txn_commit(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(TxnOffsetCommitRequest, body, header.api_version)
+        await self._take(request)
+        topics = tuple(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index)
+                    for p in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+        await answer(wire, header, TxnOffsetCommitResponse(topics=topics))
+
+    async def _take(self, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> None:
+        self.commits.append(request)
+        self.asked.set()
+        if self.loses_commits:
+            raise EOFError
+        if self.gate is not None:
+            await self.gate.wait()
+        for partition in request.topics[0].partitions:
+            self.offsets[partition.partition_index] = partition.committed_offset
+
+    async def _fetch(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(OffsetFetchRequest, body, header.api_version)
+        topics = tuple(
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartition(
+                        partition_index=number,
+                        committed_offset=self.offsets.get(number, -1),
+                        metadata="",
+                    )
+                    for number in topic.partition_indexes
+                ),
+            )
+            for topic in request.topics or ()
+        )
+        code = self.fetch_error
+        message = OffsetFetchResponse(error_code=code, topics=() if code else topics)
+        await answer(wire, header, message)
+
+    async def _delete(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(OffsetDeleteRequest, body, header.api_version)
+        self.deleted.append(tuple(topic.name for topic in request.topics))
+        topics = tuple(
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetDeleteResponsePartition(partition_index=p.partition_index)
+                    for p in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+        await answer(wire, header, OffsetDeleteResponse(topics=topics))
