@@ -1,0 +1,120 @@
+"""OffsetFetch towards clusters that know less than the client; over sockets see
+test_group_service.py."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from tests.support.fake_broker import running_fake_broker
+from tests.support.gateway import whole_gateway
+from tests.support.offset_broker import OffsetBroker
+
+NOT_COORDINATOR = 16
+UNSUPPORTED_VERSION = 35
+
+
+@asynccontextmanager
+async def open_scene(
+    versions: tuple[int, int] = (0, 6),
+) -> AsyncIterator[tuple[OffsetBroker, BrokerConnection]]:
+    """A broker that speaks these versions of OffsetFetch, and a client at the gateway before it."""
+    broker = OffsetBroker()
+    broker.versions = {**broker.versions, ApiKey.OFFSET_FETCH: versions}
+    with trio.fail_after(10):
+        async with running_fake_broker(broker), whole_gateway([broker.address]) as gateway:
+            (address,) = (await gateway.listeners()).values()
+            async with await BrokerConnection.open(*address) as connection:
+                yield broker, connection
+
+
+def fetch_of_one(*, stable: bool = False) -> OffsetFetchRequest:
+    """A request about one group."""
+    topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0, 1))
+    return OffsetFetchRequest(group_id="g", topics=(topic,), require_stable=stable)
+
+
+def fetch_of_many(*group_ids: str, stable: bool = False) -> OffsetFetchRequest:
+    """A request about many."""
+    topic = OffsetFetchRequestTopics(name="numbers", partition_indexes=(0, 1))
+    return OffsetFetchRequest(
+        groups=tuple(
+            OffsetFetchRequestGroup(group_id=group_id, topics=(topic,)) for group_id in group_ids
+        ),
+        require_stable=stable,
+    )
+
+
+async def test_stable_offsets_are_refused_where_the_cluster_does_not_know_them() -> None:
+    """Dropping the wish could hand out an offset of an open transaction."""
+    async with open_scene() as (_, connection):
+        refused: OffsetFetchResponse = await connection.ask(fetch_of_one(stable=True), 7)
+        assert refused.error_code == UNSUPPORTED_VERSION
+        batch: OffsetFetchResponse = await connection.ask(fetch_of_many("g", "h", stable=True), 9)
+        assert [group.error_code for group in batch.groups] == [UNSUPPORTED_VERSION] * 2
+        assert ApiKey.OFFSET_FETCH not in {ApiKey(header.api_key) for header in _.seen}
+
+
+async def test_stable_offsets_are_asked_for_where_the_cluster_knows_them() -> None:
+    """From v7 on."""
+    async with open_scene((0, 7)) as (broker, connection):
+        answer: OffsetFetchResponse = await connection.ask(fetch_of_many("g", stable=True), 9)
+        assert answer.groups[0].error_code == 0
+        (seen,) = [header for header in broker.seen if header.api_key == ApiKey.OFFSET_FETCH]
+        assert seen.api_version == 7
+
+
+async def test_a_batch_becomes_one_request_per_group_for_an_old_cluster() -> None:
+    """And one answer again."""
+    async with open_scene() as (broker, connection):
+        broker.offsets = {0: 5}
+        answer: OffsetFetchResponse = await connection.ask(fetch_of_many("g", "h"), 8)
+        assert [group.group_id for group in answer.groups] == ["g", "h"]
+        for group in answer.groups:
+            offsets = {p.partition_index: p.committed_offset for p in group.topics[0].partitions}
+            assert offsets == {0: 5, 1: -1}
+        seen = [header for header in broker.seen if header.api_key == ApiKey.OFFSET_FETCH]
+        assert [header.api_version for header in seen] == [6, 6]
+
+
+@pytest.mark.parametrize("version", [1, 2, 6, 8])
+async def test_an_error_of_the_cluster_reaches_every_version(version: int) -> None:
+    """v1 has no field for it but in each partition: no error there would mean no offset."""
+    async with open_scene() as (broker, connection):
+        broker.fetch_error = NOT_COORDINATOR
+        request = fetch_of_many("g") if version >= 8 else fetch_of_one()
+        answer: OffsetFetchResponse = await connection.ask(request, version)
+        if version >= 8:
+            assert answer.groups[0].error_code == NOT_COORDINATOR
+        elif version >= 2:
+            assert answer.error_code == NOT_COORDINATOR
+        else:
+            codes = [p.error_code for p in answer.topics[0].partitions]
+            assert codes == [NOT_COORDINATOR] * 2
+
+
+async def test_all_offsets_of_a_group_may_be_asked_for() -> None:
+    """Topics null, from v2 on."""
+    async with open_scene() as (_, connection):
+        answer: OffsetFetchResponse = await connection.ask(
+            OffsetFetchRequest(group_id="g", topics=None), 5
+        )
+        assert (answer.error_code, answer.topics) == (0, ())
+
+
+async def test_a_batch_of_no_groups_has_an_empty_answer() -> None:
+    """The cluster is not asked."""
+    async with open_scene() as (broker, connection):
+        answer: OffsetFetchResponse = await connection.ask(OffsetFetchRequest(groups=()), 8)
+        assert answer.groups == ()
+        assert ApiKey.OFFSET_FETCH not in {ApiKey(header.api_key) for header in broker.seen}
