@@ -1,0 +1,66 @@
+"""At which broker's listener a group is answered."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.cluster.errors import UpstreamError
+from gateway.groups import coordinators as module
+from gateway.groups.coordinators import ASK_AGAIN_S, Coordinators
+from tests.support.hosted_groups import ScriptedCluster
+
+
+async def test_a_group_is_at_its_upstream_coordinator_and_nowhere_else() -> None:
+    """Commits travel on the client's own connection."""
+    cluster = ScriptedCluster()
+    cluster.coordinators["g"] = 2
+    coordinators = Coordinators(cluster)
+    assert await coordinators.is_at("g", 2)
+    assert not await coordinators.is_at("g", 1)
+    assert not await coordinators.is_at("g", 3)
+
+
+async def test_the_cluster_is_asked_once_while_clients_are_in_the_right_place() -> None:
+    """Every heartbeat asks for it."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    for _ in range(5):
+        assert await coordinators.is_at("g", 1)
+    assert cluster.coordinator_questions == ["g"]
+
+
+async def test_a_coordinator_that_moved_is_found(autojump_clock: MockClock) -> None:
+    """A client at the new place shows that something has changed; the cluster is asked again,
+    but not for each of its requests."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    assert await coordinators.is_at("g", 1)
+    cluster.coordinators["g"] = 2
+    for _ in range(5):
+        assert not await coordinators.is_at("g", 2)
+    assert cluster.coordinator_questions == ["g"]
+    await trio.sleep(ASK_AGAIN_S)
+    assert await coordinators.is_at("g", 2)
+    assert not await coordinators.is_at("g", 1)
+    assert cluster.coordinator_questions == ["g", "g"]
+
+
+async def test_a_cluster_that_does_not_answer_is_no_answer() -> None:
+    """Unknown is neither yes nor no."""
+    cluster = ScriptedCluster()
+    cluster.failure = UpstreamError("nobody listens")
+    with pytest.raises(UpstreamError):
+        await Coordinators(cluster).is_at("g", 1)
+
+
+async def test_so_many_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any client can make up group ids."""
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 3)
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    for group_id in ("a", "b", "c", "d"):
+        assert await coordinators.is_at(group_id, 1)
+    assert await coordinators.is_at("d", 1)
+    assert cluster.coordinator_questions == ["a", "b", "c", "d"]
+    assert await coordinators.is_at("a", 1)
+    assert cluster.coordinator_questions == ["a", "b", "c", "d", "a"]

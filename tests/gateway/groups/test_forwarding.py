@@ -1,0 +1,73 @@
+"""In which version a request goes on to the cluster."""
+
+import pytest
+
+from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.upstream import Upstream
+from gateway.groups.forwarding import forward, highest_version, is_embedded
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+class Recorder(Upstream):
+    """An upstream that notes what it is asked."""
+
+    def __init__(self, **versions: tuple[int, int]) -> None:
+        self.versions = {ApiKey[name.upper()]: span for name, span in versions.items()}
+        self.asked: list[tuple[Struct, int]] = []
+
+    async def ask(self, message: Struct, version: int) -> HeartbeatResponse:
+        self.asked.append((message, version))
+        return HeartbeatResponse()
+
+
+MESSAGE = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+def request(upstream: Upstream, version: int) -> GroupRequest:
+    """A client's Heartbeat."""
+    return GroupRequest(
+        header=RequestHeader(
+            api_key=ApiKey.HEARTBEAT, api_version=version, correlation_id=1, client_id="c"
+        ),
+        message=MESSAGE,
+        client_host="127.0.0.1",
+        connection_id="c1",
+        upstream=upstream,
+        node_id=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("client", "broker", "spoken"),
+    [(4, (0, 4), 4), (2, (0, 4), 2), (4, (0, 3), 3), (0, (1, 1), 1), (1, (2, 4), 2)],
+)
+async def test_the_version_is_the_clients_or_the_one_next_to_it(
+    client: int, broker: tuple[int, int], spoken: int
+) -> None:
+    """What we add to a broker's offer it does not speak in every version."""
+    upstream = Recorder(heartbeat=broker)
+    await forward(request(upstream, client))
+    assert upstream.asked == [(MESSAGE, spoken)]
+
+
+async def test_another_message_may_take_the_requests_place() -> None:
+    """A commit without its member, the part of a batch that is not ours."""
+    upstream = Recorder(heartbeat=(0, 4))
+    other = HeartbeatRequest(group_id="h", generation_id=1, member_id="m")
+    await forward(request(upstream, 3), other)
+    assert upstream.asked == [(other, 3)]
+
+
+def test_an_api_that_the_broker_does_not_have_has_no_version() -> None:
+    """-1, below every version."""
+    assert highest_version(Recorder(heartbeat=(0, 4)), ApiKey.HEARTBEAT) == 4
+    assert highest_version(Recorder(), ApiKey.HEARTBEAT) == -1
+
+
+def test_the_embedded_cluster_is_known_by_what_it_cannot_do() -> None:
+    """Every Kafka since 0.9 describes groups."""
+    assert is_embedded(Recorder(heartbeat=(0, 4)))
+    assert not is_embedded(Recorder(describe_groups=(0, 5)))

@@ -1,0 +1,186 @@
+"""Whom a group belongs to, decided from what the cluster says; against real brokers see
+test_hosting_with_kafka.py."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.cluster.errors import UpstreamError
+from gateway.groups import hosting as module
+from gateway.groups.hosting import Hosting, Mode
+from kafka_codecs import consumer_group_describe, describe_groups
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from tests.support.hosted_groups import ScriptedCluster
+
+NOT_COORDINATOR = 16
+COORDINATOR_LOAD_IN_PROGRESS = 14
+UNSUPPORTED_VERSION = 35
+GROUP_ID_NOT_FOUND = 69
+
+
+def classic(
+    *client_ids: str, protocol_type: str = "consumer", error_code: int = 0
+) -> DescribeGroupsResponse:
+    """What DescribeGroups answers."""
+    members = tuple(
+        describe_groups.DescribedGroupMember(
+            member_id=f"{client_id}-1",
+            client_id=client_id,
+            client_host="/",
+            member_metadata=b"",
+            member_assignment=b"",
+        )
+        for client_id in client_ids
+    )
+    group = describe_groups.DescribedGroup(
+        group_id="g", error_code=error_code, protocol_type=protocol_type, members=members
+    )
+    return DescribeGroupsResponse(groups=(group,))
+
+
+def native(*client_ids: str, error_code: int = 0) -> ConsumerGroupDescribeResponse:
+    """What ConsumerGroupDescribe answers."""
+    members = tuple(
+        consumer_group_describe.Member(
+            member_id=f"{client_id}-1",
+            client_id=client_id,
+            client_host="/",
+            member_epoch=1,
+            subscribed_topic_names=(),
+            assignment=consumer_group_describe.Assignment(topic_partitions=()),
+            target_assignment=consumer_group_describe.Assignment(topic_partitions=()),
+        )
+        for client_id in client_ids
+    )
+    group = consumer_group_describe.DescribedGroup(
+        group_id="g", error_code=error_code, members=members
+    )
+    return ConsumerGroupDescribeResponse(groups=(group,))
+
+
+def cluster_that_says(
+    to_classic: DescribeGroupsResponse, to_native: ConsumerGroupDescribeResponse | None = None
+) -> ScriptedCluster:
+    """A cluster with these answers; with the new protocol if there is one for it."""
+    cluster = ScriptedCluster()
+    cluster.spoken = {ApiKey.DESCRIBE_GROUPS: (0, 6)}
+    cluster.answers = {DescribeGroupsRequest: lambda _: to_classic}
+    if to_native is not None:
+        cluster.spoken[ApiKey.CONSUMER_GROUP_DESCRIBE] = (0, 1)
+        cluster.answers[ConsumerGroupDescribeRequest] = lambda _: to_native
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("to_classic", "to_native", "mode"),
+    [
+        (classic(), None, Mode.HOSTED),
+        (classic(error_code=GROUP_ID_NOT_FOUND), None, Mode.HOSTED),
+        (classic(), native(), Mode.HOSTED),
+        (classic(), native(error_code=GROUP_ID_NOT_FOUND), Mode.HOSTED),
+        (classic(), native(error_code=UNSUPPORTED_VERSION), Mode.HOSTED),
+        (classic("c"), None, Mode.OCCUPIED),
+        (classic("c"), native(error_code=GROUP_ID_NOT_FOUND), Mode.OCCUPIED),
+        (classic("c", protocol_type=""), None, Mode.OCCUPIED),
+        (classic(error_code=GROUP_ID_NOT_FOUND), native("n"), Mode.OCCUPIED),
+        (classic("w", protocol_type="connect"), None, Mode.FORWARDED),
+        (classic(error_code=COORDINATOR_LOAD_IN_PROGRESS), None, Mode.UNKNOWN),
+        (classic(error_code=NOT_COORDINATOR), native(), Mode.UNKNOWN),
+        (classic(), native(error_code=COORDINATOR_LOAD_IN_PROGRESS), Mode.UNKNOWN),
+    ],
+)
+async def test_who_answers_for_a_group(
+    to_classic: DescribeGroupsResponse,
+    to_native: ConsumerGroupDescribeResponse | None,
+    mode: Mode,
+) -> None:
+    """Somebody there: theirs. Nobody: ours. Not known: nobody's for now (design, section 4)."""
+    hosting = Hosting(cluster_that_says(to_classic, to_native), ())
+    with capture_logs():
+        assert (await hosting.look("g")).mode is mode
+
+
+async def test_a_cluster_that_cannot_be_asked_is_not_an_empty_group() -> None:
+    """Said in one log line, until the reason changes."""
+    cluster = cluster_that_says(classic())
+    cluster.failure = UpstreamError("nobody listens")
+    hosting = Hosting(cluster, ())
+    with capture_logs() as lines:
+        for _ in range(3):
+            verdict = await hosting.look("g")
+            assert verdict.mode is Mode.UNKNOWN
+            assert "nobody listens" in verdict.why
+        cluster.failure = UpstreamError("it is on fire")
+        await hosting.look("g")
+    assert [line["event"] for line in lines] == ["group_state_unknown", "group_state_unknown"]
+
+
+async def test_the_log_says_who_is_there_and_what_to_do_once_per_reason() -> None:
+    """And again when somebody else is there, or when they came back."""
+    cluster = cluster_that_says(classic("payments", "payments", "audit"))
+    hosting = Hosting(cluster, ())
+    with capture_logs() as lines:
+        for _ in range(3):
+            await hosting.look("g")
+        (line,) = lines
+        assert line["event"] == "group_occupied"
+        assert line["log_level"] == "warning"
+        assert "3 members (audit, payments)" in line["reason"]
+        assert "point them at the gateway" in line["reason"]
+        cluster.answers[DescribeGroupsRequest] = lambda _: classic()
+        assert (await hosting.look("g")).mode is Mode.HOSTED
+        cluster.answers[DescribeGroupsRequest] = lambda _: classic("payments", "payments", "audit")
+        await hosting.look("g")
+    assert len(lines) == 2
+
+
+async def test_a_cluster_that_can_tell_nothing_is_the_embedded_one() -> None:
+    """Every Kafka since 0.9 describes groups; in the embedded one nobody else is."""
+    assert (await Hosting(ScriptedCluster(), ()).look("g")).mode is Mode.HOSTED
+
+
+@pytest.mark.parametrize(
+    ("pattern", "group_id", "is_forwarded"),
+    [
+        ("legacy-*", "legacy-orders", True),
+        ("legacy-*", "legacy", False),
+        ("v?", "v1", True),
+        ("v?", "V1", False),
+        ("*", "anything", True),
+        ("orders", "orders", True),
+    ],
+)
+async def test_patterns_name_groups_that_are_never_looked_at(
+    pattern: str, group_id: str, *, is_forwarded: bool
+) -> None:
+    """Upper and lower case count, as they do in group ids."""
+    cluster = ScriptedCluster()
+    hosting = Hosting(cluster, (pattern,))
+    assert hosting.is_forwarded(group_id) is is_forwarded
+    await hosting.look(group_id)
+    assert bool(cluster.coordinator_questions) is not is_forwarded
+
+
+async def test_forwarding_is_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line per group; the oldest of too many is looked at again."""
+    monkeypatch.setattr(module, "FORWARDED_MAX", 2)
+    hosting = Hosting(ScriptedCluster(), ())
+    with capture_logs() as lines:
+        for group_id in ("a", "a", "b", "c"):
+            hosting.forward(group_id, "its protocol type is connect")
+    assert [line["group_id"] for line in lines] == ["a", "b", "c"]
+    assert [hosting.is_forwarded(each) for each in ("a", "b", "c")] == [False, True, True]
+
+
+async def test_reports_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any client can make up group ids."""
+    monkeypatch.setattr(module, "FORWARDED_MAX", 2)
+    hosting = Hosting(cluster_that_says(classic("c")), ())
+    with capture_logs() as lines:
+        for group_id in ("a", "b", "c", "c", "a"):
+            await hosting.look(group_id)
+    assert [line["group_id"] for line in lines] == ["a", "b", "c", "a"]

@@ -1,0 +1,104 @@
+"""One error in the shape of each api, in each of its versions."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.errors import ErrorCode
+from gateway.groups.refusals import GroupMessage, refusal
+from kafka_codecs import decode, encode
+from kafka_codecs.apis import APIS
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kafka_codecs.offset_delete import OffsetDeleteRequest
+from kafka_codecs.sync_group import SyncGroupRequest
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+COMMIT = OffsetCommitRequest(
+    group_id="g",
+    topics=(
+        OffsetCommitRequestTopic(
+            name="foo",
+            partitions=tuple(
+                OffsetCommitRequestPartition(
+                    partition_index=number, committed_offset=5, committed_metadata=""
+                )
+                for number in (1, 4)
+            ),
+        ),
+    ),
+)
+TXN_COMMIT = TxnOffsetCommitRequest(
+    transactional_id="t",
+    group_id="g",
+    producer_id=1,
+    producer_epoch=0,
+    topics=(
+        TxnOffsetCommitRequestTopic(
+            name="foo",
+            partitions=tuple(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=number, committed_offset=5, committed_metadata=""
+                )
+                for number in (1, 4)
+            ),
+        ),
+    ),
+)
+MESSAGES: list[GroupMessage] = [
+    JoinGroupRequest(
+        group_id="g", session_timeout_ms=1, member_id="m", protocol_type="consumer", protocols=()
+    ),
+    SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=()),
+    HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+    LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="m"),)),
+    ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1),
+    COMMIT,
+    TXN_COMMIT,
+    OffsetDeleteRequest(group_id="g", topics=()),
+]
+
+
+def versions_of(message: GroupMessage) -> list[int]:
+    """All versions that we speak."""
+    key = message.SCHEMA.api_key
+    assert key is not None
+    return list(APIS[key].versions)
+
+
+@pytest.mark.parametrize(
+    ("message", "version"),
+    [(message, version) for message in MESSAGES for version in versions_of(message)],
+    ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
+)
+def test_every_api_can_say_an_error_in_every_version(message: GroupMessage, version: int) -> None:
+    """It survives the wire, and says nothing else."""
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    answer = refusal(message, version, code, "a reason")
+    key = message.SCHEMA.api_key
+    assert key is not None
+    seen: Any = decode(APIS[key].response, encode(answer, version), version)
+    if isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
+        (topic,) = seen.topics
+        assert [(p.partition_index, p.error_code) for p in topic.partitions] == [
+            (1, code),
+            (4, code),
+        ]
+    else:
+        assert seen.error_code == code
+    if isinstance(message, JoinGroupRequest):
+        assert (seen.member_id, seen.generation_id, seen.members) == ("m", -1, ())
+    if isinstance(message, ConsumerGroupHeartbeatRequest):
+        assert seen.error_message == "a reason"
+        assert (seen.member_id, seen.assignment) == (None, None)

@@ -1,0 +1,75 @@
+"""Which groups are in memory, how many may be, and who answers for the others."""
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from coordinator.errors import ErrorCode
+from gateway.groups.hosting import Mode
+from gateway.groups.registry import TooManyGroups
+from tests.support.hosted_groups import GROUP, hosted_groups
+
+
+async def test_there_are_no_more_groups_than_allowed(autojump_clock: MockClock) -> None:
+    """One that is there goes on; when one has ended there is room again."""
+    async with hosted_groups(max_groups=2) as groups:
+        joined = await groups.native("n", group="a")
+        await groups.native("n", group="b")
+        with pytest.raises(TooManyGroups, match="2 groups are hosted already"):
+            await groups.native("n", group="c")
+        beaten = await groups.native("n", joined.member_epoch, group="a")
+        assert beaten.error is ErrorCode.NONE
+        await groups.native("n", -1, group="b")
+        await trio.sleep(2)
+        assert (await groups.native("n", group="c")).error is ErrorCode.NONE
+
+
+async def test_a_group_with_members_here_stays_here(autojump_clock: MockClock) -> None:
+    """Whatever the cluster says meanwhile; it is not even asked."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        groups.hosting.forward(GROUP, "somebody said so")
+        groups.cluster.coordinator_questions.clear()
+        assert (await groups.registry.mode_of(GROUP)).mode is Mode.HOSTED
+        assert groups.registry.is_live(GROUP)
+        assert groups.cluster.coordinator_questions == []
+        await groups.native("n", -1)
+        assert not groups.registry.is_live(GROUP)
+        assert (await groups.registry.mode_of(GROUP)).mode is Mode.FORWARDED
+
+
+async def test_an_id_that_was_only_handed_out_makes_no_member(autojump_clock: MockClock) -> None:
+    """The second half of a join looks at the cluster again."""
+    async with hosted_groups() as groups:
+        await groups.join()
+        assert not groups.registry.is_live(GROUP)
+
+
+async def test_a_group_that_is_not_in_memory_is_seen_from_its_log(
+    autojump_clock: MockClock,
+) -> None:
+    """An empty group is still a group; one that never was is none."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        await groups.native("n", -1)
+        await trio.sleep(2)
+        assert groups.registry.all_running() == ()
+        view = await groups.registry.view(GROUP)
+        assert view is not None
+        assert (view[0].group_type, view[0].state, view[0].members) == ("consumer", "Empty", ())
+        assert await groups.registry.view("never") is None
+
+
+async def test_groups_do_not_wait_for_each_other(autojump_clock: MockClock) -> None:
+    """One whose log is slow holds up itself."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n", group="quick")
+        groups.log.gate = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: groups.native("m", group="slow"))
+            await wait_all_tasks_blocked()
+            quick = groups.registry._tasks["quick"]  # noqa: SLF001, RUF100
+            assert quick.describe()[0].members
+            groups.log.gate.set()
+        again = await groups.native("n", joined.member_epoch, group="quick")
+        assert again.error is ErrorCode.NONE

@@ -1,0 +1,72 @@
+"""The image of the topics that one group cares about."""
+
+import pytest
+
+from coordinator.topics import Topics
+from gateway.cluster.errors import UpstreamError
+from gateway.groups.topics_image import TopicsImage
+from tests.support.group_script import topic_id
+from tests.support.hosted_groups import ScriptedCluster
+
+
+async def test_it_has_the_names_of_now_and_all_earlier_ones() -> None:
+    """A group is not asked for its topics again with every request."""
+    image = TopicsImage(ScriptedCluster(foo=3, bar=1, other=9))
+    assert set((await image.get(["foo"])).by_name) == {"foo"}
+    both = await image.get(["bar", "missing"])
+    assert set(both.by_name) == {"foo", "bar"}
+    assert both.by_name["foo"].partition_count == 3
+    assert both.by_name["foo"].topic_id == topic_id("foo")
+    assert image.latest is both
+
+
+async def test_its_version_grows_with_every_change_and_only_then() -> None:
+    """The engine compares hashes when the version moved."""
+    cluster = ScriptedCluster(foo=3)
+    image = TopicsImage(cluster)
+    first = await image.get(["foo"])
+    assert await image.get(["foo"]) is first
+    assert await image.get(["missing"]) is first
+    cluster.change()
+    assert await image.get([]) is first
+    cluster.partition_counts["foo"] = 4
+    assert await image.get([]) is first, "nobody said that anything has changed"
+    cluster.change()
+    grown = await image.get([])
+    assert grown.version > first.version
+    assert grown.by_name["foo"].partition_count == 4
+    del cluster.partition_counts["foo"]
+    cluster.change()
+    gone = await image.get([])
+    assert gone.by_name == {}
+    assert gone.version > grown.version
+
+
+async def test_a_cluster_that_does_not_answer_matters_for_new_names_only() -> None:
+    """What is known stays known."""
+    cluster = ScriptedCluster(foo=3)
+    image = TopicsImage(cluster)
+    known = await image.get(["foo"])
+    cluster.failure = UpstreamError("nobody listens")
+    cluster.change()
+    assert await image.get(["foo"]) is known
+    with pytest.raises(UpstreamError):
+        await image.get(["bar"])
+    assert image.latest is known
+    cluster.failure = None
+    cluster.partition_counts["bar"] = 1
+    assert set((await image.get(["bar"])).by_name) == {"foo", "bar"}
+
+
+async def test_a_failure_to_look_again_hides_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for nothing new, it never fails: timers and ends of commits have nobody to refuse."""
+    cluster = ScriptedCluster(foo=3)
+    image = TopicsImage(cluster)
+    known = await image.get(["foo"])
+
+    async def fail(names: object) -> Topics:
+        raise UpstreamError("more than 10000 topics are asked for")
+
+    monkeypatch.setattr(cluster, "topics_for", fail)
+    cluster.change()
+    assert await image.get([]) is known
