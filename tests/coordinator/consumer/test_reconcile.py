@@ -1,0 +1,206 @@
+"""One member is brought towards its target (spec 3.7)."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.consumer.reconcile import Goal, reconcile
+from coordinator.errors import ErrorCode
+from coordinator.records import Assignment, MemberState
+from coordinator.topics import Partition
+from coordinator.volatile import DeadlineKind
+from tests.support.group_records import given_classic, given_native
+from tests.support.group_script import GroupScript
+from tests.support.group_values import topic_id
+
+FOO, BAR = topic_id("foo"), topic_id("bar")
+ALL = [Partition(id_, number) for id_ in (FOO, BAR) for number in range(3)]
+some = st.frozensets(st.sampled_from(ALL))
+
+
+@st.composite
+def currents(draw: st.DrawFn) -> Assignment:
+    """What a member may hold at assignment epoch 7."""
+    state = draw(st.sampled_from(MemberState))
+    assigned = draw(some)
+    pending = frozenset[Partition]()
+    if state is MemberState.UNREVOKED_PARTITIONS:
+        pending = draw(some) - assigned
+    epoch = draw(st.integers(3, 7))
+    return Assignment(
+        member_epoch=epoch,
+        previous_epoch=draw(st.integers(2, epoch)),
+        state=state,
+        assigned=dict.fromkeys(assigned, 3),
+        pending_revocation=dict.fromkeys(pending, 3),
+    )
+
+
+@st.composite
+def goals(draw: st.DrawFn) -> Goal:
+    """Any target, any claim of the client, any partitions that others hold."""
+    taken = draw(some)
+    return Goal(
+        target=draw(some),
+        assignment_epoch=7,
+        topic_ids=draw(st.frozensets(st.sampled_from([FOO, BAR]))),
+        owned=draw(st.none() | some),
+        is_free=lambda partition: partition not in taken,
+    )
+
+
+def held(current: Assignment) -> set[Partition]:
+    return {*current.assigned, *current.pending_revocation}
+
+
+@given(currents(), goals(), st.booleans())
+def test_nothing_is_granted_that_is_not_free(
+    current: Assignment, goal: Goal, subscription_changed: bool
+) -> None:
+    """What a member gains was free; what it holds, it holds once."""
+    after = reconcile(current, goal, subscription_changed=subscription_changed)
+    assert all(goal.is_free(partition) for partition in after.assigned.keys() - held(current))
+    assert all(
+        goal.is_free(partition) for partition in after.assigned.keys() - current.assigned.keys()
+    )
+    assert after.assigned.keys().isdisjoint(after.pending_revocation)
+
+
+@given(currents(), goals(), st.booleans())
+def test_what_a_client_still_owns_stays_held(
+    current: Assignment, goal: Goal, subscription_changed: bool
+) -> None:
+    """A partition is let go only when the client has said that it owns it no longer."""
+    after = reconcile(current, goal, subscription_changed=subscription_changed)
+    let_go = held(current) - held(after)
+    if goal.owned is None:
+        assert not let_go
+    else:
+        assert let_go.isdisjoint(goal.owned)
+
+
+@given(currents(), goals(), st.booleans())
+def test_revocations_come_before_acquisitions(
+    current: Assignment, goal: Goal, subscription_changed: bool
+) -> None:
+    """A member that has something to give up keeps its epoch and gains nothing."""
+    after = reconcile(current, goal, subscription_changed=subscription_changed)
+    if after.state is MemberState.UNREVOKED_PARTITIONS:
+        assert after.member_epoch == current.member_epoch
+        assert after.assigned.keys() <= current.assigned.keys()
+        assert held(after) <= held(current)
+    else:
+        assert not after.pending_revocation or after == current
+
+
+@given(currents(), goals())
+def test_an_advance_is_keep_and_give(current: Assignment, goal: Goal) -> None:
+    """At the epoch of the target: what it had of it, and what of the rest is free. Stable, or
+    waiting for what is withheld."""
+    after = reconcile(current, goal, subscription_changed=False)
+    if after.member_epoch != goal.assignment_epoch or after is current:
+        return
+    if after.state is MemberState.UNREVOKED_PARTITIONS:
+        return
+    target = {p for p in goal.target if p.topic_id in goal.topic_ids}
+    keep = {p: epoch for p, epoch in current.assigned.items() if p in target}
+    give = {p: 7 for p in target - keep.keys() if goal.is_free(p)}
+    assert after.assigned == {**keep, **give}
+    is_complete = after.assigned.keys() == target
+    assert (after.state is MemberState.STABLE) is is_complete
+    assert after.previous_epoch == current.member_epoch
+
+
+@given(currents(), goals(), st.booleans())
+def test_epochs_only_grow(current: Assignment, goal: Goal, subscription_changed: bool) -> None:
+    """And never beyond the target's."""
+    after = reconcile(current, goal, subscription_changed=subscription_changed)
+    assert current.member_epoch <= after.member_epoch <= goal.assignment_epoch
+
+
+@given(currents(), goals())
+def test_an_unsubscribed_topic_is_gone_at_once(current: Assignment, goal: Goal) -> None:
+    """No answer names a topic that the member has just unsubscribed (KAFKA-19431)."""
+    after = reconcile(current, goal, subscription_changed=True)
+    assert {partition.topic_id for partition in after.assigned} <= goal.topic_ids
+
+
+@given(currents(), some)
+def test_a_member_that_follows_the_protocol_gets_there(
+    current: Assignment, target: frozenset[Partition]
+) -> None:
+    """Two rounds at most, when nobody stands in the way: give up, then take."""
+    for _ in range(3):
+        goal = Goal(
+            target=target,
+            assignment_epoch=7,
+            topic_ids=frozenset({FOO, BAR}),
+            owned=frozenset(current.assigned),
+            is_free=lambda _: True,
+        )
+        current = reconcile(current, goal, subscription_changed=False)
+    assert current.member_epoch == 7
+    assert current.state is MemberState.STABLE
+
+
+def test_a_partition_moves_only_after_it_is_given_up(group: GroupScript) -> None:
+    """A revoked partition is free only once its old owner stops reporting it."""
+    group.given_consumer_group(
+        given_native("a", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
+        given_native("b", target={"foo": (1,)}),
+        epoch=11,
+    )
+    assert group.native("b", 10, owned={}).member_epoch == 11
+    assert group.current("b").state is MemberState.UNRELEASED_PARTITIONS
+    reply = group.native("a", 10, owned={"foo": (0, 1)})
+    assert reply.member_epoch == 10
+    assert group.named(reply.assignment) == {"foo": (0,)}
+    assert group.native("b", 11).assignment is None
+    assert group.native("a", 10).member_epoch == 10  # it does not say
+    assert group.native("a", 10, owned={"foo": (0,)}).member_epoch == 11
+    reply = group.native("b", 11)
+    assert reply.member_epoch == 11
+    assert group.named(reply.assignment) == {"foo": (1,)}
+    assert group.view().state == "Stable"
+
+
+def test_a_commit_in_flight_holds_its_partitions(group: GroupScript) -> None:
+    """The new owner could otherwise begin before that commit."""
+    group.given_consumer_group(
+        given_native("a", assigned={"foo": (0,)}, target={}),
+        given_native("b", target={"foo": (0,)}),
+        epoch=11,
+    )
+    commit, _ = group.commit("a", 10, {"foo": (0,)})
+    group.native("a", 10, owned={"foo": (0,)})
+    group.native("a", 10, owned={})
+    assert group.native("b", 10, owned={}).member_epoch == 11
+    assert group.assigned("b") == {}
+    group.commit_answered(commit, lost=True)
+    assert group.native("b", 11).assignment is None
+    group.wait(group.config.lost_commit_hold_ms)
+    assert group.named(group.native("b", 11).assignment) == {"foo": (0,)}
+
+
+def test_the_deadline_to_revoke(group: GroupScript) -> None:
+    """It begins with the revocation, a heartbeat does not move it, and it ends with the advance."""
+    group.given_consumer_group(
+        given_native("a", assigned={"foo": (0, 1)}, target={"foo": (0,)}), epoch=11
+    )
+    group.native("a", 10, owned={"foo": (0, 1)})
+    assert group.left_ms(DeadlineKind.REVOCATION, "a") == 10_000
+    group.wait(4_000)
+    group.native("a", 10, owned={"foo": (0, 1)})
+    assert group.left_ms(DeadlineKind.REVOCATION, "a") == 6_000
+    group.native("a", 10, owned={"foo": (0,)})
+    assert group.left_ms(DeadlineKind.REVOCATION, "a") is None
+
+
+def test_all_that_a_member_waits_for_must_be_free(group: GroupScript) -> None:
+    """Part of it is no reason to rejoin; a rejoin for another reason takes it (spec 5.7)."""
+    group.given_consumer_group(
+        given_classic("c", target={"foo": (0, 1)}, state=MemberState.UNRELEASED_PARTITIONS),
+        given_native("n", assigned={"foo": (1,)}, target={}),
+    )
+    assert group.beat("c", 10).error == ErrorCode.NONE
+    group.join("c")
+    assert group.assigned("c") == {"foo": (0,)}

@@ -1,0 +1,50 @@
+"""SyncGroup on a consumer group (spec 5.6); scenarios 36 to 41 tell its answers."""
+
+from coordinator.mixed.sync import embedded_version
+from coordinator.records import MemberState
+from coordinator.volatile import DeadlineKind, MemberPhase
+from tests.support.group_records import given_classic, given_native
+from tests.support.group_script import GroupScript, read_assignment, subscription
+
+FOO_0 = {"foo": (0,)}
+
+
+def test_a_sync_ends_the_join(group: GroupScript) -> None:
+    """The sync timer stops, the session starts anew, nothing is written."""
+    group.given_consumer_group(given_native("n1"))
+    group.join("c1")
+    group.wait(2_000)
+    assert group.synced("c1", 11)["foo"]
+    assert group.last_step.durable == ()
+    assert group.left_ms(DeadlineKind.SYNC, "c1") is None
+    assert group.left_ms(DeadlineKind.SESSION, "c1") == 10_000
+    assert group.consumer.phases["c1"] is MemberPhase.STABLE
+
+
+def test_a_member_that_must_revoke_learns_what_it_may_keep(group: GroupScript) -> None:
+    """Although there is a newer target: it is behind because of that very revocation."""
+    group.given_consumer_group(
+        given_classic("c1", assigned={"foo": (0, 1)}, target=FOO_0), given_native("n1"), epoch=11
+    )
+    group.join("c1", owned={"foo": (0, 1)})
+    assert group.current("c1").state is MemberState.UNREVOKED_PARTITIONS
+    assert group.synced("c1", 10) == FOO_0
+    assert group.synced("c1", 10) == FOO_0  # as often as it asks
+
+
+def test_an_empty_assignment_is_not_zero_bytes(group: GroupScript) -> None:
+    """Some clients crash on those."""
+    group.given_consumer_group(given_classic("c1"), given_native("n1"))
+    reply = group.sync("c1", 10)
+    assert read_assignment(reply.assignment) == {}
+    assert reply.assignment != b""
+
+
+def test_the_version_is_that_of_the_first_protocol(group: GroupScript) -> None:
+    """The one whose subscription counts (spec 5.4)."""
+    protocols = (
+        ("range", subscription(["foo"], version=2)),
+        ("sticky", subscription(["foo"], version=1)),
+    )
+    group.given_consumer_group(given_classic("c1", protocols=protocols), given_native("n1"))
+    assert embedded_version(group.consumer.members["c1"]) == 2
