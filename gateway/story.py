@@ -4,7 +4,7 @@ The one place where group events are made: what the log says and what the state 
 disagree. An event has a past-tense name and fields that are the same wherever they appear.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -37,11 +37,14 @@ from coordinator.volatile import (
     GenericCoreMoved,
     GenericMemberDropped,
     GenericMemberPut,
+    GenericPhase,
     MemberPhase,
     MemberPhaseMoved,
 )
 
 log = structlog.get_logger()
+
+AnyMember = GenericMember | Member
 
 Direction = Literal["generic->consumer", "consumer->generic"]
 
@@ -92,6 +95,10 @@ class _Teller:
             if isinstance(record, MemberMetadata) and record.value is None
         }
         self._conversion = _conversion(state, records)
+        self._keeps_kind = self._conversion is None
+        # A replacement is first a copy of the member whose place it takes, then itself.
+        self._new = _new_members(state, records)
+        self._joined: set[str] = set()
         # Members of the generic group are in the consumer group that a conversion makes of it.
         self._carried_over = (
             frozenset(state.group.members) if isinstance(state.group, GenericGroup) else frozenset()
@@ -113,7 +120,7 @@ class _Teller:
             case GenericMemberPut(member):
                 yield from self._generic_member(member)
             case GenericMemberDropped(member_id, cause):
-                yield from _removed(member_id, cause)
+                yield from self._removed(member_id, cause)
             case MemberPhaseMoved(member_id, phase):
                 yield from self._phase(member_id, phase)
             case _:
@@ -123,8 +130,10 @@ class _Teller:
         match record:
             case GroupEpoch(epoch=int(epoch), cause=cause) if cause is not EpochCause.CONVERTED:
                 yield _event("group_epoch_bumped", group_epoch=epoch, cause=cause.value)
+            case GroupEpoch(epoch=None) if self._keeps_kind:
+                yield _event("group_deleted")
             case MemberMetadata(member_id=member_id, value=None, cause=RemovalCause() as cause):
-                yield from _removed(member_id, cause)
+                yield from self._removed(member_id, cause)
             case MemberMetadata(value=Member() as member):
                 yield from self._member(member)
             case TargetAssignmentMember(member_id=member_id, partitions=partitions) if partitions:
@@ -151,6 +160,8 @@ class _Teller:
         if self._conversion is not None:
             yield self._conversion
             self._conversion = None
+        elif value is None and self._keeps_kind:
+            yield _event("group_deleted")
         elif value is not None and self._state.group is None:
             yield _event("group_created", kind="generic")
         if value is not None and isinstance(self._state.group, GenericGroup):
@@ -159,12 +170,13 @@ class _Teller:
     def _generic_assignments(
         self, group: GenericGroup, value: GenericGroupValue
     ) -> Iterator[GroupEvent]:
-        """A leader distributed an assignment."""
-        if value.members and group.phase != "Stable":
+        """A leader distributed an assignment, or nobody is left."""
+        reached = GenericPhase.STABLE if value.members else GenericPhase.EMPTY
+        if group.phase is not reached:
             yield _event(
                 "group_state_moved",
                 from_state=group.phase.value,
-                to_state="Stable",
+                to_state=reached.value,
                 generation=value.generation,
             )
         for member in value.members:
@@ -191,20 +203,42 @@ class _Teller:
     def _generic_member(self, member: GenericMember) -> Iterator[GroupEvent]:
         group = self._state.group
         if not (isinstance(group, GenericGroup) and member.member_id in group.members):
-            yield _joined(member, "classic")
+            yield self._comes(member)
 
     def _member(self, member: Member) -> Iterator[GroupEvent]:
         group = self._state.group
         if member.member_id in self._carried_over:
             return
         before = group.members.get(member.member_id) if isinstance(group, ConsumerGroup) else None
-        protocol = "classic" if member.is_classic else "consumer"
         if before is None:
-            if not isinstance(group, ConsumerGroup) and not member.is_classic:
+            if not isinstance(group, ConsumerGroup) and self._keeps_kind:
                 yield _event("group_created", kind="consumer")
-            yield _joined(member, protocol)
-        elif before.is_classic != member.is_classic:
-            yield _event("member_switched", member_id=member.member_id, protocol=protocol)
+            yield self._comes(member)
+        elif before.is_classic != member.is_classic and member.member_id not in self._joined:
+            yield _event("member_switched", member_id=member.member_id, protocol=_protocol(member))
+
+    def _comes(self, member: AnyMember) -> GroupEvent:
+        self._joined.add(member.member_id)
+        return _joined(self._new.get(member.member_id, member))
+
+    def _removed(self, member_id: str, cause: RemovalCause) -> Iterator[GroupEvent]:
+        if cause is RemovalCause.REPLACED:
+            yield _event(
+                "member_replaced", member_id=member_id, replaced_by=self._successor(member_id)
+            )
+        elif cause in _OWN_WILL:
+            yield _event("member_left", member_id=member_id, cause=cause.value)
+        elif cause not in _STILL_THERE:
+            yield _event("member_fenced", member_id=member_id, cause=cause.value)
+
+    def _successor(self, member_id: str) -> str | None:
+        """The id under which a static member goes on."""
+        group = self._state.group
+        old = group.members.get(member_id) if group is not None else None
+        for member in self._new.values():
+            if old is not None and member.instance_id == old.instance_id:
+                return member.member_id
+        return None
 
     def _target_of(self, member_id: str) -> frozenset[Partition]:
         group = self._state.group
@@ -304,24 +338,34 @@ def _departure(records: Sequence[Record]) -> str:
     return "the group was empty"
 
 
-def _joined(member: GenericMember | Member, protocol: str) -> GroupEvent:
+def _new_members(state: GroupState, records: Sequence[Record]) -> dict[str, AnyMember]:
+    """Members of this batch that were not there before, as they are at its end."""
+    seen: dict[str, AnyMember] = {}
+    for record in records:
+        match record:
+            case MemberMetadata(value=Member() as member) | GenericMemberPut(member):
+                seen[member.member_id] = member
+            case GenericGroupMetadata(value=GenericGroupValue(members=members)):
+                seen |= {member.member_id: member for member in members}
+            case _:
+                pass
+    old: Container[str] = state.group.members if state.group is not None else ()
+    return {member_id: member for member_id, member in seen.items() if member_id not in old}
+
+
+def _protocol(member: AnyMember) -> str:
+    return "classic" if isinstance(member, GenericMember) or member.is_classic else "consumer"
+
+
+def _joined(member: AnyMember) -> GroupEvent:
     return _event(
         "member_joined",
         member_id=member.member_id,
         client_id=member.client_id,
         client_host=member.client_host,
         instance_id=member.instance_id,
-        protocol=protocol,
+        protocol=_protocol(member),
     )
-
-
-def _removed(member_id: str, cause: RemovalCause) -> Iterator[GroupEvent]:
-    if cause is RemovalCause.REPLACED:
-        yield _event("member_replaced", member_id=member_id)
-    elif cause in _OWN_WILL:
-        yield _event("member_left", member_id=member_id, cause=cause.value)
-    elif cause not in _STILL_THERE:
-        yield _event("member_fenced", member_id=member_id, cause=cause.value)
 
 
 def _event(name: str, **fields: Any) -> GroupEvent:
