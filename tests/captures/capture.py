@@ -38,8 +38,9 @@ from kafka_codecs.header import decode_request_header
 from kafka_codecs.metadata import MetadataRequest
 from tests.support import captures
 from tests.support.captures import Frame, Kind
-from tests.support.clients import Client, ClientProcess, Library, run_client
+from tests.support.clients import JAVA_CLIENT_RELEASE, Client, ClientProcess, Library, run_client
 from tests.support.demo_stage import Heard
+from tests.support.kafka_broker import kafka_jars
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
 from tests.support.node import node
 from tests.support.wire import connected
@@ -127,6 +128,8 @@ SUBJECTS = {
     "kafkajs": Subject(client=_classic("kafkajs", "RoundRobinAssigner"), is_direct=True),
     "platformatic-classic": Subject(client=_classic("platformatic", "roundrobin")),
     "platformatic-consumer": Subject(client=Client(library="platformatic", protocol="consumer")),
+    "java-classic": Subject(client=_classic("java", "cooperative-sticky")),
+    "java-consumer": Subject(client=Client(library="java", protocol="consumer")),
 }
 
 
@@ -141,6 +144,9 @@ def version_of(library: Library) -> str:
             package = "kafkajs" if library == "kafkajs" else "@platformatic/kafka"
             about = json.loads((node().modules / package / "package.json").read_text())
             return f"{package} {about['version']}"
+        case "java":
+            (jar,) = kafka_jars(JAVA_CLIENT_RELEASE).glob("kafka-clients-*.jar")
+            return f"org.apache.kafka:{jar.stem}"
 
 
 async def capture(name: str) -> None:

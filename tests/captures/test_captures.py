@@ -30,6 +30,7 @@ CLIENTS = {
     *("librdkafka-classic", "librdkafka-cooperative", "librdkafka-consumer", "librdkafka-admin"),
     *("kafka-python", "kafka-python-cooperative", "kafka-python-admin", "aiokafka", "kafkajs"),
     *("platformatic-classic", "platformatic-consumer"),
+    *("java-classic", "java-consumer"),
 }
 FILES = sorted(captures.FOLDER.glob("*/*.txt"))
 # Bugs of the mock cluster, and not of ours.
@@ -92,6 +93,27 @@ def test_a_captured_frame_is_read_and_written_again(frame: Frame) -> None:
     assert kio_write(entity) == body
 
 
+@every_frame()
+def test_a_captured_frame_cut_anywhere_is_refused(frame: Frame) -> None:
+    """At every byte, in the header and in the body; never with another error."""
+    key = (frame.api_key, frame.api_version)
+    if frame.kind == "answer" and (key in MALFORMED or key in TRAILING_BYTES):
+        return
+    for end in range(len(frame.data)):
+        with pytest.raises(WireError):
+            read_whole(frame, frame.data[:end])
+
+
+def read_whole(frame: Frame, data: bytes) -> Struct:
+    """Read header and body of a frame that was cut. Raises WireError."""
+    key, version = frame.api_key, frame.api_version
+    if frame.kind == "request":
+        _, start = decode_request_header(data)
+    else:
+        _, start = decode_response_header(key, version, data)
+    return decode(message_of(frame), data[start:], version)
+
+
 @every_frame(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 def test_the_embedded_consumer_protocol_is_read_as_well(frame: Frame) -> None:
     """Subscriptions and assignments inside of JoinGroup and SyncGroup, without leftover bytes."""
@@ -114,6 +136,7 @@ def test_the_embedded_consumer_protocol_is_read_as_well(frame: Frame) -> None:
         ("kafka-python-cooperative", 1, b"", True),
         ("aiokafka", 0, b"", False),
         ("kafkajs", 0, b"", False),
+        ("java-classic", 3, b"\xff\xff\xff\xff", True),
         ("platformatic-classic", 1, None, False),
     ],
 )

@@ -65,7 +65,7 @@ def main() -> None:
         bootstrap_servers=options.bootstrap,
         group_id=options.group,
         client_id=options.client_id,
-        partition_assignment_strategy=(ASSIGNORS[options.assignor],),
+        partition_assignment_strategy=[ASSIGNORS[each] for each in options.assignor.split(",")],
         auto_offset_reset="earliest",
         auto_commit_interval_ms=500,
         fetch_max_wait_ms=50,

@@ -6,16 +6,16 @@ owned twice, all committed in the cluster itself).
 """
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from gateway.demo.group_view import Protocol
-from tests.support.clients import Client, Library
+from tests.support.clients import Client
 from tests.support.group_stage import RATE, GroupStage, open_group
 
 NATIVE = Client(library="librdkafka", protocol="consumer")
 NATIVE_IN_NODE = Client(library="platformatic", protocol="consumer")
+NATIVE_IN_JAVA = Client(library="java", protocol="consumer")
 THERE_AND_BACK = ["generic->consumer", "consumer->generic"]
 
 # A Node client goes on with what it has fetched while it already joins again, so a few records may
@@ -42,6 +42,7 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
         (Client(library="kafka-python", assignor="range"), 0),
         (Client(library="kafka-python", assignor="cooperative-sticky"), 0),
         (Client(library="aiokafka", assignor="roundrobin"), 0),
+        (Client(library="java", assignor="range,cooperative-sticky"), 0),
         (Client(library="kafkajs", assignor="RoundRobinAssigner"), AGAIN_MAX),
         (Client(library="platformatic", assignor="roundrobin"), AGAIN_MAX),
     ],
@@ -65,19 +66,24 @@ async def test_a_group_of_one_library_converts_and_comes_back(
 
 
 async def test_five_libraries_share_one_group(tmp_path: Path) -> None:
-    """With an assignor's name in common; each goes and comes while the group is mixed."""
-    libraries = get_args(Library)
-    assert len(libraries) == 5
+    """They have one assignor's name in common; each goes and comes while the group is mixed."""
+    clients = {
+        "librdkafka": Client(library="librdkafka", assignor="range,roundrobin"),
+        "kafka-python": Client(library="kafka-python", assignor="range,roundrobin"),
+        "aiokafka": Client(library="aiokafka", assignor="roundrobin"),
+        "kafkajs": Client(library="kafkajs", assignor="roundrobin"),
+        "platformatic": Client(library="platformatic", assignor="roundrobin"),
+    }
     async with open_group(tmp_path) as group:
-        for library in libraries:
-            await group.join(library, Client(library=library, assignor="roundrobin"))
+        for name, client in clients.items():
+            await group.join(name, client)
         await settle(group, "classic")
         await group.join("native", NATIVE)
         await settle(group, "consumer")
-        for library in libraries:
-            await group.leave(library)
+        for name, client in clients.items():
+            await group.leave(name)
             await settle(group, "consumer")
-            await group.join(library, Client(library=library, assignor="roundrobin"))
+            await group.join(name, client)
             await settle(group, "consumer")
         await group.leave("native")
         await settle(group, "classic")
@@ -87,17 +93,23 @@ async def test_five_libraries_share_one_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "assignor"),
-    [("librdkafka", "range"), ("kafka-python", "range"), ("platformatic", "roundrobin")],
+    ("native", "classic"),
+    [
+        (NATIVE_IN_NODE, Client(library="librdkafka", assignor="range")),
+        (NATIVE_IN_NODE, Client(library="platformatic", assignor="roundrobin")),
+        (NATIVE_IN_JAVA, Client(library="kafka-python", assignor="range")),
+        (NATIVE_IN_JAVA, Client(library="java", assignor="cooperative-sticky")),
+    ],
+    ids=named,
 )
 async def test_a_native_member_of_another_library_converts_the_group(
-    library: Library, assignor: str, tmp_path: Path
+    native: Client, classic: Client, tmp_path: Path
 ) -> None:
-    """@platformatic/kafka speaks KIP-848 with code that is not librdkafka's."""
+    """@platformatic/kafka and Java speak KIP-848 with code that is not librdkafka's."""
     async with open_group(tmp_path) as group:
-        await group.join("a", Client(library=library, assignor=assignor))
+        await group.join("a", classic)
         await settle(group, "classic")
-        await group.join("native", NATIVE_IN_NODE)
+        await group.join("native", native)
         await settle(group, "consumer")
         await group.join("other-native", NATIVE)
         await settle(group, "consumer")
@@ -108,3 +120,23 @@ async def test_a_native_member_of_another_library_converts_the_group(
         await group.end()
         assert group.conversions() == THERE_AND_BACK
         assert group.ledger.delivered_again() <= AGAIN_MAX, group.troubles
+
+
+async def test_a_roll_from_classic_to_native_and_back_in_one_library(tmp_path: Path) -> None:
+    """The same service, restarted member by member with another setting, and then back."""
+    classic = Client(library="java", assignor="cooperative-sticky")
+    async with open_group(tmp_path) as group:
+        for name in ("a", "b"):
+            await group.join(name, classic)
+        await settle(group, "classic")
+        for client, kinds in (
+            (NATIVE_IN_JAVA, ("consumer", "consumer")),
+            (classic, ("consumer", "classic")),
+        ):
+            for name, kind in zip(("a", "b"), kinds, strict=True):
+                await group.leave(name)
+                await group.join(name, client)
+                await settle(group, "consumer" if kind == "consumer" else "classic")
+        await group.end()
+        assert group.conversions() == THERE_AND_BACK
+        assert group.ledger.delivered_again() == 0, group.troubles

@@ -17,13 +17,19 @@ from typing import Literal
 import trio
 
 from gateway.demo.group_view import Protocol
+from tests.support.kafka_broker import kafka_jars
 from tests.support.node import node
 
 SCRIPTS = Path(__file__).parent.parent / "clients"
 COMPLAINTS_MAX = 50
 CLOSE_LIMIT_S = 20
+JAVA_CLIENT_RELEASE = "4.3"
+JAVA_OPTIONS = (
+    *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
 
-Library = Literal["librdkafka", "kafka-python", "aiokafka", "kafkajs", "platformatic"]
+Library = Literal["librdkafka", "kafka-python", "aiokafka", "kafkajs", "platformatic", "java"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,10 @@ class Client:
             case "kafkajs" | "platformatic":
                 script = SCRIPTS / "node" / f"{self.library}_consumer.cjs"
                 program = [str(node().binary), str(script)]
+            case "java":
+                script = SCRIPTS / "java" / "JavaConsumer.java"
+                classes = f"{kafka_jars(JAVA_CLIENT_RELEASE)}/*"
+                program = ["java", *JAVA_OPTIONS, "-cp", classes, str(script)]
         return [*program, f"--protocol={self.protocol}", f"--assignor={self.assignor}"]
 
     def environment(self) -> dict[str, str]:

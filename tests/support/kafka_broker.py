@@ -78,7 +78,7 @@ class KafkaCluster:
 @contextmanager
 def running_kafka(release: str, brokers: int = 2) -> Iterator[KafkaCluster]:
     """Run a cluster for the length of the block; node 1 is its controller too."""
-    jars = _jars(release)
+    jars = kafka_jars(release)
     ports = _free_ports(brokers + 1)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="groupferry-kafka-")))
@@ -203,7 +203,7 @@ def _free_ports(count: int) -> Sequence[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _jars(release: str) -> Path:
+def kafka_jars(release: str) -> Path:
     """The folder with the jars of one release, fetched if this machine does not have them yet."""
     _require_java()
     pom = POM.read_bytes()

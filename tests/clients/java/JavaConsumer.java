@@ -1,0 +1,141 @@
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.RangeAssignor;
+import org.apache.kafka.clients.consumer.RoundRobinAssignor;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+
+/**
+ * A consumer of Apache Kafka's own client, of either group protocol. It reports in the words of
+ * gateway/demo/reports.py: one JSON object per line, times in seconds of CLOCK_MONOTONIC.
+ */
+public final class JavaConsumer {
+    private static final Duration POLL = Duration.ofMillis(100);
+    private static final long COMMIT_INTERVAL_NS = 1_000_000_000L;
+    private static final long CLOSE_LIMIT_MS = 15_000;
+    private static final Map<String, Class<?>> ASSIGNORS = Map.of(
+        "range", RangeAssignor.class,
+        "roundrobin", RoundRobinAssignor.class,
+        "cooperative-sticky", CooperativeStickyAssignor.class);
+
+    private static volatile boolean isAsked = false;
+
+    private JavaConsumer() {}
+
+    public static void main(String[] arguments) {
+        Map<String, String> wanted = new HashMap<>();
+        for (String argument : arguments) {
+            String[] pair = argument.split("=", 2);
+            wanted.put(pair[0], pair[1]);
+        }
+        Thread listener = new Thread(JavaConsumer::waitForEndOfStdin);
+        listener.setDaemon(true);
+        listener.start();
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(configuration(wanted))) {
+            consumer.subscribe(List.of(wanted.get("--topic")), new Reporter(consumer));
+            long committedNs = System.nanoTime();
+            while (!isAsked) {
+                for (ConsumerRecord<String, String> each : consumer.poll(POLL)) {
+                    long number = Long.parseLong(each.value());
+                    say("consumed", "\"partition\":%d,\"runs\":[[%d,%d,1]]"
+                        .formatted(each.partition(), number, number + 1));
+                }
+                if (System.nanoTime() - committedNs >= COMMIT_INTERVAL_NS) {
+                    committedNs = System.nanoTime();
+                    consumer.commitAsync();
+                }
+            }
+        }
+        say("closed", "");
+    }
+
+    private static Properties configuration(Map<String, String> wanted) {
+        Properties config = new Properties();
+        config.put("bootstrap.servers", wanted.get("--bootstrap"));
+        config.put("group.id", wanted.get("--group"));
+        config.put("client.id", wanted.get("--client-id"));
+        config.put("group.protocol", wanted.get("--protocol"));
+        config.put("auto.offset.reset", "earliest");
+        config.put("enable.auto.commit", "false");
+        config.put("fetch.max.wait.ms", "50");
+        config.put("key.deserializer", StringDeserializer.class);
+        config.put("value.deserializer", StringDeserializer.class);
+        if (wanted.get("--protocol").equals("classic")) {
+            config.put("partition.assignment.strategy", assignors(wanted.get("--assignor")));
+            config.put("session.timeout.ms", "6000");
+            config.put("heartbeat.interval.ms", "500");
+        }
+        return config;
+    }
+
+    private static List<String> assignors(String names) {
+        List<String> classes = new ArrayList<>();
+        for (String name : names.split(",")) {
+            classes.add(ASSIGNORS.get(name).getName());
+        }
+        return classes;
+    }
+
+    /** The end of stdin is also how it learns that its parent died; then it may not hang. */
+    private static void waitForEndOfStdin() {
+        try {
+            while (System.in.read() >= 0) { }
+            isAsked = true;
+            Thread.sleep(CLOSE_LIMIT_MS);
+        } catch (IOException | InterruptedException ignored) {
+            isAsked = true;
+        }
+        Runtime.getRuntime().halt(1);
+    }
+
+    private static synchronized void say(String kind, String fields) {
+        double seconds = System.nanoTime() / 1e9;
+        String more = fields.isEmpty() ? "" : "," + fields;
+        System.out.printf("{\"kind\":\"%s\",\"at_s\":%.6f%s}%n", kind, seconds, more);
+        System.out.flush();
+    }
+
+    /** Commits before partitions go, and reports what the client owns. */
+    private record Reporter(KafkaConsumer<String, String> consumer)
+            implements ConsumerRebalanceListener {
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> added) {
+            report("assigned", added);
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> removed) {
+            try {
+                consumer.commitSync();
+            } catch (KafkaException refusal) {
+                String error = String.valueOf(refusal.getMessage()).replaceAll("[\"\\\\\\s]", " ");
+                say("troubled", "\"doing\":\"commit\",\"error\":\"%s\"".formatted(error));
+            }
+            report("revoked", removed);
+        }
+
+        @Override
+        public void onPartitionsLost(Collection<TopicPartition> removed) {
+            report("lost", removed);
+        }
+
+        private static void report(String kind, Collection<TopicPartition> partitions) {
+            String numbers = partitions.stream()
+                .map(each -> Integer.toString(each.partition()))
+                .collect(Collectors.joining(","));
+            say(kind, "\"partitions\":[%s]".formatted(numbers));
+        }
+    }
+}
