@@ -1,0 +1,66 @@
+"""Goodbyes of native members (spec 3.10)."""
+
+import pytest
+
+from coordinator.errors import ErrorCode
+from coordinator.records import MemberState
+from coordinator.volatile import DeadlineKind
+from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_script import GroupScript
+
+FOO_0 = {"foo": (0,)}
+
+
+@pytest.mark.parametrize("epoch", [-1, -2])
+def test_a_goodbye_to_another_kind_of_group(group: GroupScript, epoch: int) -> None:
+    """GROUP_ID_NOT_FOUND, also when there is no group."""
+    assert group.native("n1", epoch, instance_id="i1").error == ErrorCode.GROUP_ID_NOT_FOUND
+    group.given_generic_group(given_generic("c1", FOO_0))
+    assert group.native("c1", epoch, instance_id="i1").error == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "error"),
+    [
+        ("n9", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n1", "i9", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n2", "i1", ErrorCode.FENCED_INSTANCE_ID),
+    ],
+)
+def test_a_goodbye_of_somebody_else(
+    group: GroupScript, member_id: str, instance_id: str | None, error: ErrorCode
+) -> None:
+    """Nobody is removed by mistake."""
+    group.given_consumer_group(given_native("n1", instance_id="i1"), given_native("n2"))
+    assert group.native(member_id, -1, instance_id=instance_id).error == error
+    assert group.consumer.members.keys() == {"n1", "n2"}
+
+
+def test_a_static_member_that_leaves_for_a_while(group: GroupScript) -> None:
+    """It keeps what it is assigned, no longer what it had to give up, and its session goes on."""
+    n1 = given_native(
+        "n1",
+        instance_id="i1",
+        assigned=FOO_0,
+        pending={"foo": (1,)},
+        state=MemberState.UNREVOKED_PARTITIONS,
+    )
+    group.given_consumer_group(n1, given_native("n2"))
+    assert group.left_ms(DeadlineKind.REVOCATION, "n1") == 10_000
+    group.wait(5_000)
+    reply = group.native("n1", -2, instance_id="i1")
+    assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, -2)
+    assert group.assigned("n1") == FOO_0
+    assert group.current("n1").pending_revocation == {}
+    assert group.current("n1").previous_epoch == 10
+    assert group.left_ms(DeadlineKind.REVOCATION, "n1") is None
+    assert group.left_ms(DeadlineKind.SESSION, "n1") == 40_000
+    assert group.consumer.epoch == 10
+    assert group.native("n1", 10, instance_id="i1").error == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_a_classic_member_may_say_goodbye_this_way(group: GroupScript) -> None:
+    """Its id is as good as any."""
+    group.given_consumer_group(given_classic("c1"), given_native("n1"))
+    assert group.native("c1", -1).member_epoch == -1
+    assert group.consumer.members.keys() == {"n1"}

@@ -1,0 +1,64 @@
+"""Which offset requests a consumer group lets through (spec 3.15); see scenarios 68 to 70."""
+
+import pytest
+
+from coordinator.consumer.offsets import covers
+from coordinator.errors import ErrorCode
+from coordinator.records import Assignment
+from tests.support.group_records import given_classic, given_native
+from tests.support.group_script import GroupScript, Owned, partitions
+
+FOO_0 = {"foo": (0,)}
+(P0,), (P1,) = partitions(FOO_0), partitions({"foo": (1,)})
+CURRENT = Assignment(member_epoch=9, previous_epoch=8, assigned={P0: 5}, pending_revocation={P1: 7})
+
+
+@pytest.mark.parametrize(
+    ("epoch", "owned", "is_covered"),
+    [
+        (9, {"foo": (0, 1, 2)}, True),
+        (10, FOO_0, False),
+        (5, FOO_0, True),
+        (4, FOO_0, False),
+        (6, {"foo": (0, 1)}, False),
+        (7, {"foo": (0, 1)}, True),
+        (8, {"foo": (2,)}, False),
+        (8, {}, True),
+    ],
+)
+def test_an_older_epoch_covers_what_was_held_ever_since(
+    epoch: int, owned: Owned, is_covered: bool
+) -> None:
+    """Assigned or pending revocation, at that epoch or before; one that fails fails all."""
+    assert covers(CURRENT, epoch, partitions(owned)) is is_covered
+
+
+def test_an_empty_group_takes_commits_without_epoch(group: GroupScript) -> None:
+    """From admin tools, and from consumers that assign themselves."""
+    group.native("n1")
+    assert group.commit("", -1, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
+    group.native("n1", -1)
+    assert group.commit("", -1, FOO_0)[1].error == ErrorCode.NONE
+    assert group.commit("n1", 2, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_transactions(group: GroupScript) -> None:
+    """Without group metadata they pass (KAFKA-18060); a stale one hears a code it knows, and no
+    version is too old."""
+    group.given_consumer_group(given_native("n1", assigned=FOO_0))
+    errors = [
+        group.commit("", -1, FOO_0, is_transactional=True)[1].error,
+        group.commit("n1", 9, FOO_0, is_transactional=True)[1].error,
+        group.commit("n1", 10, FOO_0, is_transactional=True, version=3)[1].error,
+    ]
+    assert errors == [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION, ErrorCode.NONE]
+
+
+def test_who_may_fetch(group: GroupScript) -> None:
+    """Whoever names no member, or a member with its epoch."""
+    group.given_consumer_group(given_native("n1"), given_classic("c1"))
+    assert group.fetch().error == ErrorCode.NONE
+    assert group.fetch("n1", 10).error == ErrorCode.NONE
+    assert group.fetch("c1", 10).error == ErrorCode.NONE
+    assert group.fetch("n9", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.fetch("n1", 11).error == ErrorCode.STALE_MEMBER_EPOCH

@@ -1,0 +1,68 @@
+"""When a member's description bumps the group epoch (spec 3.5)."""
+
+import pytest
+
+from coordinator.records import EpochCause, GroupEpoch
+from coordinator.volatile import TopicsChecked
+from tests.support.group_records import given_native
+from tests.support.group_script import GroupScript, make_topics
+
+ALL = {"foo": (0, 1, 2)}
+
+
+def causes(group: GroupScript) -> list[EpochCause]:
+    return [r.cause for r in group.last_step.durable if isinstance(r, GroupEpoch)]
+
+
+@pytest.mark.parametrize(
+    ("topics", "cause"),
+    [
+        (("foo", "bar"), [EpochCause.SUBSCRIPTION_CHANGED]),
+        ((), [EpochCause.SUBSCRIPTION_CHANGED]),
+        (("foo",), []),
+        (("foo", "foo"), []),
+        (None, []),
+    ],
+)
+def test_other_names_bump(
+    group: GroupScript, topics: tuple[str, ...] | None, cause: list[EpochCause]
+) -> None:
+    """The set counts, also when it becomes empty."""
+    group.given_consumer_group(given_native("n1", assigned=ALL))
+    group.native("n1", 10, topics=topics)
+    assert causes(group) == cause
+
+
+@pytest.mark.parametrize(("topics", "cause"), [(("foo",), [EpochCause.MEMBER_JOINED]), ((), [])])
+def test_a_new_member_bumps_if_it_wants_something(
+    group: GroupScript, topics: tuple[str, ...], cause: list[EpochCause]
+) -> None:
+    """One that is subscribed to nothing changes nobody's partitions."""
+    group.given_consumer_group(given_native("n1", assigned=ALL))
+    assert group.native("n2", topics=topics).member_epoch == 10 + len(cause)
+    assert causes(group) == cause
+
+
+def test_what_moves_no_partition_bumps_nothing(group: GroupScript) -> None:
+    """Timeout and assignor are written, and that is all."""
+    group.given_consumer_group(given_native("n1", assigned=ALL))
+    group.native("n1", 10, assignor="range", rebalance_timeout_ms=1)
+    assert group.consumer.members["n1"].server_assignor == "range"
+    assert causes(group) == []
+
+
+def test_a_topic_that_grew_bumps(group: GroupScript) -> None:
+    """Once: the hash is compared again only when the image has changed."""
+    group.given_consumer_group(given_native("n1", assigned=ALL))
+    group.native("n1", 10)
+    assert TopicsChecked(group.topics.version) in group.last_step.records
+    group.native("n1", 10)
+    assert not [r for r in group.last_step.records if isinstance(r, TopicsChecked)]
+    group.topics = make_topics(version=2, foo=4)
+    reply = group.native("n1", 10)
+    assert causes(group) == [EpochCause.TOPICS_CHANGED]
+    assert reply.member_epoch == 11
+    assert group.named(reply.assignment) == {"foo": (0, 1, 2, 3)}
+    group.topics = make_topics(version=3, foo=4, other=1)
+    group.native("n1", 11)
+    assert causes(group) == []

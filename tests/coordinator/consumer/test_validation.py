@@ -1,0 +1,74 @@
+"""What a ConsumerGroupHeartbeat must look like (spec 3.2)."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from coordinator.config import GroupConfig
+from coordinator.consumer.validation import check_heartbeat
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import ConsumerHeartbeatReceived
+from tests.support.group_values import partitions
+
+JOIN = ConsumerHeartbeatReceived(
+    token=1,
+    version=1,
+    member_id="m",
+    member_epoch=0,
+    client_id="c",
+    client_host="h",
+    rebalance_timeout_ms=1,
+    topic_names=("foo",),
+    owned=frozenset(),
+    fresh_id=UUID(int=1),
+)
+STAY = replace(JOIN, member_epoch=5, rebalance_timeout_ms=-1, topic_names=None, owned=None)
+FOO_0 = partitions({"foo": (0,)})
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        JOIN,
+        STAY,
+        replace(JOIN, version=0, member_id=""),
+        replace(JOIN, topic_names=()),
+        replace(JOIN, topic_names=None, topic_regex=""),
+        replace(JOIN, server_assignor="range"),
+        replace(STAY, member_epoch=-1),
+        replace(STAY, member_epoch=-2, instance_id="i"),
+        replace(STAY, version=0, member_id="", member_epoch=-2, instance_id="i"),
+    ],
+)
+def test_what_passes(event: ConsumerHeartbeatReceived) -> None:
+    """A subscription to nothing is one; v0 makes no id on joining."""
+    check_heartbeat(event, GroupConfig())
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        (replace(JOIN, member_id=""), ErrorCode.INVALID_REQUEST),
+        (replace(JOIN, member_id="  "), ErrorCode.INVALID_REQUEST),
+        (replace(STAY, version=0, member_id=""), ErrorCode.INVALID_REQUEST),
+        (replace(STAY, version=0, member_id="", member_epoch=-1), ErrorCode.INVALID_REQUEST),
+        (replace(JOIN, instance_id=""), ErrorCode.INVALID_REQUEST),
+        (replace(JOIN, instance_id=" "), ErrorCode.INVALID_REQUEST),
+        (replace(JOIN, rack_id=""), ErrorCode.INVALID_REQUEST),
+        (replace(JOIN, rebalance_timeout_ms=-1), ErrorCode.INVALID_REQUEST),
+        (replace(JOIN, owned=None), ErrorCode.INVALID_REQUEST),
+        (replace(JOIN, owned=FOO_0), ErrorCode.INVALID_REQUEST),
+        (replace(JOIN, topic_names=None), ErrorCode.INVALID_REQUEST),
+        (replace(STAY, member_epoch=-2), ErrorCode.INVALID_REQUEST),
+        (replace(STAY, member_epoch=-3, instance_id="i"), ErrorCode.INVALID_REQUEST),
+        (replace(JOIN, server_assignor="sticky"), ErrorCode.UNSUPPORTED_ASSIGNOR),
+        (replace(STAY, server_assignor=""), ErrorCode.UNSUPPORTED_ASSIGNOR),
+        (replace(JOIN, topic_regex="foo.*"), ErrorCode.INVALID_REGULAR_EXPRESSION),
+    ],
+)
+def test_what_does_not_pass(event: ConsumerHeartbeatReceived, code: ErrorCode) -> None:
+    """Before anybody looks at the group."""
+    with pytest.raises(GroupError) as refusal:
+        check_heartbeat(event, GroupConfig())
+    assert refusal.value.code is code

@@ -1,0 +1,66 @@
+"""Checks that several requests to a generic group share (spec 2.4)."""
+
+import pytest
+
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.generic.group import GenericGroup
+from coordinator.generic.guards import check_generation, held_by_laggard, known_member
+from coordinator.records import Assignment
+from coordinator.volatile import GenericCore, GenericCoreMoved, GenericMemberPut
+from tests.support.group_records import given_generic
+
+
+@pytest.fixture
+def generic() -> GenericGroup:
+    """Static a (instance i1) and dynamic b, at generation 7; b was behind at the downgrade."""
+    group = GenericGroup()
+    group.apply(GenericMemberPut(given_generic("a", instance_id="i1")))
+    group.apply(GenericMemberPut(given_generic("b")))
+    held = {"b": Assignment(member_epoch=5, previous_epoch=4)}
+    group.apply(GenericCoreMoved(GenericCore(generation=7, held_at_downgrade=held)))
+    return group
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "code"),
+    [
+        ("a", "i9", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("b", "i1", ErrorCode.FENCED_INSTANCE_ID),
+        ("c", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", None, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_who_is_refused(
+    generic: GenericGroup, member_id: str, instance_id: str | None, code: ErrorCode
+) -> None:
+    """The refusal echoes the member id, for JoinGroup's answer has it."""
+    with pytest.raises(GroupError) as refusal:
+        known_member(generic, member_id, instance_id)
+    assert (refusal.value.code, refusal.value.member_id) == (code, member_id)
+
+
+@pytest.mark.parametrize(("member_id", "instance_id"), [("a", "i1"), ("a", None), ("b", None)])
+def test_who_is_known(generic: GenericGroup, member_id: str, instance_id: str | None) -> None:
+    """A static member may leave its instance id out."""
+    assert known_member(generic, member_id, instance_id).member_id == member_id
+
+
+def test_the_generation_must_be_the_current_one(generic: GenericGroup) -> None:
+    """Neither older nor newer."""
+    check_generation(generic, 7)
+    for wrong in (6, 8, -1):
+        with pytest.raises(GroupError) as refusal:
+            check_generation(generic, wrong)
+        assert refusal.value.code is ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize(
+    ("member_id", "generation", "is_laggard"), [("b", 5, True), ("b", 4, False), ("a", 5, False)]
+)
+def test_who_lagged_at_the_downgrade(
+    generic: GenericGroup, member_id: str, generation: int, is_laggard: bool
+) -> None:
+    """Known by the epoch it had then (DEV 11.2 row 8)."""
+    assert (held_by_laggard(generic, member_id, generation) is not None) is is_laggard
+    generic.apply(GenericCoreMoved(GenericCore(generation=8)))
+    assert held_by_laggard(generic, member_id, generation) is None

@@ -1,0 +1,43 @@
+"""Heartbeat on a generic group (spec 2.7)."""
+
+from coordinator.errors import ErrorCode
+from coordinator.volatile import DeadlineKind
+from tests.support.group_records import given_generic
+from tests.support.group_script import GroupScript
+
+ALL = {"foo": (0, 1, 2)}
+
+
+def test_a_heartbeat_keeps_a_member_in(group: GroupScript) -> None:
+    """Silence for a session puts it out."""
+    group.given_generic_group(given_generic("a", ALL), given_generic("b"), generation=3)
+    group.wait(9_000)
+    assert group.beat("a", 3).error == ErrorCode.NONE
+    group.wait(9_000)
+    assert group.generic.members.keys() == {"a"}
+    assert group.beat("a", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_the_generation_is_checked_before_the_phase(group: GroupScript) -> None:
+    """A stale member is told to drop what it has, not to rejoin with it."""
+    group.given_generic_group(given_generic("a", ALL), given_generic("b"), generation=3)
+    group.leave("b")
+    assert group.beat("a", 2).error == ErrorCode.ILLEGAL_GENERATION
+    assert group.beat("a", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.beat("b", 3).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_must_rejoin_is_still_there(group: GroupScript) -> None:
+    """REBALANCE_IN_PROGRESS restarts the session too."""
+    group.given_generic_group(given_generic("a", ALL), given_generic("b"), generation=3)
+    group.leave("b")
+    group.wait(2_000)
+    group.beat("a", 3)
+    assert group.left_ms(DeadlineKind.SESSION, "a") == 10_000
+
+
+def test_between_join_and_sync_all_is_well(group: GroupScript) -> None:
+    """The member waits for the leader."""
+    group.given_generic_group(given_generic("a", ALL))
+    assert group.join("a").generation == 1
+    assert group.beat("a", 1).error == ErrorCode.NONE

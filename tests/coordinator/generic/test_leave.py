@@ -1,0 +1,67 @@
+"""LeaveGroup on a generic group (spec 2.8)."""
+
+from coordinator.errors import ErrorCode
+from coordinator.records import RemovalCause
+from coordinator.replies import JoinGroupReply
+from coordinator.volatile import DeadlineKind, GenericMemberDropped, GenericPhase
+from tests.support.group_records import given_generic
+from tests.support.group_script import GroupScript
+
+
+def test_each_entry_has_its_own_code(group: GroupScript) -> None:
+    """And the ids are repeated as they were requested."""
+    group.given_generic_group(
+        given_generic("a"), given_generic("b", instance_id="i2"), given_generic("c")
+    )
+    reply = group.leave("c", ("", "i2"), ("", "i9"), ("a", "i9"), "nobody", "")
+    assert [(m.member_id, m.instance_id, m.error) for m in reply.members] == [
+        ("c", None, ErrorCode.NONE),
+        ("", "i2", ErrorCode.NONE),
+        ("", "i9", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", "i9", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("nobody", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", None, ErrorCode.UNKNOWN_MEMBER_ID),
+    ]
+    dropped = [r for r in group.last_step.records if isinstance(r, GenericMemberDropped)]
+    assert [(r.member_id, r.cause) for r in dropped] == [
+        ("c", RemovalCause.LEFT),
+        ("b", RemovalCause.REMOVED_BY_ADMIN),
+    ]
+
+
+def test_the_others_rebalance(group: GroupScript) -> None:
+    """And the last one that leaves makes the group empty, at one generation more."""
+    group.given_generic_group(given_generic("a"), given_generic("b"), generation=3)
+    group.leave("a")
+    assert group.generic.core.phase is GenericPhase.PREPARING_REBALANCE
+    assert group.generic.core.leader == "b"
+    group.leave("b")
+    assert group.generic.phase is GenericPhase.EMPTY
+    assert group.generic.core.generation == 4
+    assert not group.engine.state.deadlines
+
+
+def test_a_member_that_waits_is_answered(group: GroupScript) -> None:
+    """It left by another connection: its JoinGroup is of no use."""
+    group.given_generic_group(given_generic("a"), given_generic("b"))
+    waiting = group.send_join("a", topics=("bar",))
+    group.leave("a")
+    assert group.answer(waiting, JoinGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_an_id_that_was_only_handed_out_is_given_back(group: GroupScript) -> None:
+    """It no longer holds up the join phase."""
+    group.given_generic_group(given_generic("a"))
+    handed_out = group.take_id()
+    waiting = group.send_join("a")
+    assert group.is_parked(waiting)
+    assert group.leave(handed_out).members[0].error == ErrorCode.NONE
+    assert group.answer(waiting, JoinGroupReply).generation == 1
+    assert group.left_ms(DeadlineKind.PENDING_ID, handed_out) is None
+
+
+def test_without_a_group_everybody_is_unknown(group: GroupScript) -> None:
+    """Entry by entry, too."""
+    reply = group.leave("a", ("", "i1"))
+    assert {member.error for member in reply.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
+    assert len(reply.members) == 2
