@@ -1,0 +1,71 @@
+"""Which kind of group a classic request meets (spec 2.2, 5.1)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from coordinator.errors import ErrorCode
+from tests.support.group_records import given_generic, given_native
+from tests.support.group_script import GroupScript
+
+Situation = Callable[[GroupScript], None]
+
+
+def no_group(group: GroupScript) -> None:
+    """Nobody has been here."""
+
+
+def empty_consumer_group(group: GroupScript) -> None:
+    group.given_consumer_group()
+
+
+def generic_group(group: GroupScript) -> None:
+    group.given_generic_group(given_generic("a"))
+
+
+def consumer_group(group: GroupScript) -> None:
+    group.given_consumer_group(given_native("n1"))
+
+
+SITUATIONS = [no_group, empty_consumer_group, generic_group, consumer_group]
+
+
+@pytest.mark.parametrize("given", SITUATIONS)
+def test_a_stranger_is_unknown_everywhere(group: GroupScript, given: Situation) -> None:
+    """Heartbeat, SyncGroup and LeaveGroup of no member, in any kind of group."""
+    given(group)
+    before = group.view()
+    assert group.beat("x", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.sync("x", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.leave("x").members[0].error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.view() == before
+
+
+@pytest.mark.parametrize("given", SITUATIONS)
+@pytest.mark.parametrize("session_timeout_ms", [-1, 0, 5_999, 1_800_001])
+def test_a_session_timeout_out_of_bounds(
+    group: GroupScript, given: Situation, session_timeout_ms: int
+) -> None:
+    """Looked at first, whatever the group; the member id is echoed."""
+    given(group)
+    reply = group.join("x", session_timeout_ms=session_timeout_ms)
+    assert (reply.error, reply.member_id) == (ErrorCode.INVALID_SESSION_TIMEOUT, "x")
+
+
+@pytest.mark.parametrize("given", SITUATIONS)
+def test_a_sync_must_name_the_protocol(group: GroupScript, given: Situation) -> None:
+    """From v5 on, before anything else is looked at."""
+    given(group)
+    inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert group.sync("x", 1, protocol_name=None).error == inconsistent
+    assert group.sync("x", 1, protocol_type=None).error == inconsistent
+    assert group.sync("x", 1, protocol_name=None, version=4).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("given", SITUATIONS)
+def test_an_empty_protocol_list(group: GroupScript, given: Situation) -> None:
+    """It is refused, never an exception (spec 2.2 rule 7)."""
+    given(group)
+    before = group.view()
+    assert group.join(protocols=()).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert group.view() == before

@@ -1,0 +1,33 @@
+"""The settings of the engine."""
+
+import pytest
+
+from coordinator.config import GroupConfig, MigrationPolicy
+
+
+@pytest.mark.parametrize(
+    ("policy", "upgrade", "downgrade"),
+    [
+        ("bidirectional", True, True),
+        ("upgrade", True, False),
+        ("downgrade", False, True),
+        ("disabled", False, False),
+    ],
+)
+def test_what_a_policy_allows(policy: str, upgrade: bool, downgrade: bool) -> None:
+    """For groups with members (spec 1.5)."""
+    value = MigrationPolicy(policy)
+    assert (value.allows_upgrade, value.allows_downgrade) == (upgrade, downgrade)
+
+
+def test_the_defaults_are_kafkas() -> None:
+    """Those that an operator would look up (spec 1.5)."""
+    config = GroupConfig()
+    assert config.generic_min_session_timeout_ms == 6_000
+    assert config.generic_max_session_timeout_ms == 1_800_000
+    assert config.generic_initial_rebalance_delay_ms == 3_000
+    assert config.generic_new_member_join_timeout_ms == 300_000
+    assert config.consumer_session_timeout_ms == 45_000
+    assert config.consumer_heartbeat_interval_ms == 5_000
+    assert config.consumer_assignment_interval_ms == 1_000
+    assert config.consumer_migration_policy is MigrationPolicy.BIDIRECTIONAL

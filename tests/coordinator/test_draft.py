@@ -1,0 +1,85 @@
+"""A decision in the making."""
+
+import pytest
+
+from coordinator.draft import Draft
+from coordinator.errors import InvariantError
+from coordinator.records import Assignment, CurrentAssignment
+from coordinator.volatile import CommitInFlight, CommitStarted, DeadlineCleared, DeadlineKind
+from tests.support.group_records import given_generic, given_native
+from tests.support.group_script import GroupScript, partitions
+
+FOO_0 = {"foo": (0,)}
+(P0,), (P1,) = partitions(FOO_0), partitions({"foo": (1,)})
+
+
+def draft_of(group: GroupScript) -> Draft:
+    return Draft(group.engine.state, config=group.config, topics=group.topics, now_ms=100)
+
+
+def grant(member_id: str, *, pending: bool = False) -> CurrentAssignment:
+    held = {P0: 10}
+    value = Assignment(
+        member_epoch=10,
+        previous_epoch=10,
+        assigned={} if pending else held,
+        pending_revocation=held if pending else {},
+    )
+    return CurrentAssignment(member_id=member_id, value=value)
+
+
+def test_what_is_emitted_is_seen_by_the_rules_that_follow(group: GroupScript) -> None:
+    """And by nobody else."""
+    group.given_consumer_group(given_native("n1", assigned=FOO_0))
+    draft = draft_of(group)
+    release = CurrentAssignment(
+        member_id="n1", value=Assignment(member_epoch=10, previous_epoch=10)
+    )
+    draft.emit(release)
+    assert draft.records == [release]
+    assert draft.is_free_for(P0, "n2")
+    assert group.consumer.holders[P0] == "n1"
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_no_partition_has_two_owners(group: GroupScript, pending: bool) -> None:
+    """The last line of defence: a rule that grants what is held has broken."""
+    group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
+    draft = draft_of(group)
+    with pytest.raises(InvariantError, match="is held by n1 and was granted to n2"):
+        draft.emit(grant("n2", pending=pending))
+    draft.emit(grant("n1", pending=pending))
+
+
+def test_what_is_free_for_whom(group: GroupScript) -> None:
+    """Held by nobody else, and no commit of anybody else is on its way."""
+    group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
+    draft = draft_of(group)
+    draft.emit(CommitStarted(1, CommitInFlight(member_id="n2", partitions=frozenset({P1}))))
+    free = {(p.number, id_): draft.is_free_for(p, id_) for p in (P0, P1) for id_ in ("n1", "n2")}
+    assert free == {(0, "n1"): True, (0, "n2"): False, (1, "n1"): False, (1, "n2"): True}
+
+
+def test_deadlines_count_from_now(group: GroupScript) -> None:
+    """Stopping one that does not run leaves no record."""
+    draft = draft_of(group)
+    draft.disarm(DeadlineKind.SESSION, "n1")
+    assert draft.records == []
+    draft.arm(DeadlineKind.SESSION, "n1", 50)
+    assert draft.is_armed(DeadlineKind.SESSION, "n1")
+    assert list(draft.state.deadlines.values()) == [150]
+    draft.disarm(DeadlineKind.SESSION, "n1")
+    assert not draft.is_armed(DeadlineKind.SESSION, "n1")
+    assert isinstance(draft.records[-1], DeadlineCleared)
+
+
+def test_a_rule_in_the_wrong_kind_of_group(group: GroupScript) -> None:
+    """A bug of ours, never a refusal."""
+    group.given_generic_group(given_generic("a"))
+    assert draft_of(group).generic.members.keys() == {"a"}
+    with pytest.raises(InvariantError):
+        _ = draft_of(group).consumer
+    group.given_consumer_group(given_native("n1"))
+    assert draft_of(group).consumer.members.keys() == {"n1"}
+    with pytest.raises(InvariantError):
+        _ = draft_of(group).generic

@@ -1,0 +1,74 @@
+"""The engine of one group: `handle` decides, `apply` changes."""
+
+from coordinator.config import GroupConfig
+from coordinator.engine import GroupEngine
+from coordinator.errors import ErrorCode
+from coordinator.events import HeartbeatReceived, TimePassed
+from coordinator.replies import HeartbeatReply
+from coordinator.topics import Topics
+from coordinator.volatile import DeadlineKind
+from tests.support.group_checks import snapshot
+from tests.support.group_records import given_classic, given_native
+from tests.support.group_script import GroupScript
+
+BEAT = HeartbeatReceived(token=7, member_id="a", instance_id=None, generation=1)
+
+
+def test_a_refusal_is_an_answer_and_nothing_else() -> None:
+    """No record: nothing has happened."""
+    step = GroupEngine("orders", GroupConfig()).handle(BEAT, now_ms=0, topics=Topics())
+    assert step.records == ()
+    ((token, reply),) = step.replies
+    assert token == 7
+    assert isinstance(reply, HeartbeatReply)
+    assert reply.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert "no members" in reply.why
+
+
+def test_a_group_without_a_name() -> None:
+    """INVALID_GROUP_ID, whatever is asked."""
+    step = GroupEngine("", GroupConfig()).handle(BEAT, now_ms=0, topics=Topics())
+    assert [reply.error for _, reply in step.replies] == [ErrorCode.INVALID_GROUP_ID]
+
+
+def test_only_the_durable_records_are_for_the_log(group: GroupScript) -> None:
+    """Deadlines and phases are not, and a heartbeat has nothing else."""
+    group.given_consumer_group(given_classic("c1", epoch=9), given_native("n1"))
+    group.beat("c1", 9)
+    assert group.last_step.records != ()
+    assert group.last_step.durable == ()
+    group.native("n2")
+    assert 0 < len(group.last_step.durable) < len(group.last_step.records)
+
+
+def test_a_step_that_is_dropped_has_not_happened(group: GroupScript) -> None:
+    """The same event decides the same again."""
+    group.given_consumer_group(given_classic("c1"), given_native("n1"))
+    event = HeartbeatReceived(token=1, member_id="c1", instance_id=None, generation=10)
+    before = snapshot(group.engine.state)
+    steps = [group.engine.handle(event, now_ms=group.now_ms, topics=group.topics) for _ in range(2)]
+    assert steps[0] == steps[1]
+    assert snapshot(group.engine.state) == before
+
+
+def test_the_next_deadline(group: GroupScript) -> None:
+    """None while nothing runs; else the earliest."""
+    assert group.engine.next_deadline_ms() is None
+    group.native("n1")
+    assert group.engine.next_deadline_ms() == group.now_ms + 45_000
+    group.join("c1", rebalance_timeout_ms=7_000)
+    assert group.engine.next_deadline_ms() == group.now_ms + 7_000
+
+
+def test_time_that_passed_too_early_does_nothing(group: GroupScript) -> None:
+    """The driver may wake up for no reason."""
+    group.native("n1")
+    assert group.feed(TimePassed()).records == ()
+
+
+def test_a_deadline_that_an_earlier_one_moved_is_not_due(group: GroupScript) -> None:
+    """Both sessions end at once; the first makes the group generic, which restarts the other."""
+    group.given_consumer_group(given_classic("c1", session_timeout_ms=45_000), given_native("a"))
+    group.wait(45_000)
+    assert group.generic.members.keys() == {"c1"}
+    assert group.left_ms(DeadlineKind.SESSION, "c1") == 45_000

@@ -1,0 +1,21 @@
+"""Refusals and broken rules."""
+
+import pytest
+
+from coordinator.errors import ErrorCode, GroupError, InvariantError, ensure
+from kafka_codecs.errors import WireError
+
+
+def test_a_refusal_says_its_code_and_why() -> None:
+    """`member_id` is what a JoinGroup answer echoes, nothing unless stated."""
+    refusal = GroupError(ErrorCode.ILLEGAL_GENERATION, "generation 3 is not the current one")
+    assert str(refusal) == "ILLEGAL_GENERATION: generation 3 is not the current one"
+    assert (refusal.code, refusal.member_id) == (22, "")
+
+
+def test_a_broken_rule_is_no_refusal() -> None:
+    """Nobody may answer it with a code."""
+    ensure(condition=True, broken_rule="never seen")
+    with pytest.raises(InvariantError, match="two owners"):
+        ensure(condition=False, broken_rule="two owners")
+    assert not issubclass(InvariantError, GroupError | WireError)

@@ -1,0 +1,95 @@
+"""What can happen to a group."""
+
+from dataclasses import replace
+from typing import get_args
+from uuid import UUID
+
+import pytest
+
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    DeleteGroupReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    OffsetCommitReceived,
+    OffsetDeleteReceived,
+    OffsetFetchReceived,
+    Request,
+    SyncGroupReceived,
+)
+from coordinator.replies import JoinGroupReply
+
+NATIVE = ConsumerHeartbeatReceived(
+    token=1,
+    version=1,
+    member_id="m",
+    member_epoch=0,
+    client_id="c",
+    client_host="h",
+    rebalance_timeout_ms=1,
+    topic_names=(),
+    owned=frozenset(),
+    fresh_id=UUID(int=1),
+)
+JOIN = JoinGroupReceived(
+    token=1,
+    version=9,
+    member_id="m",
+    instance_id=None,
+    client_id="c",
+    client_host="h",
+    protocol_type="consumer",
+    protocols=(),
+    session_timeout_ms=1,
+    rebalance_timeout_ms=1,
+    fresh_id=UUID(int=1),
+)
+REQUESTS: list[Request] = [
+    JOIN,
+    NATIVE,
+    SyncGroupReceived(token=1, version=5, member_id="m", instance_id=None, generation=1),
+    HeartbeatReceived(token=1, member_id="m", instance_id=None, generation=1),
+    LeaveGroupReceived(token=1, members=()),
+    OffsetCommitReceived(
+        token=1, version=9, member_id="m", instance_id=None, epoch=1, partitions=frozenset()
+    ),
+    OffsetFetchReceived(token=1, member_id=None, epoch=-1, partitions=None),
+    OffsetDeleteReceived(token=1, topic_names=()),
+    DeleteGroupReceived(token=1),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
+def test_each_request_knows_how_a_refusal_of_it_looks(request_: Request) -> None:
+    """Code and reason are in it."""
+    reply = request_.refused(GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, "full"))
+    assert (reply.error, reply.why) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "full")
+
+
+def test_no_request_is_forgotten_here() -> None:
+    """The table above is the whole union."""
+    assert {type(request) for request in REQUESTS} == set(get_args(Request))
+
+
+def test_a_refused_join_echoes_what_the_refusal_names() -> None:
+    """And not the id of the request (spec 5.2)."""
+    refused = JOIN.refused(GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "who?", member_id="x"))
+    assert isinstance(refused, JoinGroupReply)
+    assert (refused.member_id, refused.generation) == ("x", -1)
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "is_full"),
+    [
+        (NATIVE, True),
+        (replace(NATIVE, topic_names=None, topic_regex=""), True),
+        (replace(NATIVE, rebalance_timeout_ms=-1), False),
+        (replace(NATIVE, topic_names=None), False),
+        (replace(NATIVE, owned=None), False),
+    ],
+)
+def test_a_full_heartbeat(heartbeat: ConsumerHeartbeatReceived, is_full: bool) -> None:
+    """Timeout, a subscription of either kind, owned partitions (spec 3.9)."""
+    assert heartbeat.is_full is is_full

@@ -1,0 +1,69 @@
+"""What a group needs after it was read from its log (spec 2.10, 3.12)."""
+
+from coordinator.errors import ErrorCode
+from coordinator.records import MemberState
+from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, MemberPhase
+from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_script import GroupScript
+
+FOO_0 = {"foo": (0,)}
+
+
+def test_sessions_of_a_generic_group_start_anew(group: GroupScript) -> None:
+    """At full length; pending ids and a running rebalance are forgotten."""
+    ids = group.stable_generic_group({"a": FOO_0, "b": {}})
+    handed_out = group.take_id()
+    group.send_join(ids["a"], topics=("bar",))
+    group.wait(5_000)
+    phases = [group.generic.phase]
+    group.restart()
+    phases.append(group.generic.phase)
+    assert phases == [GenericPhase.PREPARING_REBALANCE, GenericPhase.STABLE]
+    assert {key: at - group.now_ms for key, at in group.engine.state.deadlines.items()} == {
+        DeadlineKey(DeadlineKind.SESSION, id_): 10_000 for id_ in ids.values()
+    }
+    assert group.join(handed_out).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.beat(ids["a"], 1).error == ErrorCode.NONE
+    assert group.engine.next_deadline_ms() == group.now_ms + 10_000
+
+
+def test_the_whole_protocol_list_survives(group: GroupScript) -> None:
+    """Kafka keeps the selected one only: there, a rejoin with the same list is a change."""
+    metadata = given_generic("a").protocols[0][1]
+    protocols = (("range", metadata), ("sticky", metadata))
+    ids = group.stable_generic_group({"a": FOO_0, "b": {}}, protocols=protocols)
+    group.restart()
+    follower = next(id_ for id_ in ids.values() if id_ != group.generic.core.leader)
+    assert group.join(follower, protocols=protocols).generation == 1
+    assert group.generic.phase is GenericPhase.STABLE
+
+
+def test_who_had_to_revoke_still_has_to(group: GroupScript) -> None:
+    """Native or classic, within a full rebalance timeout."""
+    state = MemberState.UNREVOKED_PARTITIONS
+    group.given_consumer_group(
+        given_native("n1", pending=FOO_0, state=state, rebalance_timeout_ms=4_000),
+        given_classic("c1", pending={"foo": (1,)}, state=state, rebalance_timeout_ms=5_000),
+    )
+    assert group.left_ms(DeadlineKind.REVOCATION, "n1") == 4_000
+    assert group.left_ms(DeadlineKind.REVOCATION, "c1") == 5_000
+
+
+def test_who_is_behind_has_to_rejoin(group: GroupScript) -> None:
+    """DEV 11.2 row 7: PrepareRebalance, with its join timer; others are Stable."""
+    group.given_consumer_group(
+        given_classic("c1", epoch=9), given_classic("c2"), given_native("n1", epoch=9)
+    )
+    assert dict(group.consumer.phases) == {
+        "c1": MemberPhase.PREPARE_REBALANCE,
+        "c2": MemberPhase.STABLE,
+    }
+    joins = [key.owner for key in group.engine.state.deadlines if key.kind is DeadlineKind.JOIN]
+    assert joins == ["c1"]
+
+
+def test_nothing_to_load(group: GroupScript) -> None:
+    """A group that nobody ever joined."""
+    group.restart()
+    assert group.engine.state.group is None
+    assert group.engine.state.is_quiet

@@ -1,0 +1,57 @@
+"""The durable records."""
+
+from typing import get_args
+
+from coordinator.records import (
+    CurrentAssignment,
+    DurableRecord,
+    EpochCause,
+    GenericGroupMetadata,
+    GroupEpoch,
+    MemberMetadata,
+    MemberState,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from tests.support.group_records import given_classic, given_generic, given_native
+
+RECORDS: list[DurableRecord] = [
+    GenericGroupMetadata(value=None),
+    GroupEpoch(epoch=1, cause=EpochCause.GROUP_CREATED),
+    TargetAssignmentMetadata(epoch=1),
+    *(MemberMetadata(member_id=id_, value=None) for id_ in "ab"),
+    *(TargetAssignmentMember(member_id=id_, partitions=None) for id_ in "ab"),
+    *(CurrentAssignment(member_id=id_, value=None) for id_ in "ab"),
+]
+
+
+def test_a_key_names_what_the_record_is_of() -> None:
+    """One per kind, or one per kind and member: a compacted log keeps the newest of each."""
+    assert len({record.key for record in RECORDS}) == len(RECORDS)
+    assert {type(record) for record in RECORDS} == set(get_args(DurableRecord))
+    again = GroupEpoch(epoch=9, cause=EpochCause.MEMBER_JOINED)
+    assert again.key == RECORDS[1].key
+
+
+def test_member_states_are_stored_as_kafka_stores_them() -> None:
+    """Numbers 0 to 2 (spec 3.7)."""
+    assert [state.value for state in MemberState] == [0, 1, 2]
+
+
+def test_metadata_of_a_protocol_that_is_not_offered() -> None:
+    """Zero bytes, also while no protocol is selected."""
+    member = given_generic("a", metadata=b"subscription")
+    assert member.metadata_for("range") == b"subscription"
+    assert member.metadata_for("sticky") == b""
+    assert member.metadata_for(None) == b""
+
+
+def test_a_classic_member_carries_classic_metadata() -> None:
+    """That is what makes it one."""
+    kinds = []
+    for given in (given_classic("c"), given_native("n")):
+        metadata = next(iter(given.records()))
+        assert isinstance(metadata, MemberMetadata)
+        assert metadata.value is not None
+        kinds.append(metadata.value.is_classic)
+    assert kinds == [True, False]

@@ -1,0 +1,106 @@
+"""What happens when a deadline is due (spec 2.5, 2.7, 3.12, 5.9)."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode
+from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.replies import JoinGroupReply
+from coordinator.timers import deadline_reached
+from coordinator.volatile import DeadlineCleared, DeadlineKey, DeadlineKind, GenericPhase
+from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_script import GroupScript
+
+FOO_0 = {"foo": (0,)}
+
+
+def reach(group: GroupScript, kind: DeadlineKind, owner: str = "") -> Draft:
+    draft = Draft(group.engine.state, config=group.config, topics=group.topics, now_ms=group.now_ms)
+    deadline_reached(draft, DeadlineKey(kind, owner))
+    return draft
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        (DeadlineKind.SESSION, RemovalCause.SESSION_EXPIRED),
+        (DeadlineKind.JOIN, RemovalCause.JOIN_TIMED_OUT),
+        (DeadlineKind.SYNC, RemovalCause.SYNC_TIMED_OUT),
+        (DeadlineKind.REVOCATION, RemovalCause.REVOCATION_TIMED_OUT),
+    ],
+)
+def test_a_member_of_a_consumer_group_is_fenced(
+    group: GroupScript, kind: DeadlineKind, cause: RemovalCause
+) -> None:
+    """The record says why."""
+    group.given_consumer_group(given_classic("c1"), given_native("n1"))
+    draft = reach(group, kind, "c1")
+    causes = [r.cause for r in draft.records if isinstance(r, MemberMetadata)]
+    assert causes == [cause]
+    assert draft.consumer.members.keys() == {"n1"}
+
+
+@pytest.mark.parametrize("kind", [k for k in DeadlineKind if k is not DeadlineKind.LOST_COMMIT])
+def test_a_deadline_of_a_group_that_is_gone(group: GroupScript, kind: DeadlineKind) -> None:
+    """It is cleared, and that is all."""
+    assert reach(group, kind, "a").records == [DeadlineCleared(DeadlineKey(kind, "a"))]
+
+
+@pytest.mark.parametrize(
+    "kind", [DeadlineKind.JOIN, DeadlineKind.SYNC, DeadlineKind.REVOCATION, DeadlineKind.TARGET_DUE]
+)
+def test_a_deadline_of_another_kind_of_group(group: GroupScript, kind: DeadlineKind) -> None:
+    """A generic group has no such thing to time."""
+    group.given_generic_group(given_generic("a", FOO_0))
+    assert reach(group, kind, "a").records == [DeadlineCleared(DeadlineKey(kind, "a"))]
+
+
+def test_a_generic_member_that_falls_silent(group: GroupScript) -> None:
+    """The others rebalance."""
+    group.given_generic_group(given_generic("a", FOO_0), given_generic("b"))
+    draft = reach(group, DeadlineKind.SESSION, "a")
+    assert draft.generic.members.keys() == {"b"}
+    assert draft.generic.phase is GenericPhase.PREPARING_REBALANCE
+
+
+def test_an_id_that_is_never_used(group: GroupScript) -> None:
+    """It held up the join phase for a session timeout."""
+    group.given_generic_group(given_generic("a"))
+    group.take_id(session_timeout_ms=6_000)
+    waiting = group.send_join("a")
+    group.wait(5_999)
+    assert group.is_parked(waiting)
+    group.wait(1)
+    assert group.answer(waiting, JoinGroupReply).generation == 1
+
+
+def test_a_new_member_that_waits_too_long(group: GroupScript) -> None:
+    """After 300 s it is sent away, though its join phase goes on."""
+    how: dict[str, Any] = {"session_timeout_ms": 600_000, "rebalance_timeout_ms": 600_000}
+    a = group.take_id(**how)
+    group.send_join(a, **how)
+    group.wait(3_000)
+    group.sync(a, 1)
+    newcomer = group.take_id(**how)
+    waiting = group.send_join(newcomer, **how)
+    group.wait(299_999)
+    assert group.is_parked(waiting)
+    group.wait(1)
+    assert group.answer(waiting, JoinGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.generic.members.keys() == {a}
+
+
+def test_who_never_syncs_is_removed(group: GroupScript) -> None:
+    """And a new join phase begins for the others."""
+    ids = group.stable_generic_group({"a": FOO_0, "b": {}})
+    group.send_join(ids["a"], topics=("bar",), session_timeout_ms=60_000)
+    group.send_join(ids["b"], topics=("bar",), session_timeout_ms=60_000)
+    leader = group.generic.core.leader
+    assert leader is not None
+    assert group.sync(leader, 2).error == ErrorCode.NONE
+    assert group.left_ms(DeadlineKind.SYNC_PHASE) == 10_000
+    group.wait(10_000)
+    assert group.generic.members.keys() == {leader}
+    assert group.beat(leader, 2).error == ErrorCode.REBALANCE_IN_PROGRESS

@@ -1,0 +1,85 @@
+"""Which topics the image must hold for a decision."""
+
+from uuid import UUID
+
+import pytest
+
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    JoinGroupReceived,
+    SyncGroupReceived,
+    TimePassed,
+)
+from coordinator.topic_names import topics_of_group, topics_of_request
+from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_script import GroupScript, embedded_assignment, subscription
+
+JUNK = b"\x00\x01 junk"
+
+
+def join(*metadata: bytes) -> JoinGroupReceived:
+    return JoinGroupReceived(
+        token=1,
+        version=9,
+        member_id="m",
+        instance_id=None,
+        client_id="c",
+        client_host="h",
+        protocol_type="consumer",
+        protocols=tuple((str(n), each) for n, each in enumerate(metadata)),
+        session_timeout_ms=1,
+        rebalance_timeout_ms=1,
+        fresh_id=UUID(int=1),
+    )
+
+
+def native(topic_names: tuple[str, ...] | None) -> ConsumerHeartbeatReceived:
+    return ConsumerHeartbeatReceived(
+        token=1,
+        version=1,
+        member_id="m",
+        member_epoch=1,
+        client_id="c",
+        client_host="h",
+        topic_names=topic_names,
+        fresh_id=UUID(int=1),
+    )
+
+
+def sync(*assignments: bytes) -> SyncGroupReceived:
+    return SyncGroupReceived(
+        token=1,
+        version=5,
+        member_id="m",
+        instance_id=None,
+        generation=1,
+        assignments=tuple((str(n), each) for n, each in enumerate(assignments)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "names"),
+    [
+        (join(subscription(["a", "b"]), subscription(["c"])), {"a", "b", "c"}),
+        (join(JUNK, subscription(["c"]), b""), {"c"}),
+        (join(), set()),
+        (native(("a", "b")), {"a", "b"}),
+        (native(None), set()),
+        (sync(embedded_assignment({"a": (0,)}), JUNK, b""), {"a"}),
+        (TimePassed(), set()),
+    ],
+)
+def test_what_a_request_brings(event: object, names: set[str]) -> None:
+    """All protocols of a list; bytes that do not decode name no topic."""
+    assert topics_of_request(event) == names
+
+
+def test_what_a_group_is_about(group: GroupScript) -> None:
+    """What is subscribed to, and in a generic group also what was assigned."""
+    assert topics_of_group(group.engine.state) == frozenset()
+    group.given_generic_group(
+        given_generic("a", {"foo": (0,)}, topics=("bar",)), given_generic("b", metadata=JUNK)
+    )
+    assert topics_of_group(group.engine.state) == {"foo", "bar"}
+    group.given_consumer_group(given_classic("c", topics=("x",)), given_native("n", topics=("y",)))
+    assert topics_of_group(group.engine.state) == {"x", "y"}

@@ -1,0 +1,55 @@
+"""How a group looks to admin tools, old and new (spec 3.14)."""
+
+from coordinator.records import MemberState
+from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_script import GroupScript, embedded_assignment, read_assignment
+
+FOO_0 = {"foo": (0,)}
+
+
+def test_a_missing_group_is_dead(group: GroupScript) -> None:
+    """As Kafka says of one that it does not know."""
+    view = group.view()
+    assert (view.group_id, view.group_type, view.state) == ("orders", None, "Dead")
+    assert view.members == ()
+
+
+def test_a_generic_group_shows_its_protocol_only_while_stable(group: GroupScript) -> None:
+    """And with it what belongs to it."""
+    member = given_generic("a", FOO_0)
+    group.given_generic_group(member, given_generic("b"), generation=4)
+    view = group.view()
+    assert (view.group_type, view.state, view.protocol_type) == ("classic", "Stable", "consumer")
+    assert (view.protocol, view.group_epoch) == ("range", 4)
+    assert view.members[0].assignment_bytes == embedded_assignment(FOO_0)
+    assert view.members[0].metadata == member.protocols[0][1]
+    group.leave("b")
+    view = group.view()
+    assert (view.state, view.protocol) == ("PreparingRebalance", "")
+    assert (view.members[0].metadata, view.members[0].assignment_bytes) == (b"", b"")
+
+
+def test_what_a_member_holds_includes_what_it_must_give_up(group: GroupScript) -> None:
+    """KAFKA-20431; and old tools see it as bytes that they can read."""
+    c1 = given_classic(
+        "c1",
+        assigned=FOO_0,
+        pending={"foo": (1,)},
+        state=MemberState.UNREVOKED_PARTITIONS,
+        instance_id="i1",
+        embedded_version=3,
+    )
+    group.given_consumer_group(given_native("n1", assigned={"foo": (2,)}), c1)
+    view = group.view()
+    assert (view.group_type, view.state, view.assignor) == ("consumer", "Reconciling", "uniform")
+    assert (view.group_epoch, view.assignment_epoch) == (10, 10)
+    classic, native = view.members
+    assert (classic.member_id, classic.instance_id, classic.member_epoch) == ("c1", "i1", 10)
+    assert classic.assignment == {"foo": (0, 1)}
+    assert classic.target == FOO_0
+    assert classic.assignment_bytes[:2] == b"\x00\x03"
+    assert read_assignment(classic.assignment_bytes) == {"foo": (0, 1)}
+    assert classic.metadata[:2] == b"\x00\x03"
+    assert native.topic_names == ("foo",)
+    assert read_assignment(native.assignment_bytes) == {"foo": (2,)}
+    assert native.metadata == b""

@@ -1,0 +1,26 @@
+"""The volatile records."""
+
+from typing import get_args
+
+from coordinator.records import DurableRecord
+from coordinator.state import DURABLE_TYPES
+from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, VolatileRecord
+
+
+def test_no_record_is_both_durable_and_volatile() -> None:
+    """Only the former are logged."""
+    assert set(get_args(VolatileRecord)).isdisjoint(DURABLE_TYPES)
+    assert set(get_args(DurableRecord)) == set(DURABLE_TYPES)
+
+
+def test_a_deadline_is_named_by_kind_and_owner() -> None:
+    """The group's own have no owner."""
+    assert DeadlineKey(DeadlineKind.JOIN_PHASE) == DeadlineKey(DeadlineKind.JOIN_PHASE, "")
+    assert DeadlineKey(DeadlineKind.SESSION, "a") != DeadlineKey(DeadlineKind.SESSION, "b")
+    assert DeadlineKey(DeadlineKind.SESSION, "a") != DeadlineKey(DeadlineKind.JOIN, "a")
+
+
+def test_phases_are_named_as_kafkas_views_name_them() -> None:
+    """Dashboards compare these strings (spec 2.1)."""
+    names = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
+    assert [str(phase) for phase in GenericPhase] == names
