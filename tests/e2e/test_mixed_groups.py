@@ -65,6 +65,7 @@ async def test_a_group_of_one_library_converts_and_comes_back(
         assert group.ledger.delivered_again() <= again_max, group.troubles
 
 
+@pytest.mark.usefixtures("node_clients")
 async def test_five_libraries_share_one_group(tmp_path: Path) -> None:
     """They have one assignor's name in common; each goes and comes while the group is mixed."""
     clients = {
@@ -122,6 +123,7 @@ async def test_a_native_member_of_another_library_converts_the_group(
         assert group.ledger.delivered_again() <= AGAIN_MAX, group.troubles
 
 
+@pytest.mark.usefixtures("java_client")
 async def test_a_roll_from_classic_to_native_and_back_in_one_library(tmp_path: Path) -> None:
     """The same service, restarted member by member with another setting, and then back."""
     classic = Client(library="java", assignor="cooperative-sticky")

@@ -1,0 +1,26 @@
+"""Says what a machine lacks before a test starts: inside of a nursery the reason would be lost."""
+
+import pytest
+
+from tests.support.clients import Client
+
+
+@pytest.fixture(autouse=True)
+def _clients_of_the_parameters(request: pytest.FixtureRequest) -> None:
+    """Each client among a test's parameters can be started."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    for each in parameters.values():
+        if isinstance(each, Client):
+            each.command()
+
+
+@pytest.fixture
+def node_clients() -> None:
+    """The clients in Node can be started."""
+    Client(library="kafkajs").command()
+
+
+@pytest.fixture
+def java_client() -> None:
+    """Apache Kafka's own client can be started."""
+    Client(library="java").command()
