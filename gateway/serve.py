@@ -41,33 +41,48 @@ def run(settings: Settings) -> int:
 
 
 async def _run_until_signal(settings: Settings) -> None:
-    stop = trio.Event()
+    stop, started = trio.Event(), trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_set_on_signal, stop)
-        await run_gateway(
-            upstream=tuple((address.host, address.port) for address in settings.upstream),
-            data_path=DataPathConfig(
-                listen_host=settings.listen.host,
-                listen_port=settings.listen.port,
-                advertised_host=settings.advertised_host,
-                state_folder=settings.state_dir,
-                limits=Limits(
-                    max_connections=settings.max_connections,
-                    drain_timeout_s=settings.drain_timeout_ms / 1000,
+
+        async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
+            await run_gateway(
+                upstream=tuple((address.host, address.port) for address in settings.upstream),
+                data_path=DataPathConfig(
+                    listen_host=settings.listen.host,
+                    listen_port=settings.listen.port,
+                    advertised_host=settings.advertised_host,
+                    state_folder=settings.state_dir,
+                    limits=Limits(
+                        max_connections=settings.max_connections,
+                        drain_timeout_s=settings.drain_timeout_ms / 1000,
+                    ),
                 ),
-            ),
-            groups=settings.group_config(),
-            forward_patterns=settings.groups_forward,
-            max_groups=settings.max_groups,
-            stop=stop,
-        )
-        nursery.cancel_scope.cancel()
+                groups=settings.group_config(),
+                forward_patterns=settings.groups_forward,
+                max_groups=settings.max_groups,
+                stop=stop,
+                task_status=task_status,
+            )
+            nursery.cancel_scope.cancel()
+
+        await nursery.start(_obey_signals, stop, started, nursery.cancel_scope)
+        await nursery.start(run_settings)
+        started.set()
 
 
-async def _set_on_signal(stop: trio.Event) -> None:
+async def _obey_signals(
+    stop: trio.Event,
+    started: trio.Event,
+    everything: trio.CancelScope,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """The first signal drains, a second one ends the drain; before the start there is none."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        task_status.started()
         async for number in received:
             log.info("stop_asked", signal=signal.Signals(number).name)
+            if stop.is_set() or not started.is_set():
+                everything.cancel()
             stop.set()
 
 

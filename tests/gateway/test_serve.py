@@ -1,0 +1,225 @@
+"""How the gateway starts, and how it ends."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from coordinator.config import GroupConfig
+from gateway import serve, settings
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.story import GroupEvent
+from kafka_codecs.join_group import JoinGroupResponse
+from tests.support.gateway import whole_gateway
+from tests.support.group_client import GroupClient, group_client
+from tests.support.mock_cluster import running_mock_cluster
+
+COORDINATOR_NOT_AVAILABLE = 15
+MEMBER_ID_REQUIRED = 79
+PATIENT = GroupConfig(generic_initial_rebalance_delay_ms=60_000)
+"""A first JoinGroup is parked for a minute."""
+
+PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
+
+
+def free_port() -> int:
+    """A port that is free, and the few after it most likely too."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def parked_join(client: GroupClient) -> JoinGroupResponse:
+    """A JoinGroup that waits for a rebalance."""
+    joined = await client.join(version=5)
+    assert joined.error_code == MEMBER_ID_REQUIRED
+    return await client.join(joined.member_id, version=5)
+
+
+async def test_stopping_answers_what_is_parked_and_ends() -> None:
+    """A JoinGroup that waits for others would hold up the drain for minutes."""
+    async with (
+        running_mock_cluster(1) as upstream,
+        whole_gateway(upstream.bootstrap, groups=PATIENT, drain_timeout_s=30) as gateway,
+        group_client(gateway.address, "g") as client,
+    ):
+        with trio.fail_after(10), capture_logs() as lines:
+            async with trio.open_nursery() as nursery:
+
+                async def wait() -> None:
+                    answer = await parked_join(client)
+                    assert answer.error_code == COORDINATOR_NOT_AVAILABLE
+
+                nursery.start_soon(wait)
+                while not gateway.events:  # noqa: ASYNC110, RUF100
+                    await trio.sleep(0.01)
+                while gateway.events[-1].fields.get("to_state") != "PreparingRebalance":  # noqa: ASYNC110, RUF100
+                    await trio.sleep(0.01)
+                gateway.stop.set()
+            await gateway.ended.wait()
+    told = [line["event"] for line in lines]
+    assert [name for name in told if name.startswith(("drain", "gateway"))] == [
+        "drain_started",
+        "drain_finished",
+        "gateway_ended",
+    ]
+    assert [line["in_time"] for line in lines if line["event"] == "drain_finished"] == [True]
+
+
+async def test_a_started_gateway_says_where_it_is() -> None:
+    """And which brokers it stands for."""
+    with capture_logs() as lines:
+        async with (
+            running_mock_cluster(2) as upstream,
+            whole_gateway(upstream.bootstrap) as gateway,
+        ):
+            host, port = gateway.address
+    (line,) = [line for line in lines if line["event"] == "gateway_started"]
+    assert (line["bootstrap"], line["brokers"]) == (f"{host}:{port}", [1, 2])
+
+
+def test_an_unreachable_cluster_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit status 1, no traceback."""
+    port = free_port()
+    flags = {"upstream": f"127.0.0.1:{port}", "state_dir": f"{tmp_path}"}
+    assert serve.run(settings.load(flags)) == 1
+    complaint = capsys.readouterr().err.splitlines()
+    assert complaint == [f"groupferry: cannot connect to 127.0.0.1:{port}: Connection refused"]
+
+
+async def test_the_demos_gateway_tells_a_listener_and_ends_when_cancelled() -> None:
+    """Its ports are the system's choice."""
+    events: list[GroupEvent] = []
+    async with running_mock_cluster(3) as upstream, trio.open_nursery() as nursery:
+        bootstrap: str = await nursery.start(
+            serve.run_demo_gateway, upstream.bootstrap_servers, GroupConfig(), events.append
+        )
+        host, _, port = bootstrap.rpartition(":")
+        async with group_client((host, int(port)), "g") as client:
+            assert (await client.native("n")).error_code == 0
+        assert [event.name for event in events][:2] == ["group_created", "member_joined"]
+        nursery.cancel_scope.cancel()
+    with pytest.raises(OSError, match="all attempts to connect"):
+        await trio.open_tcp_stream(host, int(port))
+
+
+# -- as a process --------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def process(
+    folder: Path, upstream: tuple[str, int], port: int
+) -> AsyncIterator[trio.Process]:
+    """`groupferry serve`, killed at the end of the block if it is still there."""
+    arguments = [f"--upstream={upstream[0]}:{upstream[1]}", f"--listen=127.0.0.1:{port}"]
+    arguments += [f"--state-dir={folder}", "--group-initial-rebalance-delay-ms=60000"]
+    async with trio.open_nursery() as nursery:
+        run = partial(
+            trio.run_process, check=False, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        command = [sys.executable, "-c", PROGRAM, "serve", *arguments]
+        started: trio.Process = await nursery.start(run, command)
+        yield started
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    """Exit status 1, no traceback; it names the port."""
+    with trio.fail_after(20), socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with (
+            running_mock_cluster(1) as upstream,
+            process(tmp_path, upstream.bootstrap[0], port) as gateway,
+        ):
+            assert gateway.stderr is not None
+            said = b"".join([chunk async for chunk in gateway.stderr]).decode()
+            assert await gateway.wait() == 1
+    complaint = said.splitlines()[-1]
+    assert complaint.startswith("groupferry: ")
+    assert str(port) in complaint
+    assert "Traceback" not in said
+
+
+async def until_open(port: int) -> None:
+    """Wait for somebody to listen."""
+    while True:
+        try:
+            await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+        except OSError:
+            await trio.sleep(0.05)
+        else:
+            return
+
+
+async def until_said(gateway: trio.Process, word: str) -> None:
+    """Wait for a log line."""
+    assert gateway.stderr is not None
+    said = b""
+    while word.encode() not in said:
+        said += await gateway.stderr.receive_some()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_drains(tmp_path: Path, number: signal.Signals) -> None:
+    """What is in flight is answered, new clients are not let in, exit status 0."""
+    port = free_port()
+    with trio.fail_after(30):
+        async with (
+            running_mock_cluster(1) as upstream,
+            process(tmp_path, upstream.bootstrap[0], port) as gateway,
+        ):
+            await until_open(port)
+            async with group_client(("127.0.0.1", port), "g") as client:
+                async with trio.open_nursery() as nursery:
+
+                    async def wait() -> None:
+                        answer = await parked_join(client)
+                        assert answer.error_code == COORDINATOR_NOT_AVAILABLE
+
+                    nursery.start_soon(wait)
+                    await until_said(gateway, "PreparingRebalance")
+                    gateway.send_signal(number)
+                assert await gateway.wait() == 0
+            with pytest.raises(OSError, match="all attempts to connect"):
+                await trio.open_tcp_stream("127.0.0.1", port)
+
+
+async def test_a_signal_ends_a_gateway_that_is_still_starting(tmp_path: Path) -> None:
+    """The cluster does not answer: nobody wants to wait for that after Ctrl-C."""
+    with trio.fail_after(20), socket.create_server(("127.0.0.1", 0)) as deaf:
+        async with process(tmp_path, deaf.getsockname(), free_port()) as gateway:
+            accepted, _ = await trio.to_thread.run_sync(deaf.accept)
+            with accepted, trio.fail_after(5):
+                gateway.send_signal(signal.SIGTERM)
+                assert await gateway.wait() == 0
+
+
+async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
+    """Somebody is in a hurry: a commit that the cluster does not answer is not waited for."""
+    port = free_port()
+    with trio.fail_after(30):
+        async with (
+            running_mock_cluster(1) as upstream,
+            process(tmp_path, upstream.bootstrap[0], port) as gateway,
+        ):
+            await until_open(port)
+            async with await BrokerConnection.open("127.0.0.1", port) as connection:
+                assert connection.versions
+                # Half a frame: the connection is at work, and stays so.
+                await connection._stream.send_all(b"\0\0\0\x20\0")  # noqa: SLF001, RUF100
+                await trio.sleep(0.2)
+                gateway.send_signal(signal.SIGTERM)
+                await trio.sleep(0.3)
+                gateway.send_signal(signal.SIGTERM)
+                with trio.fail_after(3):
+                    assert await gateway.wait() == 0
