@@ -17,6 +17,7 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -246,6 +247,13 @@ class GroupClient:
         )
         assert answer.error_code == 0, answer
         return {p.partition_index: p.committed_offset for p in answer.topics[0].partitions}
+
+    async def deleted(self) -> int:
+        """The error code of a DeleteGroups of this group."""
+        answer: DeleteGroupsResponse = await self.connection.ask(
+            DeleteGroupsRequest(groups_names=(self.group,))
+        )
+        return answer.results[0].error_code
 
     async def described(self, version: int | None = None) -> describe_groups.DescribedGroup:
         """The group as DescribeGroups shows it."""

@@ -5,6 +5,13 @@ from structlog.testing import capture_logs
 
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.consumer_group_describe import MemberType
+from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
 from tests.support.kafka_broker import KafkaCluster
@@ -15,6 +22,7 @@ INCONSISTENT_GROUP_PROTOCOL = 23
 NOT_COORDINATOR = 16
 GROUP_ID_NOT_FOUND = 69
 UNKNOWN_MEMBER_ID = 25
+NON_EMPTY_GROUP = 68
 REBALANCE_IN_PROGRESS = 27
 
 
@@ -42,10 +50,9 @@ async def test_a_group_with_a_live_classic_member_is_not_hosted(kafka: KafkaClus
             assert [member.client_id for member in described.members] == ["around-the-gateway"]
 
 
+@pytest.mark.parametrize("kafka", ["4.3"], indirect=True)
 async def test_a_group_with_a_live_native_member_is_not_hosted(kafka: KafkaCluster) -> None:
     """To DescribeGroups it looks dead, so ConsumerGroupDescribe has to be asked as well."""
-    if not kafka.has_new_protocol:
-        pytest.skip("this release has no new protocol")
     group = fresh_group("occupied")
     async with (
         group_client(kafka.addresses[0], group, client_id="around-the-gateway") as direct,
@@ -185,3 +192,69 @@ async def test_groups_that_match_a_pattern_are_relayed(kafka: KafkaCluster) -> N
             assert native.error_code == GROUP_ID_NOT_FOUND
             assert native.error_message
         assert not gateway.events
+
+
+async def test_stable_offsets_and_batches_are_asked_of_the_cluster(kafka: KafkaCluster) -> None:
+    """OffsetFetch v9 with members of two groups, one of them unknown, RequireStable."""
+    groups = [fresh_group("batch") for _ in range(2)]
+    async with whole_gateway(kafka.addresses) as gateway:
+        nodes = {(await find_coordinator(gateway.address, each)).node_id for each in groups}
+        while len(nodes) > 1:  # a batch goes to one coordinator
+            groups[1] = fresh_group("batch")
+            nodes = {(await find_coordinator(gateway.address, each)).node_id for each in groups}
+        async with (
+            group_client(gateway.address, groups[0]) as mine,
+            group_client(gateway.address, groups[1]) as theirs,
+        ):
+            joined = await mine.native("n")
+            await theirs.native("m")
+            await mine.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
+            topics = (OffsetFetchRequestTopics(name="numbers", partition_indexes=(0,)),)
+            request = OffsetFetchRequest(
+                groups=tuple(
+                    OffsetFetchRequestGroup(
+                        group_id=group,
+                        member_id="n",
+                        member_epoch=joined.member_epoch,
+                        topics=topics,
+                    )
+                    for group in groups
+                ),
+                require_stable=True,
+            )
+            answer: OffsetFetchResponse = await mine.connection.ask(request, 9)
+            stored, refused = answer.groups
+            assert stored.topics[0].partitions[0].committed_offset == 7
+            assert (refused.error_code, refused.topics) == (UNKNOWN_MEMBER_ID, ())
+
+
+async def test_hosted_groups_are_listed_among_the_clusters_own(kafka: KafkaCluster) -> None:
+    """Each once, at its coordinator, with the type that it has here; empty ones can be deleted."""
+    ours, theirs = fresh_group("ours"), fresh_group("theirs")
+    async with (
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(kafka.addresses[0], theirs) as direct,
+        group_client(gateway.address, ours) as client,
+    ):
+        await direct.enter()
+        joined = await client.native("n")
+        await client.commit({0: 1}, member_id="n", epoch=joined.member_epoch)
+        found = []
+        for address in (await gateway.listeners()).values():
+            async with await BrokerConnection.open(*address) as connection:
+                answer: ListGroupsResponse = await connection.ask(ListGroupsRequest())
+                found += [
+                    (group.group_id, group.group_state, group.group_type)
+                    for group in answer.groups
+                    if group.group_id in (ours, theirs)
+                ]
+        # 3.9 writes types as enums are shown, 4.x in lower case.
+        assert sorted((id_, state, type_.lower()) for id_, state, type_ in found) == [
+            (ours, "Stable", "consumer"),
+            (theirs, "Stable", "classic"),
+        ]
+        refused = await client.deleted()
+        assert refused == NON_EMPTY_GROUP
+        await client.native("n", -1)
+        assert await client.deleted() == 0
+        assert await client.committed() == {0: -1, 1: -1, 2: -1}
