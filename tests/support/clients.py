@@ -5,6 +5,7 @@ the demo's own consumer.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from collections import deque
@@ -90,6 +91,14 @@ class ClientProcess:
         """SIGKILL; it is dead when this returns."""
         self._process.kill()
         await self.ended.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: it neither beats nor notices; its connections stay open."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
 
     @property
     def fate(self) -> str:

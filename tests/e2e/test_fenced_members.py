@@ -1,0 +1,38 @@
+"""A member that its session's timer has thrown out, and that does not know it yet."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.clients import Client
+from tests.support.group_stage import RATE, open_group
+
+CLASSIC = Client(library="librdkafka", assignor="range")
+NATIVE = Client(library="librdkafka", protocol="consumer")
+AGAIN_MAX = 3 * RATE
+
+
+@pytest.mark.parametrize("paused", [CLASSIC, NATIVE], ids=lambda client: client.protocol)
+async def test_a_paused_member_of_a_mixed_group_is_fenced_and_comes_back(
+    paused: Client, tmp_path: Path
+) -> None:
+    """Its partitions go to others; what it believes to own is lost, not committed over theirs.
+
+    (The last native member would not come back: as in Kafka, the group is classic by then, and a
+    heartbeat with an old epoch gets GROUP_ID_NOT_FOUND, which ends the client.)
+    """
+    async with open_group(tmp_path) as group:
+        await group.join("a", CLASSIC)
+        await group.join("b", NATIVE)
+        await group.join("paused", paused)
+        await group.settled("consumer")
+        await group.progress()
+        group.members["paused"].child.pause()
+        await group.gateway.until_event("member_fenced")
+        await group.progress(2 * RATE)
+        group.members["paused"].child.resume()
+        await group.settled("consumer")
+        await group.end()
+        assert len(group.gateway.events("member_fenced")) == 1
+        assert group.ledger.held_after_fencing()
+        assert group.ledger.delivered_again() <= AGAIN_MAX, group.troubles
