@@ -1,6 +1,6 @@
 """One group's task: in which order things happen, and what it survives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 import trio
@@ -18,6 +18,7 @@ from coordinator.events import (
     SyncGroupReceived,
     TimePassed,
 )
+from coordinator.records import DurableRecord
 from coordinator.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
@@ -298,12 +299,13 @@ async def test_a_commit_on_its_way_outlives_a_reload(
         left = await groups.native("a", -1)
         assert left.error is ErrorCode.NONE
         second = await groups.native("b")
-        assert not second.assignment
-        groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
         await trio.sleep(QUIET_S)
-        again = await groups.native("b", second.member_epoch, owned={})
-        assert again.assignment is not None
-        assert len(again.assignment) == 3
+        waiting = await groups.native("b", second.member_epoch, owned={})
+        assert not waiting.assignment
+        groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
+        given = await groups.native("b", waiting.member_epoch, owned={})
+        assert given.assignment is not None
+        assert len(given.assignment) == 3
 
 
 async def test_a_lost_commit_outlives_a_reload(
@@ -322,6 +324,46 @@ async def test_a_lost_commit_outlives_a_reload(
         assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await trio.sleep(groups.config.lost_commit_hold_ms / 1000)
         assert (await groups.fetch({"foo": [0]})).error is ErrorCode.NONE
+
+
+async def test_the_end_of_a_commit_is_not_forgotten_over_a_bug(
+    autojump_clock: MockClock, break_engine: Break
+) -> None:
+    """It has happened in the cluster: it is handled again, a little later."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        token, _ = await groups.commit("n", joined.member_epoch, {"foo": [0]})
+        break_engine(OffsetCommitEnded, InvariantError("any"))
+        with capture_logs():
+            groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
+            await trio.sleep(QUIET_S)
+        await groups.native("n", -1)
+        await trio.sleep(QUIET_S)
+        assert groups.view() is None
+
+
+async def test_a_group_that_cannot_be_loaded_is_tried_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its requests wait, the others do not notice."""
+    bugs = [KeyError("n"), KeyError("n")]
+    real = GroupEngine.load
+
+    def load(engine: GroupEngine, records: Iterable[DurableRecord], *, now_ms: int) -> None:
+        if engine.state.group_id == GROUP and bugs:
+            raise bugs.pop()
+        real(engine, records, now_ms=now_ms)
+
+    monkeypatch.setattr(GroupEngine, "load", load)
+    async with hosted_groups() as groups:
+        with capture_logs() as lines:
+            pending = await Pending.start(groups, lambda: groups.native("n"))
+            assert (await groups.native("n", group="another")).error is ErrorCode.NONE
+            assert not pending.done.is_set()
+            await pending.done.wait()
+        failures = [line for line in lines if line["event"] == "group_load_failed"]
+        assert [line["group_id"] for line in failures] == [GROUP, GROUP]
+        assert len(groups.told("member_joined")) == 2
 
 
 async def test_a_request_that_cannot_be_made_fails_alone(autojump_clock: MockClock) -> None:

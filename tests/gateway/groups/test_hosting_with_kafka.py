@@ -14,9 +14,9 @@ from kafka_codecs.offset_fetch import (
 )
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
-from tests.support.kafka_broker import KafkaCluster
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 INCONSISTENT_GROUP_PROTOCOL = 23
 NOT_COORDINATOR = 16

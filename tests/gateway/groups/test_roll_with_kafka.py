@@ -10,9 +10,9 @@ from gateway.demo import mock_cluster
 from gateway.demo.outcome import Options
 from gateway.demo.run import run
 from gateway.serve import run_demo_gateway
-from tests.support.kafka_broker import PARTITIONS, KafkaCluster
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 
 async def instead_of_the_embedded_cluster(
