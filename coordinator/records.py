@@ -33,6 +33,7 @@ class EpochCause(StrEnum):
     """Why a group epoch was written."""
 
     CONVERTED = "converted"
+    REBALANCE_INTERRUPTED = "rebalance_interrupted"
     GROUP_CREATED = "group_created"
     MEMBER_JOINED = "member_joined"
     MEMBER_REMOVED = "member_removed"
@@ -186,6 +187,11 @@ class Assignment:
     assigned: Mapping[Partition, int] = field(default_factory=dict)
     pending_revocation: Mapping[Partition, int] = field(default_factory=dict)
 
+    @property
+    def held(self) -> Mapping[Partition, int]:
+        """What nobody else may be granted."""
+        return {**self.assigned, **self.pending_revocation}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentAssignment:
@@ -207,3 +213,18 @@ DurableRecord = (
     | TargetAssignmentMember
     | CurrentAssignment
 )
+
+
+def is_tombstone(record: DurableRecord) -> bool:
+    """Whether a record only says that what its key stands for is gone."""
+    match record:
+        case GroupEpoch(epoch=None) | TargetAssignmentMetadata(epoch=None):
+            return True
+        case TargetAssignmentMember(partitions=None):
+            return True
+        case GenericGroupMetadata(value=None) | MemberMetadata(value=None):
+            return True
+        case CurrentAssignment(value=None):
+            return True
+        case _:
+            return False

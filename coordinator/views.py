@@ -72,7 +72,6 @@ def _generic_member_view(member: GenericMember, protocol: str | None) -> MemberV
 
 def _consumer_member_view(group: ConsumerGroup, member: Member, topics: Topics) -> MemberView:
     current = group.assignments.get(member.member_id, Assignment(member_epoch=0, previous_epoch=0))
-    held = {**current.assigned, **current.pending_revocation}
     version = embedded_version(member) if member.is_classic else EMBEDDED_VERSION_OF_NATIVE_MEMBERS
     return MemberView(
         member_id=member.member_id,
@@ -84,8 +83,8 @@ def _consumer_member_view(group: ConsumerGroup, member: Member, topics: Topics) 
         member_epoch=current.member_epoch,
         topic_names=member.topic_names,
         topic_regex=member.topic_regex,
-        assignment=topics.names(held),
+        assignment=topics.names(current.held),
         target=topics.names(group.target_of(member.member_id)),
         metadata=member.classic.protocols[0][1] if member.classic else b"",
-        assignment_bytes=write_assignment(held, version, topics),
+        assignment_bytes=write_assignment(current.held, version, topics),
     )

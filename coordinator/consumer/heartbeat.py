@@ -21,11 +21,11 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     if event.member_epoch < JOIN_EPOCH:
         leave(draft, event)
         return
-    enter_consumer_group(draft, event)
+    needs_target = enter_consumer_group(draft, event)
     member_id = event.member_id or str(event.fresh_id)
     before = admit(draft, event, member_id)
     after = _described(event, member_id, before)
-    put_member(draft, before, after)
+    put_member(draft, before, after, needs_target=needs_target)
     if before is not None and before.is_classic:
         # From now on the member is told by heartbeats what to do, not to rejoin.
         draft.disarm(DeadlineKind.JOIN, member_id)

@@ -19,7 +19,7 @@ def covers(current: Assignment, epoch: int, partitions: frozenset[Partition]) ->
         return True
     if epoch > current.member_epoch:
         return False
-    held_since = {**current.assigned, **current.pending_revocation}
+    held_since = current.held
     return all(p in held_since and epoch >= held_since[p] for p in partitions)
 
 

@@ -5,15 +5,21 @@ from coordinator.records import EpochCause, GroupEpoch, Member, MemberMetadata
 from coordinator.volatile import TopicsChecked
 
 
-def put_member(draft: Draft, before: Member | None, after: Member) -> None:
-    """Persist what the member says of itself, if that is new, and bump the epoch if it counts.
+def put_member(
+    draft: Draft, before: Member | None, after: Member, *, needs_target: bool = False
+) -> None:
+    """Persist what the member says of itself, if that is new, and bump the epoch if it counts, or
+    if the group needs a new target for another reason.
 
     Rack, timeouts, client id and host, assignor and protocol change no partition: they bump
     nothing.
     """
     if after != before:
         draft.emit(MemberMetadata(member_id=after.member_id, value=after))
-    bump_epoch_if_needed(draft, _cause(before, after))
+    cause = _cause(before, after)
+    if cause is None and needs_target:
+        cause = EpochCause.REBALANCE_INTERRUPTED
+    bump_epoch_if_needed(draft, cause)
 
 
 def _cause(before: Member | None, after: Member) -> EpochCause | None:

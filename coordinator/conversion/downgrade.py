@@ -1,6 +1,10 @@
 """Consumer to generic: no native member remains, and the classic ones go on by themselves (spec 6).
 
 The generation of the new generic group is the epoch of the consumer group, so that it only grows.
+
+DEV: as its assignment each member is given what it holds, where Kafka gives it its target. Where
+the two differ a rebalance follows; but if the group converts again before that, or is loaded from
+its log, somebody else may still hold what is in the target.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +32,7 @@ from coordinator.records import (
     TargetAssignmentMetadata,
 )
 from coordinator.replies import JoinGroupReply
-from coordinator.topics import Partition, Topics
+from coordinator.topics import Topics
 from coordinator.volatile import DeadlineKind, GenericCoreMoved, MemberPhase
 
 
@@ -56,9 +60,9 @@ def downgrade_by_replacement(
 ) -> None:
     """A classic member took the place of the last native one, a static member (spec 6.2).
 
-    DEV (spec 11.2 rows 9 and 10): quiet only if every member has settled, for the new generic
-    group hands out targets; otherwise the joiner waits in the rebalance like everybody. A member
-    that has not fetched its assignment yet would name the protocol of its own JoinGroup.
+    DEV (spec 11.2 rows 9 and 10): quiet only if every member has settled, for otherwise
+    somebody has yet to get its part; then the joiner waits in the rebalance like everybody. A
+    member that has not fetched its assignment would name the protocol of its own JoinGroup.
     """
     group = draft.consumer
     held = dict(group.assignments)
@@ -94,7 +98,7 @@ def _become_generic(
     remaining = {id_: m for id_, m in group.members.items() if id_ not in removed_ids}
     protocol = selected([m.classic.protocols for m in remaining.values() if m.classic])
     members = tuple(
-        _generic_member(member, protocol, group.target_of(member_id), draft.topics)
+        _generic_member(member, protocol, group.assignments[member_id], draft.topics)
         for member_id, member in sorted(remaining.items())
     )
     _delete_consumer_group(draft, removed_ids, cause)
@@ -114,7 +118,7 @@ def _become_generic(
 
 
 def _generic_member(
-    member: Member, protocol: str, target: frozenset[Partition], topics: Topics
+    member: Member, protocol: str, current: Assignment, topics: Topics
 ) -> GenericMember:
     assert member.classic is not None
     version = version_of(dict(member.classic.protocols)[protocol])
@@ -126,7 +130,7 @@ def _generic_member(
         session_timeout_ms=member.classic.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocols=member.classic.protocols,
-        assignment=write_assignment(target, version, topics),
+        assignment=write_assignment(current.held, version, topics),
     )
 
 

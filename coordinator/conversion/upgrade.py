@@ -26,11 +26,12 @@ from coordinator.records import (
     GroupEpoch,
     Member,
     MemberMetadata,
+    MemberState,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
 from coordinator.topics import Partition, Topics
-from coordinator.volatile import DeadlineCleared, DeadlineKind
+from coordinator.volatile import DeadlineCleared, DeadlineKind, GenericPhase
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -48,34 +49,40 @@ GENERIC_ONLY_DEADLINES = frozenset(
 @dataclass(frozen=True, slots=True)
 class _Converted:
     member: Member
-    partitions: frozenset[Partition]
+    current: Assignment
 
 
-def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
+def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> bool:
     """Make sure that the heartbeat meets a consumer group, or none (which it then creates).
+
+    True if that interrupted a rebalance: somebody came or went, and the group needs a new target
+    even if the joiner changes nothing. (DEV: Kafka forgets that, and partitions of a member that
+    left stay unassigned when a static one comes back native.)
 
     Raises GroupError GROUP_ID_NOT_FOUND with the reason (spec 3.3 rule 1 and 4.1).
     """
     group = draft.state.group
     if isinstance(group, ConsumerGroup):
-        return
+        return False
     if event.member_epoch != JOIN_EPOCH:
         raise GroupError(
             ErrorCode.GROUP_ID_NOT_FOUND, f"{draft.state.group_id} is not a consumer group"
         )
     if group is None:
-        return
+        return False
     if not group.members:
         remove_generic_group(draft)
-    else:
-        _upgrade(draft, group)
+        return False
+    is_rebalancing = group.phase is not GenericPhase.STABLE
+    _upgrade(draft, group)
+    return is_rebalancing
 
 
 def _upgrade(draft: Draft, group: GenericGroup) -> None:
     _check_allowed(draft, group)
     protocol = _protocol_in_force(group)
-    converted = _convert_members(group, protocol, draft.topics)
     generation = group.core.generation
+    converted = _convert_members(group, protocol, draft.topics)
     told_to_rejoin = [id_ for id_ in group.members if id_ in group.joins or id_ in group.syncs]
     for member_id in told_to_rejoin:
         release_join(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo_id=member_id)
@@ -89,15 +96,18 @@ def _upgrade(draft: Draft, group: GenericGroup) -> None:
     )
     for each in converted:
         draft.emit(
-            TargetAssignmentMember(member_id=each.member.member_id, partitions=each.partitions)
+            TargetAssignmentMember(
+                member_id=each.member.member_id, partitions=frozenset(each.current.held)
+            )
         )
     draft.emit(TargetAssignmentMetadata(epoch=generation))
     for each in converted:
-        draft.emit(_current_assignment(each, generation))
-        assert each.member.classic is not None
-        draft.arm(
-            DeadlineKind.SESSION, each.member.member_id, each.member.classic.session_timeout_ms
-        )
+        member_id, classic = each.member.member_id, each.member.classic
+        assert classic is not None
+        draft.emit(CurrentAssignment(member_id=member_id, value=each.current))
+        draft.arm(DeadlineKind.SESSION, member_id, classic.session_timeout_ms)
+        if each.current.state is MemberState.UNREVOKED_PARTITIONS:
+            draft.arm(DeadlineKind.REVOCATION, member_id, each.member.rebalance_timeout_ms)
     for member_id in told_to_rejoin:
         move_phase(draft, member_id, PhaseEvent.TOLD_TO_REJOIN)
 
@@ -138,9 +148,12 @@ def _convert_members(group: GenericGroup, protocol: str, topics: Topics) -> list
     """Decode what the generic group kept as opaque bytes (spec 4.2 step 3).
 
     DEV (spec 11.2 row 3): if a client's assignor gave a partition twice, the first claimant
-    keeps it.
+    keeps it. A member that lagged when the group was downgraded, and has not rejoined since, goes
+    on from where it was then (row 8).
     """
-    taken: set[Partition] = set()
+    held_at_downgrade = group.core.held_at_downgrade or {}
+    lagging = {id_: held for id_, held in held_at_downgrade.items() if id_ in group.members}
+    taken = {partition for current in lagging.values() for partition in current.held}
     converted = []
     for member in group.members.values():
         _version, subscription = read_subscription(
@@ -150,7 +163,8 @@ def _convert_members(group: GenericGroup, protocol: str, topics: Topics) -> list
         converted.append(
             _Converted(
                 member=_consumer_member(member, subscription.topics, subscription.rack_id),
-                partitions=claimed - taken,
+                current=lagging.get(member.member_id)
+                or _settled(claimed - taken, group.core.generation),
             )
         )
         taken |= claimed
@@ -172,14 +186,11 @@ def _consumer_member(member: GenericMember, topics: tuple[str, ...], rack_id: st
     )
 
 
-def _current_assignment(converted: _Converted, generation: int) -> CurrentAssignment:
-    return CurrentAssignment(
-        member_id=converted.member.member_id,
-        value=Assignment(
-            member_epoch=generation,
-            previous_epoch=generation,
-            assigned=dict.fromkeys(converted.partitions, generation),
-        ),
+def _settled(partitions: frozenset[Partition], generation: int) -> Assignment:
+    return Assignment(
+        member_epoch=generation,
+        previous_epoch=generation,
+        assigned=dict.fromkeys(partitions, generation),
     )
 
 

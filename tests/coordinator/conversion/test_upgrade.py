@@ -1,6 +1,9 @@
 """Generic to consumer (spec section 4); the scenarios tell the whole stories."""
 
 from coordinator.errors import ErrorCode
+from coordinator.records import MemberState
+from coordinator.volatile import DeadlineKind
+from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import GroupScript, subscription
 
 FOO = subscription(["foo"])
@@ -17,3 +20,65 @@ def test_a_protocol_that_a_member_dropped_in_the_meantime_is_not_used(group: Gro
     assert group.native("n1").error == ErrorCode.NONE
     assert group.consumer.members[ids["a"]].topic_names == ("foo",)
     assert group.assigned(ids["b"]) == {"foo": (1,)}
+
+
+def test_who_lagged_at_the_downgrade_goes_on_from_there(group: GroupScript) -> None:
+    """A native member left and another came, before the classic one could rejoin: it still owns
+    what it owned then, so nobody else gets that, and its epoch is known."""
+    group.given_consumer_group(
+        given_classic("c1", epoch=9, assigned={"foo": (0, 1, 2)}, target={"foo": (0,)}),
+        given_native("n1", target={"foo": (1, 2)}, state=MemberState.UNRELEASED_PARTITIONS),
+    )
+    group.native("n1", -1)
+    assert group.view().state == "PreparingRebalance"
+    assert group.native("n2").assignment == frozenset()
+    assert group.assigned("c1") == {"foo": (0, 1, 2)}
+    assert group.beat("c1", 9).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.join("c1", owned={"foo": (0, 1, 2)}).generation == 9
+    assert len(group.synced("c1", 9)["foo"]) < 3
+
+
+def test_who_had_to_revoke_at_the_downgrade_still_has_to(group: GroupScript) -> None:
+    """With a deadline, as before."""
+    group.given_consumer_group(
+        given_classic(
+            "c1",
+            assigned={"foo": (0,)},
+            pending={"foo": (1,)},
+            state=MemberState.UNREVOKED_PARTITIONS,
+        ),
+        given_native("n1"),
+        epoch=11,
+    )
+    group.native("n1", -1)
+    group.native("n2")
+    assert group.current("c1").state is MemberState.UNREVOKED_PARTITIONS
+    assert group.left_ms(DeadlineKind.REVOCATION, "c1") == 10_000
+    assert group.named(group.current("n2").assigned) == {"foo": (2,)}
+
+
+def test_a_restart_after_the_downgrade_makes_no_second_owner(group: GroupScript) -> None:
+    """The log has what each member holds, not what it was to get: that may be another's still."""
+    group.given_consumer_group(
+        given_classic("c1", epoch=9, assigned={"foo": (0, 1)}, target={"foo": (0,)}),
+        given_classic("c2", target={"foo": (1,)}, state=MemberState.UNRELEASED_PARTITIONS),
+        given_native("n1"),
+    )
+    group.native("n1", -1)
+    group.restart()
+    assert group.synced("c2", 10) == {}
+    assert group.synced("c1", 10) == {"foo": (0, 1)}
+
+
+def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScript) -> None:
+    """c2 is gone, and c1 comes back native with the same topics: that alone would bump nothing,
+    and what c2 had would stay unassigned."""
+    group.given_generic_group(
+        given_generic("c1", {"foo": (0,)}, instance_id="i1"),
+        given_generic("c2", {"foo": (1, 2)}),
+        generation=4,
+    )
+    group.leave("c2")
+    reply = group.native("n1", instance_id="i1")
+    assert reply.member_epoch == 5
+    assert group.named(reply.assignment) == {"foo": (0, 1, 2)}
