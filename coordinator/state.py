@@ -12,6 +12,7 @@ from coordinator.records import (
     MemberMetadata,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
+    is_tombstone,
 )
 from coordinator.table import Table
 from coordinator.volatile import (
@@ -102,17 +103,6 @@ class GroupState:
     def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
         if isinstance(self.group, ConsumerGroup):
             self.group.apply(record)
-        elif not _is_tombstone(record):
+        elif not (isinstance(record, DURABLE_TYPES) and is_tombstone(record)):
             self.group = ConsumerGroup()
             self.group.apply(record)
-
-
-def _is_tombstone(record: ConsumerRecord) -> bool:
-    """Whether the record only says that something is gone."""
-    match record:
-        case CurrentAssignment(value=None) | MemberMetadata(value=None):
-            return True
-        case TargetAssignmentMember(partitions=None) | TargetAssignmentMetadata(epoch=None):
-            return True
-        case _:
-            return False

@@ -4,11 +4,16 @@ Everything is validated before a waiting request is released (DEV, spec 11.2 row
 upgrade disturbs nobody.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.validation import JOIN_EPOCH
-from coordinator.conversion.embedded import read_stored_assignment, read_subscription
+from coordinator.conversion.embedded import (
+    owned_partitions,
+    read_stored_assignment,
+    read_subscription,
+)
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import ConsumerHeartbeatReceived
@@ -73,12 +78,11 @@ def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> bool
     if not group.members:
         remove_generic_group(draft)
         return False
-    is_rebalancing = group.phase is not GenericPhase.STABLE
-    _upgrade(draft, group)
-    return is_rebalancing
+    return _upgrade(draft, group)
 
 
-def _upgrade(draft: Draft, group: GenericGroup) -> None:
+def _upgrade(draft: Draft, group: GenericGroup) -> bool:
+    """Convert; True if members had yet to join, to sync or to give something up."""
     _check_allowed(draft, group)
     protocol = _protocol_in_force(group)
     generation = group.core.generation
@@ -97,7 +101,7 @@ def _upgrade(draft: Draft, group: GenericGroup) -> None:
     for each in converted:
         draft.emit(
             TargetAssignmentMember(
-                member_id=each.member.member_id, partitions=frozenset(each.current.held)
+                member_id=each.member.member_id, partitions=frozenset(each.current.assigned)
             )
         )
     draft.emit(TargetAssignmentMetadata(epoch=generation))
@@ -110,6 +114,9 @@ def _upgrade(draft: Draft, group: GenericGroup) -> None:
             draft.arm(DeadlineKind.REVOCATION, member_id, each.member.rebalance_timeout_ms)
     for member_id in told_to_rejoin:
         move_phase(draft, member_id, PhaseEvent.TOLD_TO_REJOIN)
+    return group.phase is not GenericPhase.STABLE or any(
+        each.current.state is not MemberState.STABLE for each in converted
+    )
 
 
 def _protocol_in_force(group: GenericGroup) -> str:
@@ -145,30 +152,68 @@ def _check_allowed(draft: Draft, group: GenericGroup) -> None:
 
 
 def _convert_members(group: GenericGroup, protocol: str, topics: Topics) -> list[_Converted]:
-    """Decode what the generic group kept as opaque bytes (spec 4.2 step 3).
+    """Decode what the generic group kept as opaque bytes (spec 4.2 step 3)."""
+    subscriptions = {
+        member_id: read_subscription(
+            member.metadata_for(protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
+        )[1]
+        for member_id, member in group.members.items()
+    }
+    claims = {
+        member_id: read_stored_assignment(member.assignment, topics, protocol=protocol)
+        for member_id, member in group.members.items()
+    }
+    owned = {
+        member_id: owned_partitions(subscription.owned_partitions, topics)
+        for member_id, subscription in subscriptions.items()
+    }
+    currents = _current_assignments(group, claims, owned)
+    return [
+        _Converted(
+            _consumer_member(member, subscriptions[id_].topics, subscriptions[id_].rack_id),
+            currents[id_],
+        )
+        for id_, member in group.members.items()
+    ]
 
-    DEV (spec 11.2 row 3): if a client's assignor gave a partition twice, the first claimant
-    keeps it. A member that lagged when the group was downgraded, and has not rejoined since, goes
-    on from where it was then (row 8).
+
+def _current_assignments(
+    group: GenericGroup,
+    claims: Mapping[str, frozenset[Partition]],
+    owned: Mapping[str, frozenset[Partition]],
+) -> dict[str, Assignment]:
+    """What each member holds: what it was assigned, at the group's generation.
+
+    DEV, for Kafka looks at the assignments only:
+    - If a client's assignor gave a partition twice, the first claimant keeps it (spec 11.2 row 3).
+    - A member that lagged when the group was downgraded, and no rebalance completed since, goes
+      on from where it was then (row 8).
+    - What a cooperative member owned when it joined, and was not assigned, it may be giving up at
+      this moment. And one whose assignment an interrupted rebalance wiped still owns it all.
     """
     held_at_downgrade = group.core.held_at_downgrade or {}
-    lagging = {id_: held for id_, held in held_at_downgrade.items() if id_ in group.members}
-    taken = {partition for current in lagging.values() for partition in current.held}
-    converted = []
-    for member in group.members.values():
-        _version, subscription = read_subscription(
-            member.metadata_for(protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
+    currents = {id_: held for id_, held in held_at_downgrade.items() if id_ in group.members}
+    others = [id_ for id_ in group.members if id_ not in currents]
+    taken = {partition for current in currents.values() for partition in current.held}
+
+    def take(wanted: frozenset[Partition]) -> dict[Partition, int]:
+        mine = wanted - taken
+        taken.update(mine)
+        return dict.fromkeys(mine, group.core.generation)
+
+    assigned = {id_: take(claims[id_]) for id_ in others}
+    owned_beyond = {id_: take(owned[id_]) for id_ in others}
+    for id_ in others:
+        was_wiped = not group.members[id_].assignment
+        must_revoke = bool(owned_beyond[id_]) and not was_wiped
+        currents[id_] = Assignment(
+            member_epoch=group.core.generation,
+            previous_epoch=group.core.generation,
+            state=MemberState.UNREVOKED_PARTITIONS if must_revoke else MemberState.STABLE,
+            assigned=owned_beyond[id_] if was_wiped else assigned[id_],
+            pending_revocation=owned_beyond[id_] if must_revoke else {},
         )
-        claimed = read_stored_assignment(member.assignment, topics, protocol=protocol)
-        converted.append(
-            _Converted(
-                member=_consumer_member(member, subscription.topics, subscription.rack_id),
-                current=lagging.get(member.member_id)
-                or _settled(claimed - taken, group.core.generation),
-            )
-        )
-        taken |= claimed
-    return converted
+    return currents
 
 
 def _consumer_member(member: GenericMember, topics: tuple[str, ...], rack_id: str | None) -> Member:
@@ -183,14 +228,6 @@ def _consumer_member(member: GenericMember, topics: tuple[str, ...], rack_id: st
         classic=ClassicMetadata(
             session_timeout_ms=member.session_timeout_ms, protocols=member.protocols
         ),
-    )
-
-
-def _settled(partitions: frozenset[Partition], generation: int) -> Assignment:
-    return Assignment(
-        member_epoch=generation,
-        previous_epoch=generation,
-        assigned=dict.fromkeys(partitions, generation),
     )
 
 

@@ -4,7 +4,7 @@ from coordinator.errors import ErrorCode
 from coordinator.records import MemberState
 from coordinator.volatile import DeadlineKind
 from tests.support.group_records import given_classic, given_generic, given_native
-from tests.support.group_script import GroupScript, subscription
+from tests.support.group_script import GroupScript, partitions, subscription
 
 FOO = subscription(["foo"])
 
@@ -82,3 +82,33 @@ def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScr
     reply = group.native("n1", instance_id="i1")
     assert reply.member_epoch == 5
     assert group.named(reply.assignment) == {"foo": (0, 1, 2)}
+
+
+def test_what_a_cooperative_member_is_giving_up_is_not_free(group: GroupScript) -> None:
+    """It was assigned less than it owned when it joined: until it has told that it revoked the
+    rest, nobody else may have that."""
+    owns = {"foo": (0, 1, 2)}
+    c1 = given_generic("c1", {"foo": (0,)}, metadata=subscription(["foo"], owned=owns))
+    group.given_generic_group(c1, generation=4)
+    assert group.native("n1").assignment == frozenset()
+    assert group.current("c1").state is MemberState.UNREVOKED_PARTITIONS
+    assert group.assigned("c1") == {"foo": (0,)}
+    assert group.left_ms(DeadlineKind.REVOCATION, "c1") == 10_000
+    assert group.beat("c1", 4).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.join("c1", owned={"foo": (0,)}).generation == 5
+    granted = group.native("n1", 5).assignment
+    assert granted
+    assert granted | group.current("c1").assigned.keys() == partitions(owns)
+
+
+def test_a_cooperative_member_owns_what_an_interrupted_rebalance_wiped(group: GroupScript) -> None:
+    """A join phase that interrupts another wipes the assignments; nobody told the members."""
+    group.given_generic_group(
+        given_generic("c1", {"foo": (0, 1)}), given_generic("c2", {"foo": (2,)}), generation=4
+    )
+    group.send_join("c1", owned={"foo": (0, 1)})
+    group.send_join("c2", owned={"foo": (2,)})
+    group.leave("c2")  # after the join phase, before the leader's SyncGroup
+    assert group.generic.members["c1"].assignment == b""
+    assert group.named(group.native("n1").assignment) == {"foo": (2,)}
+    assert group.assigned("c1") == {"foo": (0, 1)}
