@@ -171,6 +171,9 @@ class AdminApis:
         return views
 
     async def _is_here(self, group_id: str, node_id: int) -> bool:
+        known = self._coordinators.last_known(group_id)
+        if known is not None:
+            return known == node_id  # no question to the cluster for each of thousands of groups
         try:
             return await self._coordinators.is_at(group_id, node_id)
         except UpstreamError:

@@ -29,6 +29,11 @@ class Coordinators:
             return False
         return await self.node_of(group_id) == node_id
 
+    def last_known(self, group_id: str) -> int | None:
+        """Where the group's coordinator was when somebody last asked, None if nobody did."""
+        known = self._nodes.get(group_id)
+        return known[0] if known is not None else None
+
     async def node_of(self, group_id: str) -> int:
         """Ask the cluster. Raises UpstreamError."""
         node_id = await self._cluster.coordinator_of(group_id)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import trio
 
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -94,6 +95,16 @@ async def test_a_cluster_that_lists_no_states_is_filtered_all_the_same() -> None
         assert set(await scene.listed(states_filter=("STABLE",))) == {"theirs", "g"}
         assert set(await scene.listed(types_filter=("classic",))) == {"theirs", "g"}
         assert await scene.listed(types_filter=("consumer",)) == {}
+
+
+async def test_a_list_asks_the_cluster_for_its_own_groups_and_nothing_else() -> None:
+    """However many groups are hosted: where each belongs is known since its first request."""
+    async with open_scene() as scene:
+        await scene.client.enter()
+        asked = len(scene.broker.seen)
+        for _ in range(3):
+            assert set(await scene.listed()) == {"g"}
+        assert [header.api_key for header in scene.broker.seen[asked:]] == [ApiKey.LIST_GROUPS] * 3
 
 
 async def test_a_group_with_members_is_not_deleted() -> None:

@@ -64,3 +64,14 @@ async def test_so_many_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatc
     assert cluster.coordinator_questions == ["a", "b", "c", "d"]
     assert await coordinators.is_at("a", 1)
     assert cluster.coordinator_questions == ["a", "b", "c", "d", "a"]
+
+
+async def test_the_last_known_place_is_told_without_asking() -> None:
+    """For lists of thousands of groups."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    assert coordinators.last_known("g") is None
+    await coordinators.is_at("g", 1)
+    cluster.coordinators["g"] = 2
+    assert coordinators.last_known("g") == 1
+    assert cluster.coordinator_questions == ["g"]
