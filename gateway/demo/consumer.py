@@ -107,6 +107,8 @@ class ReportingConsumer:
         self._unreported.clear()
 
     def _commit_soon(self) -> None:
+        """Report, then commit: killed in between, it would have lost to the books what it had."""
+        self._report_consumed()
         offsets = self._unacknowledged(list(self._uncommitted))
         if offsets:
             self._consumer.commit(offsets=offsets, asynchronous=True)
