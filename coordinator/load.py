@@ -6,6 +6,7 @@ rejoin (DEV, spec 11.2 row 7).
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
@@ -16,6 +17,8 @@ from coordinator.volatile import (
     DeadlineKey,
     DeadlineKind,
     DeadlineSet,
+    GenericCoreMoved,
+    GenericPhase,
     MemberPhase,
     MemberPhaseMoved,
     VolatileRecord,
@@ -31,11 +34,21 @@ def arm_after_load(
             for member in list(group.members.values()):
                 key = DeadlineKey(DeadlineKind.SESSION, member.member_id)
                 yield DeadlineSet(key, now_ms + member.session_timeout_ms)
+            is_too_large = len(group.members) > config.generic_max_size
+            if group.members and (group.core.leader is None or is_too_large):
+                yield from _begin_rebalance(group, now_ms)
         case ConsumerGroup() as group:
             for member_ in list(group.members.values()):
                 yield from _arm_member(group, member_, config, now_ms)
         case None:
             pass
+
+
+def _begin_rebalance(group: GenericGroup, now_ms: int) -> Iterator[VolatileRecord]:
+    """A downgrade had begun one, or the group no longer fits (spec 2.10)."""
+    timeout_ms = max(member.rebalance_timeout_ms for member in group.members.values())
+    yield GenericCoreMoved(replace(group.core, phase=GenericPhase.PREPARING_REBALANCE))
+    yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN_PHASE), now_ms + timeout_ms)
 
 
 def _arm_member(

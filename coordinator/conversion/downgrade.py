@@ -51,7 +51,7 @@ def downgrade_after_removal(
 ) -> None:
     """The last native member is gone: convert, and let the members join anew (spec 6.4)."""
     held = dict(draft.consumer.assignments)
-    _become_generic(draft, draft.consumer.epoch, removed_ids, cause)
+    _become_generic(draft, draft.consumer.epoch, removed_ids, cause, is_quiet=False)
     _rebalance_all(draft, held)
 
 
@@ -69,7 +69,7 @@ def downgrade_by_replacement(
     is_quiet = group.epoch == group.assignment_epoch and all(
         group.is_settled(id_) and group.phases[id_] is MemberPhase.STABLE for id_ in group.members
     )
-    _become_generic(draft, generation, (), RemovalCause.GROUP_CONVERTED)
+    _become_generic(draft, generation, (), RemovalCause.GROUP_CONVERTED, is_quiet=is_quiet)
     if not is_quiet:
         park_join(draft, event, member_id, is_new=False)
         _rebalance_all(draft, held)
@@ -92,8 +92,15 @@ def _rebalance_all(draft: Draft, held: Mapping[str, Assignment]) -> None:
 
 
 def _become_generic(
-    draft: Draft, generation: int, removed_ids: Collection[str], cause: RemovalCause
+    draft: Draft,
+    generation: int,
+    removed_ids: Collection[str],
+    cause: RemovalCause,
+    *,
+    is_quiet: bool,
 ) -> None:
+    """Replace the consumer group. Without a leader in the record, a rebalance is due: whoever
+    loads the group before it is through begins it again."""
     group = draft.consumer
     remaining = {id_: m for id_, m in group.members.items() if id_ not in removed_ids}
     protocol = selected([m.classic.protocols for m in remaining.values() if m.classic])
@@ -108,7 +115,7 @@ def _become_generic(
                 protocol_type=CONSUMER_PROTOCOL_TYPE,
                 generation=generation,
                 protocol=protocol,
-                leader=members[0].member_id,
+                leader=members[0].member_id if is_quiet else None,
                 members=members,
             )
         )

@@ -1,8 +1,10 @@
 """What a group needs after it was read from its log (spec 2.10, 3.12)."""
 
+from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
 from coordinator.records import MemberState
 from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, MemberPhase
+from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import GroupScript
 
@@ -67,3 +69,25 @@ def test_nothing_to_load(group: GroupScript) -> None:
     group.restart()
     assert group.engine.state.group is None
     assert group.engine.state.is_quiet
+
+
+def test_a_downgrade_that_was_not_through_goes_on(group: GroupScript) -> None:
+    """What the native member had is nobody's: without a rebalance it would stay so."""
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0), given_native("n1", assigned={"foo": (1, 2)})
+    )
+    group.native("n1", -1)
+    group.restart()
+    assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.left_ms(DeadlineKind.JOIN_PHASE) == 10_000
+    assert group.join("c1").generation == 11
+
+
+def test_a_group_that_no_longer_fits_rebalances(make_group: MakeGroup) -> None:
+    """The limit was lowered while it was away (spec 2.10)."""
+    group = make_group(config=GroupConfig(generic_max_size=1))
+    group.given_generic_group(given_generic("a", FOO_0), given_generic("b"))
+    assert group.beat("a", 0).error == ErrorCode.REBALANCE_IN_PROGRESS
+    token = group.send_join("a")
+    assert group.join("b").error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert not group.is_parked(token)

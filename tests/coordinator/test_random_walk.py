@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from coordinator.consumer.group import ConsumerGroup
-from tests.support.group_clients import ClassicClient, Client, NativeClient, named
+from tests.support.group_clients import ClassicClient, Client, Names, NativeClient, named
 from tests.support.group_script import GroupScript, make_topics
 
 COUNTS = {"foo": 4, "bar": 2}
@@ -19,7 +19,7 @@ STEPS = 150
 ROUNDS_MAX = 70
 """A crashed static member is waited for: its session ends within 45 rounds of a second."""
 
-DEEDS = {"act": 60, "time": 30, "come": 6, "go": 3, "crash": 2, "restart": 4}
+DEEDS = {"act": 60, "time": 30, "come": 6, "go": 3, "crash": 2, "restart": 4, "failover": 2}
 
 
 class Walk:
@@ -29,6 +29,8 @@ class Walk:
         self.dice = random.Random(seed)
         self.script = GroupScript(topics=make_topics(**COUNTS))
         self.clients: list[Client] = []
+        self.members_before: set[str] = set()
+        self.owned_when_fenced: dict[Client, Names] = {}
         self.names = (f"n{n}" for n in range(10 * STEPS))
         self.instances = (f"i{n}" for n in range(10 * STEPS))
 
@@ -46,6 +48,10 @@ class Walk:
                 self.pick().stop(comes_back=False)
             case "crash" if self.clients:
                 self.pick()
+            case "failover":
+                self.script.restart()
+                for client in self.clients:
+                    client.lose_connection()
             case "restart" if self.clients:
                 client = self.pick()
                 client.stop(comes_back=True)
@@ -67,10 +73,24 @@ class Walk:
         self.clients.append(client)
 
     def check_clients(self) -> None:
-        """Of those that the group knows, no two own the same partition."""
+        """Of those that the group knows, no two own the same partition.
+
+        Except for what a client owned when it was fenced: it may come back under its old id, and
+        hears only from its SyncGroup that all is lost.
+        """
         group = self.script.engine.state.group
         members = set(group.members) if group is not None else set()
-        known = [client for client in self.clients if client.member_id in members]
+        for client in self.clients:
+            if client.member_id in self.members_before - members:
+                self.owned_when_fenced[client] = client.owned
+            elif self.owned_when_fenced.get(client) is not client.owned:
+                self.owned_when_fenced.pop(client, None)
+        self.members_before = members
+        known = [
+            client
+            for client in self.clients
+            if client.member_id in members and client not in self.owned_when_fenced
+        ]
         owned = Counter(partition for client in known for partition in client.owned)
         assert not [p for p, count in owned.items() if count > 1], self.script.story()
         if isinstance(group, ConsumerGroup):
@@ -96,7 +116,8 @@ class Walk:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_clients_that_behave_are_served(seed: int) -> None:
-    """Whoever comes, goes, crashes, restarts with another protocol, or loses an answer."""
+    """Whoever comes, goes, crashes, restarts with another protocol, or loses an answer; also when
+    the group is loaded from its log at any time."""
     walk = Walk(seed)
     for _ in range(STEPS):
         walk.step()

@@ -57,6 +57,9 @@ class NativeClient:
                 self.owned = named(self.script.named(reply.assignment))
         self.is_settled = not reply.error and before == self.owned
 
+    def lose_connection(self) -> None:
+        self.has_lost_a_reply = True
+
     def stop(self, *, comes_back: bool) -> None:
         self.owned.clear()
         epoch = -2 if comes_back and self.instance_id else -1
@@ -92,6 +95,13 @@ class ClassicClient:
             self._beat(is_lost=is_lost)
         else:
             self._send_join()
+
+    def lose_connection(self) -> None:
+        """What waited is not answered any more; it is asked again."""
+        if self.join is not None and self.script.is_parked(self.join):
+            self.join = None
+        if self.sync is not None and self.script.is_parked(self.sync):
+            self.sync = None
 
     def stop(self, *, comes_back: bool) -> None:
         self.owned.clear()
@@ -157,7 +167,8 @@ class ClassicClient:
             return
         self.owned.clear()
         self.generation = -1
-        if error == ErrorCode.UNKNOWN_MEMBER_ID:
+        if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            # The latter ends the process, which is started again.
             self.member_id = ""
         else:
             assert error == ErrorCode.ILLEGAL_GENERATION, error
