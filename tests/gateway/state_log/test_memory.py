@@ -17,8 +17,9 @@ from coordinator.records import (
     RemovalCause,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
+    is_tombstone,
 )
-from gateway.state_log.memory import MemoryLog, is_tombstone
+from gateway.state_log.memory import MemoryLog
 from tests.support.group_script import GroupScript
 
 MEMBER = Member(
