@@ -2,30 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 
-from coordinator.records import (
-    CurrentAssignment,
-    DurableRecord,
-    GenericGroupMetadata,
-    GroupEpoch,
-    MemberMetadata,
-    TargetAssignmentMember,
-    TargetAssignmentMetadata,
-)
-
-
-def is_tombstone(record: DurableRecord) -> bool:
-    """Whether a record deletes what its key stands for."""
-    match record:
-        case GroupEpoch(epoch=epoch) | TargetAssignmentMetadata(epoch=epoch):
-            return epoch is None
-        case TargetAssignmentMember(partitions=partitions):
-            return partitions is None
-        case GenericGroupMetadata(value=None) | MemberMetadata(value=None):
-            return True
-        case CurrentAssignment(value=None):
-            return True
-        case _:
-            return False
+from coordinator.records import DurableRecord, is_tombstone
 
 
 class MemoryLog:
