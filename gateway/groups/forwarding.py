@@ -22,11 +22,3 @@ async def forward(request: GroupRequest, message: Struct | None = None) -> Any:
     asked = request.message if message is None else message
     low, high = request.upstream.versions[ApiKey(request.header.api_key)]
     return await request.upstream.ask(asked, max(low, min(high, request.header.api_version)))
-
-
-def is_embedded(upstream: Upstream) -> bool:
-    """Whether the upstream is librdkafka's mock cluster: every Kafka since 0.9 can describe groups.
-
-    There every broker accepts every group, and no offset is ever part of a transaction.
-    """
-    return ApiKey.DESCRIBE_GROUPS not in upstream.versions

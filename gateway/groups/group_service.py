@@ -23,7 +23,8 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.groups import messages
 from gateway.groups.admin_apis import AdminApis
 from gateway.groups.coordinators import Coordinators
-from gateway.groups.forwarding import forward, highest_version, is_embedded
+from gateway.groups.embedded_upstream import is_embedded
+from gateway.groups.forwarding import forward, highest_version
 from gateway.groups.hosting import CONSUMER_PROTOCOL_TYPE, Hosting, Mode
 from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi

@@ -9,7 +9,8 @@ from coordinator.errors import ErrorCode
 from coordinator.events import OffsetFetchReceived
 from coordinator.topics import Topics
 from gateway.data_path.group_apis import GroupRequest
-from gateway.groups.forwarding import highest_version, is_embedded
+from gateway.groups.embedded_upstream import every_partition, is_embedded
+from gateway.groups.forwarding import highest_version
 from gateway.groups.hosting import Mode
 from gateway.groups.registry import Registry, TooManyGroups
 from kafka_codecs.api_keys import ApiKey
@@ -120,7 +121,23 @@ async def _fetch(
         return batch.groups
     spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_GROUP_ERROR))
     stable = require_stable and version >= FIRST_VERSION_WITH_REQUIRE_STABLE
-    return tuple([await _fetch_one(request, group, spoken, stable) for group in groups])
+    ask = _fetch_one_embedded if is_embedded(request.upstream) else _fetch_one
+    return tuple([await ask(request, group, spoken, stable) for group in groups])
+
+
+async def _fetch_one_embedded(
+    request: GroupRequest, group: OffsetFetchRequestGroup, version: int, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """The mock cluster cannot list what is committed: ask about every partition there is."""
+    if group.topics is not None:
+        return await _fetch_one(request, group, version, require_stable)
+    named = replace(group, topics=await every_partition(request.upstream))
+    answer = await _fetch_one(request, named, version, require_stable)
+    committed = [
+        replace(topic, partitions=tuple(p for p in topic.partitions if p.committed_offset >= 0))
+        for topic in answer.topics
+    ]
+    return replace(answer, topics=tuple(topic for topic in committed if topic.partitions))
 
 
 async def _fetch_one(

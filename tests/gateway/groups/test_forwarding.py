@@ -4,7 +4,7 @@ import pytest
 
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from gateway.groups.forwarding import forward, highest_version, is_embedded
+from gateway.groups.forwarding import forward, highest_version
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
@@ -65,9 +65,3 @@ def test_an_api_that_the_broker_does_not_have_has_no_version() -> None:
     """-1, below every version."""
     assert highest_version(Recorder(heartbeat=(0, 4)), ApiKey.HEARTBEAT) == 4
     assert highest_version(Recorder(), ApiKey.HEARTBEAT) == -1
-
-
-def test_the_embedded_cluster_is_known_by_what_it_cannot_do() -> None:
-    """Every Kafka since 0.9 describes groups."""
-    assert is_embedded(Recorder(heartbeat=(0, 4)))
-    assert not is_embedded(Recorder(describe_groups=(0, 5)))

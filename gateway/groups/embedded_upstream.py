@@ -1,0 +1,31 @@
+"""What groups on librdkafka's mock cluster need of us; the demo's upstream is one.
+
+There every broker accepts every group, and no offset is ever part of a transaction.
+"""
+
+from gateway.data_path.upstream import Upstream
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+from kafka_codecs.offset_fetch import OffsetFetchRequestTopics
+
+METADATA_VERSION = 1
+
+
+def is_embedded(upstream: Upstream) -> bool:
+    """Whether the upstream is the mock cluster: every Kafka since 0.9 can describe groups."""
+    return ApiKey.DESCRIBE_GROUPS not in upstream.versions
+
+
+async def every_partition(upstream: Upstream) -> tuple[OffsetFetchRequestTopics, ...]:
+    """All there are: asked for the offsets of all topics, the mock cluster answers null.
+
+    Raises UpstreamLost.
+    """
+    answer: MetadataResponse = await upstream.ask(MetadataRequest(topics=None), METADATA_VERSION)
+    return tuple(
+        OffsetFetchRequestTopics(
+            name=topic.name or "",
+            partition_indexes=tuple(partition.partition_index for partition in topic.partitions),
+        )
+        for topic in answer.topics
+    )

@@ -1,0 +1,60 @@
+"""What the embedded cluster needs of us, and how it is known."""
+
+import trio
+
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.data_path.upstream import Upstream
+from gateway.groups.embedded_upstream import is_embedded
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
+from tests.support.gateway import whole_gateway
+from tests.support.group_client import group_client
+from tests.support.mock_cluster import running_mock_cluster
+
+
+class Speaking(Upstream):
+    """An upstream that only says what it speaks."""
+
+    def __init__(self, *api_keys: ApiKey) -> None:
+        self.versions = dict.fromkeys(api_keys, (0, 5))
+
+
+def test_the_embedded_cluster_is_known_by_what_it_cannot_do() -> None:
+    """Every Kafka since 0.9 describes groups."""
+    assert is_embedded(Speaking(ApiKey.HEARTBEAT))
+    assert not is_embedded(Speaking(ApiKey.HEARTBEAT, ApiKey.DESCRIBE_GROUPS))
+
+
+async def test_the_offsets_of_all_topics_are_those_that_are_committed() -> None:
+    """Admin tools name no topic; Kafka then answers with what it has, and with nothing else."""
+    with trio.fail_after(20):
+        async with (
+            running_mock_cluster() as upstream,
+            whole_gateway(upstream.bootstrap) as gateway,
+            group_client(gateway.address, "g") as client,
+            await BrokerConnection.open(*gateway.address) as connection,
+        ):
+            await upstream.create_topic("numbers", 3)
+            await client.commit({0: 7, 2: 9})
+
+            one: OffsetFetchResponse = await connection.ask(
+                OffsetFetchRequest(group_id="g", topics=None), 5
+            )
+            many: OffsetFetchResponse = await connection.ask(
+                OffsetFetchRequest(
+                    groups=(
+                        OffsetFetchRequestGroup(group_id="g", topics=None),
+                        OffsetFetchRequestGroup(group_id="empty", topics=None),
+                    )
+                ),
+                9,
+            )
+
+            (topic,) = one.topics
+            stored = {p.partition_index: p.committed_offset for p in topic.partitions}
+            assert (topic.name, stored) == ("numbers", {0: 7, 2: 9})
+            assert [len(group.topics) for group in many.groups] == [1, 0]
