@@ -4,9 +4,11 @@ No Docker: a broker is one Java process. The first run fetches the jars into the
 folder; `kafka/pom.xml` says which versions. Without Java or Maven the tests skip, in CI they fail.
 """
 
+import ctypes
 import hashlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -16,10 +18,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+import trio
 
+from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kafka_codecs.offset_fetch import OffsetFetchRequest
+from tests.support.group_client import group_client
 from tests.support.requirements import missing
 
 Address = tuple[str, int]
@@ -28,11 +32,13 @@ POM = Path(__file__).parent / "kafka" / "pom.xml"
 CLUSTER_ID = "groupferry-tests-kafka"
 TOPIC = "numbers"
 PARTITIONS = 3
+NOT_COORDINATOR = 16
 GROUPS_LOOKED_AT = 12  # enough to meet every coordinator
 HOST = "127.0.0.1"
 FETCH_TIMEOUT_S = 600
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 20
+PR_SET_PDEATHSIG = 1
 FIRST_JAVA_VERSION = 17
 JAVA_OPTIONS = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
@@ -45,6 +51,7 @@ listeners={listeners}
 advertised.listeners=PLAINTEXT://{host}:{port}
 controller.listener.names=CONTROLLER
 log.dirs={folder}/data
+num.partitions={partitions}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions={brokers}
 transaction.state.log.replication.factor=1
@@ -93,39 +100,43 @@ def running_kafka(release: str, brokers: int = 2) -> Iterator[KafkaCluster]:
         for port, process in zip(ports[1:], processes, strict=True):
             _wait_until_open(port, process, folder)
         cluster = KafkaCluster(release=release, addresses=tuple((HOST, port) for port in ports[1:]))
-        _make_ready(cluster)
+        trio.run(_make_ready, cluster)
         yield cluster
 
 
-def _make_ready(cluster: KafkaCluster) -> None:
-    """Wait for all brokers; make the topic, and with a first look the one of the offsets."""
-    config: dict[str, str | int | float | bool] = {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "log_level": 0,
-    }
-    admin = AdminClient(config)
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while len(admin.list_topics(timeout=START_TIMEOUT_S).brokers) < len(cluster.addresses):
-        if time.monotonic() > deadline:
-            raise RuntimeError("not all brokers found each other")
-        time.sleep(0.05)
-    for created in admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS)]).values():
-        created.result(START_TIMEOUT_S)
-    for number in range(GROUPS_LOOKED_AT):
-        _look_at_offsets(admin, f"ready-{number}", deadline)
+async def _make_ready(cluster: KafkaCluster) -> None:
+    """Wait for all brokers; make the topic, and with a first look the one of the offsets.
+
+    With requests of our own: librdkafka's admin client crashed now and then doing this.
+    """
+    host, port = cluster.addresses[0]
+    with trio.fail_after(START_TIMEOUT_S):
+        async with await BrokerConnection.open(host, port) as connection:
+            topic = MetadataRequestTopic(name=TOPIC)
+            request = MetadataRequest(topics=(topic,), allow_auto_topic_creation=True)
+            while not _is_ready(  # noqa: ASYNC110  # nobody would tell
+                await connection.ask(request, 9), len(cluster.addresses)
+            ):
+                await trio.sleep(0.05)
+        for number in range(GROUPS_LOOKED_AT):
+            await _look_at_offsets(cluster.addresses[0], f"ready-{number}")
 
 
-def _look_at_offsets(admin: AdminClient, group: str, deadline: float) -> None:
+def _is_ready(seen: MetadataResponse, brokers: int) -> bool:
+    (topic,) = seen.topics
+    led = [partition for partition in topic.partitions if partition.leader_id >= 0]
+    return len(seen.brokers) == brokers and len(led) == PARTITIONS
+
+
+async def _look_at_offsets(address: Address, group: str) -> None:
     """Wait until the group has a coordinator that has loaded its part of the offsets."""
-    while True:
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        try:
-            asked[group].result(START_TIMEOUT_S)
-            break
-        except KafkaException:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+    code = NOT_COORDINATOR
+    while code:
+        async with group_client(address, group) as client:
+            request = OffsetFetchRequest(group_id=group, topics=None)
+            code = (await client.connection.ask(request, 5)).error_code
+        if code:
+            await trio.sleep(0.05)
 
 
 def _write_settings(
@@ -147,6 +158,7 @@ def _write_settings(
             ),
             folder=home,
             brokers=brokers,
+            partitions=PARTITIONS,
         )
     )
     return settings
@@ -176,12 +188,17 @@ def _broker(jars: Path, settings: Path) -> Iterator[subprocess.Popen[bytes]]:
             stdout=log,
             stderr=log,
             process_group=0,  # Ctrl-C is for the tests, which then stop it
+            preexec_fn=_die_with_parent,  # noqa: PLW1509  # the tests' own process may be killed
         )
     try:
         yield process
     finally:
         process.kill()  # what it holds goes with the folder
         process.wait(STOP_TIMEOUT_S)
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _wait_until_open(port: int, process: subprocess.Popen[bytes], folder: Path) -> None:
