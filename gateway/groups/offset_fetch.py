@@ -1,6 +1,6 @@
 """OffsetFetch: batches of groups, each checked by its engine, fetched as the cluster knows how.
 
-Up to v7 a request is about one group, from v8 on about many; here it is always many.
+Here a request is always about many groups; see `offset_fetch_shapes` for how it is written.
 """
 
 from dataclasses import replace
@@ -12,24 +12,26 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.embedded_upstream import every_partition, is_embedded
 from gateway.groups.forwarding import highest_version
 from gateway.groups.hosting import Mode
+from gateway.groups.offset_fetch_shapes import (
+    FIRST_VERSION_WITH_BATCHES,
+    FIRST_VERSION_WITH_GROUP_ERROR,
+    answer_about,
+    failed,
+    groups_of,
+    request_about,
+    response_of,
+    told_apart,
+)
 from gateway.groups.registry import Registry, TooManyGroups
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
 )
 
-FIRST_VERSION_WITH_GROUP_ERROR = 2
 FIRST_VERSION_WITH_REQUIRE_STABLE = 7
-FIRST_VERSION_WITH_BATCHES = 8
 
 Groups = tuple[OffsetFetchRequestGroup, ...]
 
@@ -45,17 +47,17 @@ class OffsetFetchApi:
     ) -> OffsetFetchResponse:
         """Check each group, then fetch what passed. Raises UpstreamLost."""
         version = request.header.api_version
-        groups = _groups_of(message, version)
+        groups = groups_of(message, version)
         unstable = _cannot_be_stable(request, message)
         vetted = [unstable or await self._vetted(group) for group in groups]
         passed = tuple(group for group in vetted if isinstance(group, OffsetFetchRequestGroup))
         fetched = await _fetch(request, passed, require_stable=message.require_stable)
         answers = {answer.group_id: answer for answer in fetched}
-        return _response(
+        return response_of(
             tuple(
-                _failed(group, verdict, version)
+                failed(group, verdict, version)
                 if isinstance(verdict, ErrorCode)
-                else _told_apart(group, answers[group.group_id], version)
+                else told_apart(group, answers[group.group_id], version)
                 for group, verdict in zip(groups, vetted, strict=True)
             ),
             version,
@@ -143,117 +145,7 @@ async def _fetch_one_embedded(
 async def _fetch_one(
     request: GroupRequest, group: OffsetFetchRequestGroup, version: int, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    topics = group.topics
     answer: OffsetFetchResponse = await request.upstream.ask(
-        OffsetFetchRequest(
-            group_id=group.group_id,
-            topics=(
-                None
-                if topics is None
-                else tuple(
-                    OffsetFetchRequestTopic(
-                        name=topic.name, partition_indexes=topic.partition_indexes
-                    )
-                    for topic in topics
-                )
-            ),
-            require_stable=require_stable and version >= FIRST_VERSION_WITH_REQUIRE_STABLE,
-        ),
-        version,
+        request_about(group, require_stable=require_stable), version
     )
-    return OffsetFetchResponseGroup(
-        group_id=group.group_id,
-        error_code=answer.error_code,
-        topics=tuple(
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartitions(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in answer.topics or ()
-        ),
-    )
-
-
-def _groups_of(message: OffsetFetchRequest, version: int) -> Groups:
-    if version >= FIRST_VERSION_WITH_BATCHES:
-        return message.groups
-    topics = message.topics
-    return (
-        OffsetFetchRequestGroup(
-            group_id=message.group_id,
-            topics=(
-                None
-                if topics is None
-                else tuple(
-                    OffsetFetchRequestTopics(
-                        name=topic.name, partition_indexes=topic.partition_indexes
-                    )
-                    for topic in topics
-                )
-            ),
-        ),
-    )
-
-
-def _told_apart(
-    group: OffsetFetchRequestGroup, answer: OffsetFetchResponseGroup, version: int
-) -> OffsetFetchResponseGroup:
-    """The cluster may have been asked in a version that has an error for the whole group."""
-    if answer.error_code and version < FIRST_VERSION_WITH_GROUP_ERROR:
-        return _failed(group, answer.error_code, version)
-    return answer
-
-
-def _failed(group: OffsetFetchRequestGroup, code: int, version: int) -> OffsetFetchResponseGroup:
-    """An error for the whole group; v1 can say it only for each partition."""
-    if version >= FIRST_VERSION_WITH_GROUP_ERROR:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
-    return OffsetFetchResponseGroup(
-        group_id=group.group_id,
-        topics=tuple(
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartitions(
-                        partition_index=number, committed_offset=-1, metadata="", error_code=code
-                    )
-                    for number in topic.partition_indexes
-                ),
-            )
-            for topic in group.topics or ()
-        ),
-    )
-
-
-def _response(groups: tuple[OffsetFetchResponseGroup, ...], version: int) -> OffsetFetchResponse:
-    if version >= FIRST_VERSION_WITH_BATCHES:
-        return OffsetFetchResponse(groups=groups)
-    (group,) = groups
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=tuple(
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartition(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in group.topics
-        ),
-    )
+    return answer_about(group.group_id, answer)

@@ -1,0 +1,78 @@
+"""OffsetFetch about one group and about many: the same content in both shapes."""
+
+import pytest
+
+from gateway.groups.offset_fetch_shapes import (
+    answer_about,
+    failed,
+    groups_of,
+    request_about,
+    response_of,
+)
+from kafka_codecs import decode, encode
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+TOPIC = OffsetFetchRequestTopics(name="numbers", partition_indexes=(0, 2))
+PARTITION = OffsetFetchResponsePartitions(
+    partition_index=2, committed_offset=9, committed_leader_epoch=4, metadata="m", error_code=3
+)
+ANSWER = OffsetFetchResponseGroup(
+    group_id="g",
+    topics=(OffsetFetchResponseTopics(name="numbers", partitions=(PARTITION,)),),
+    error_code=16,
+)
+
+
+@pytest.mark.parametrize("topics", [None, (), (TOPIC,)])
+def test_a_request_about_one_group_says_the_same_as_one_about_many(
+    topics: tuple[OffsetFetchRequestTopics, ...] | None,
+) -> None:
+    """Null topics ask for all, in either shape."""
+    group = OffsetFetchRequestGroup(group_id="g", topics=topics)
+
+    sent = decode(OffsetFetchRequest, encode(request_about(group, require_stable=False), 5), 5)
+
+    assert groups_of(sent, 5) == (group,)
+    assert groups_of(OffsetFetchRequest(groups=(group,)), 8) == (group,)
+
+
+def test_the_wish_for_stable_offsets_goes_along() -> None:
+    """It stands beside the group, not in it."""
+    group = OffsetFetchRequestGroup(group_id="g", topics=())
+
+    assert request_about(group, require_stable=True).require_stable
+
+
+@pytest.mark.parametrize("version", [5, 7, 8, 9])
+def test_an_answer_keeps_every_field_in_the_clients_shape(version: int) -> None:
+    """Offsets, leader epochs (v5), metadata and errors of partition and group."""
+    sent = decode(OffsetFetchResponse, encode(response_of((ANSWER,), version), version), version)
+
+    read = sent.groups[0] if version >= 8 else answer_about("g", sent)
+    assert read == ANSWER
+
+
+@pytest.mark.parametrize("version", [1, 2, 8])
+def test_a_failed_group_says_so_where_its_version_can(version: int) -> None:
+    """v1 has no error for the group: each partition carries it, with no offset."""
+    group = OffsetFetchRequestGroup(group_id="g", topics=(TOPIC,))
+
+    answer = failed(group, 25, version)
+
+    if version == 1:
+        codes = [
+            (p.partition_index, p.committed_offset, p.error_code)
+            for p in answer.topics[0].partitions
+        ]
+        assert codes == [(0, -1, 25), (2, -1, 25)]
+        assert answer.error_code == 0
+    else:
+        assert (answer.error_code, answer.topics) == (25, ())
