@@ -12,6 +12,7 @@ from coordinator.records import (
     MemberState,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
+    is_tombstone,
 )
 from tests.support.group_records import given_classic, given_generic, given_native
 
@@ -31,6 +32,15 @@ def test_a_key_names_what_the_record_is_of() -> None:
     assert {type(record) for record in RECORDS} == set(get_args(DurableRecord))
     again = GroupEpoch(epoch=9, cause=EpochCause.MEMBER_JOINED)
     assert again.key == RECORDS[1].key
+
+
+def test_what_deletes_and_what_does_not() -> None:
+    """None is the tombstone; an empty target or epoch 0 is not."""
+    assert [is_tombstone(record) for record in RECORDS] == [True, False, False] + 6 * [True]
+    assert not is_tombstone(TargetAssignmentMember(member_id="a", partitions=frozenset()))
+    assert not is_tombstone(TargetAssignmentMetadata(epoch=0))
+    assert is_tombstone(TargetAssignmentMetadata(epoch=None))
+    assert is_tombstone(GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED))
 
 
 def test_member_states_are_stored_as_kafka_stores_them() -> None:

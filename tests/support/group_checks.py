@@ -12,16 +12,7 @@ from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
 from coordinator.engine import GroupEngine
 from coordinator.generic.group import GenericGroup
-from coordinator.records import (
-    CurrentAssignment,
-    DurableRecord,
-    GenericGroupMetadata,
-    GroupEpoch,
-    MemberMetadata,
-    MemberState,
-    TargetAssignmentMember,
-    TargetAssignmentMetadata,
-)
+from coordinator.records import DurableRecord, MemberState, is_tombstone
 from coordinator.state import GroupState
 from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, MemberPhase
 
@@ -80,18 +71,6 @@ def compacted(log: Iterable[DurableRecord]) -> list[DurableRecord]:
         if not is_tombstone(record):
             newest[record.key] = record
     return list(newest.values())
-
-
-def is_tombstone(record: DurableRecord) -> bool:
-    match record:
-        case GenericGroupMetadata(value=value) | MemberMetadata(value=value):
-            return value is None
-        case CurrentAssignment(value=current):
-            return current is None
-        case GroupEpoch(epoch=epoch) | TargetAssignmentMetadata(epoch=epoch):
-            return epoch is None
-        case TargetAssignmentMember(partitions=partitions):
-            return partitions is None
 
 
 def check_replay(
