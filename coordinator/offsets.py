@@ -2,8 +2,8 @@
 
 Checking here and storing there is not atomic. Therefore a commit that was accepted is in flight,
 and its partitions count as held by its committer, until the cluster has answered it. If the
-answer was lost the cluster may still be about to store it: for as long, nobody may commit or
-fetch those partitions, or an offset could go back.
+answer was lost, or the committer is gone, nobody may commit or fetch those partitions until then,
+or an offset could go back.
 """
 
 from dataclasses import replace
@@ -49,7 +49,7 @@ def commit(draft: Draft, event: OffsetCommitReceived) -> None:
             check_consumer_commit(draft, event)
         case None:
             _check_simple_commit(event)
-    _check_nothing_lost(draft, event.partitions)
+    _check_no_stray_commit(draft, event.partitions)
     if event.member_id:
         in_flight = CommitInFlight(member_id=event.member_id, partitions=event.partitions)
         draft.emit(CommitStarted(event.token, in_flight))
@@ -80,7 +80,7 @@ def fetch(draft: Draft, event: OffsetFetchReceived) -> None:
     """Decide whether offsets may be fetched from the cluster."""
     if isinstance(draft.state.group, ConsumerGroup):
         check_consumer_fetch(draft, event)
-    _check_nothing_lost(draft, event.partitions)
+    _check_no_stray_commit(draft, event.partitions)
     draft.answer(event.token, OffsetVerdict())
 
 
@@ -122,13 +122,17 @@ def _check_simple_commit(event: OffsetCommitReceived) -> None:
     raise GroupError(ErrorCode.ILLEGAL_GENERATION, "the group does not exist")
 
 
-def _check_nothing_lost(draft: Draft, partitions: frozenset[Partition] | None) -> None:
+def _check_no_stray_commit(draft: Draft, partitions: frozenset[Partition] | None) -> None:
+    """Raises GroupError COORDINATOR_LOAD_IN_PROGRESS while the cluster may still store a commit
+    of these partitions that nobody waits for: its answer was lost, or its member is gone and
+    somebody else (a static member's new incarnation, say) has the partitions now."""
+    members = draft.state.group.members if draft.state.group is not None else {}
     for in_flight in draft.state.commits.values():
-        overlaps = partitions is None or not partitions.isdisjoint(in_flight.partitions)
-        if in_flight.answer_lost and overlaps:
+        is_stray = in_flight.answer_lost or in_flight.member_id not in members
+        if is_stray and (partitions is None or not partitions.isdisjoint(in_flight.partitions)):
             raise GroupError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                "the cluster's answer to an earlier commit was lost: it may still be stored",
+                "the cluster may still store an earlier commit of these partitions",
             )
 
 

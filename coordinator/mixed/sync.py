@@ -17,8 +17,9 @@ def sync(draft: Draft, event: SyncGroupReceived) -> None:
     group = draft.consumer
     member = classic_member(draft, event.member_id, event.instance_id, event.generation)
     assert member.classic is not None
-    _check_protocol(member.classic, event)
     current = group.assignments[member.member_id]
+    # DEV: before the protocol is looked at. A member that synced late, after its group converted,
+    # names the protocol of the generic group; Kafka's answer to that is fatal for the client.
     if (
         group.assignment_epoch > current.member_epoch
         and current.state is not MemberState.UNREVOKED_PARTITIONS
@@ -26,6 +27,7 @@ def sync(draft: Draft, event: SyncGroupReceived) -> None:
         move_phase(draft, member.member_id, PhaseEvent.TOLD_TO_REJOIN)
         draft.answer(event.token, SyncGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS))
         return
+    _check_protocol(member.classic, event)
     move_phase(draft, member.member_id, PhaseEvent.SYNCED)
     draft.arm(DeadlineKind.SESSION, member.member_id, member.classic.session_timeout_ms)
     draft.answer(

@@ -3,6 +3,7 @@
 from coordinator.errors import ErrorCode
 from coordinator.volatile import DeadlineKind
 from tests.support.group_checks import compacted
+from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
 
@@ -42,3 +43,29 @@ def test_a_late_answer_to_a_lost_commit_stops_its_timer(group: GroupScript) -> N
     group.commit_answered(token)
     assert group.left_ms(DeadlineKind.LOST_COMMIT, str(token)) is None
     assert group.fetch(of={"foo": (0,)}).error == ErrorCode.NONE
+
+
+def test_a_returning_static_member_waits_for_its_predecessors_commit(group: GroupScript) -> None:
+    """It would start from before that commit, or have it land upon a later one of its own."""
+    foo = {"foo": (0,)}
+    group.given_consumer_group(
+        given_classic("c1", instance_id="i1", assigned=foo, target=foo), given_native("n1")
+    )
+    token, verdict = group.commit("c1", 10, foo)
+    assert verdict.error == ErrorCode.NONE
+
+    returned = group.join(instance_id="i1")
+    assert group.fetch(of=foo).error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    _, too_early = group.commit(returned.member_id, returned.generation, foo)
+    assert too_early.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    group.commit_answered(token)
+    assert group.fetch(of=foo).error == ErrorCode.NONE
+
+
+def test_a_members_own_commit_on_its_way_hinders_nobody_who_looks(group: GroupScript) -> None:
+    """Admin tools read offsets of partitions that are committed all the time."""
+    group.native("n1")
+    token, _ = group.commit("n1", 2, {"foo": (0,)})
+    assert group.fetch(of={"foo": (0,)}).error == ErrorCode.NONE
+    group.commit_answered(token)

@@ -1,5 +1,6 @@
 """SyncGroup on a consumer group (spec 5.6); scenarios 36 to 41 tell its answers."""
 
+from coordinator.errors import ErrorCode
 from coordinator.mixed.sync import embedded_version
 from coordinator.records import MemberState
 from coordinator.volatile import DeadlineKind, MemberPhase
@@ -48,3 +49,14 @@ def test_the_version_is_that_of_the_first_protocol(group: GroupScript) -> None:
     )
     group.given_consumer_group(given_classic("c1", protocols=protocols), given_native("n1"))
     assert embedded_version(group.consumer.members["c1"]) == 2
+
+
+def test_a_late_sync_is_told_to_rejoin_whatever_protocol_it_names(group: GroupScript) -> None:
+    """DEV: the generic group had selected one that is not the member's first; a newer target
+    sends the member back to JoinGroup, where it learns the name."""
+    protocols = (("range", subscription(["foo"])), ("roundrobin", subscription(["foo"])))
+    group.given_consumer_group(
+        given_classic("c1", protocols=protocols), given_native("n1"), epoch=11
+    )
+    late = group.sync("c1", 10, protocol_name="roundrobin")
+    assert late.error == ErrorCode.REBALANCE_IN_PROGRESS
