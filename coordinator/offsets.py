@@ -126,9 +126,10 @@ def _check_no_stray_commit(draft: Draft, partitions: frozenset[Partition] | None
     """Raises GroupError COORDINATOR_LOAD_IN_PROGRESS while the cluster may still store a commit
     of these partitions that nobody waits for: its answer was lost, or its member is gone and
     somebody else (a static member's new incarnation, say) has the partitions now."""
-    members = draft.state.group.members if draft.state.group is not None else {}
+    group = draft.state.group
     for in_flight in draft.state.commits.values():
-        is_stray = in_flight.answer_lost or in_flight.member_id not in members
+        is_here = group is not None and in_flight.member_id in group.members
+        is_stray = in_flight.answer_lost or not is_here
         if is_stray and (partitions is None or not partitions.isdisjoint(in_flight.partitions)):
             raise GroupError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
