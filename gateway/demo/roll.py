@@ -53,7 +53,7 @@ class Roll:
         protocols: tuple[Protocol, ...] = ("consumer", "classic")
         for protocol in protocols:
             for name in self._fleet.wanted:
-                title = f"{name}: {self._fleet.wanted[name]} -> {protocol}"
+                title = f"{name} to {protocol}"
                 since_s = time.monotonic()
                 log.info("step_started", step=title)
                 await self._fleet.replace(name, protocol)

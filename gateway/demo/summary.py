@@ -27,10 +27,15 @@ def show(outcome: Outcome) -> None:
 
 
 def _steps(outcome: Outcome) -> Table:
-    table = Table(title="The roll, step by step", title_justify="left")
+    table = Table(
+        title="The roll, step by step",
+        title_justify="left",
+        caption="moved: partitions; disturbed: members; unowned: partition-seconds",
+        caption_justify="left",
+    )
     table.add_column("step")
     table.add_column("group")
-    for heading in ("classic", "native", "settled after", "moved", "disturbed", "unowned"):
+    for heading in ("classic", "native", "settled", "moved", "disturbed", "unowned"):
         table.add_column(heading, justify="right")
     for step in outcome.steps:
         table.add_row(
@@ -41,7 +46,7 @@ def _steps(outcome: Outcome) -> Table:
             f"{step.settled_after_s:.1f} s",
             str(step.disturbance.partitions_moved),
             str(step.disturbance.members_disturbed),
-            f"{step.disturbance.unowned_partition_s:.1f} part.-s",
+            f"{step.disturbance.unowned_partition_s:.1f} p-s",
         )
     return table
 

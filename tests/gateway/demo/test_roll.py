@@ -75,10 +75,10 @@ async def test_it_rolls_one_by_one_and_back(autojump_clock: MockClock) -> None:
     ]
     assert [(step.title, step.group_protocol) for step in roll.steps] == [
         ("all start as classic", "classic"),
-        ("c-1: classic -> consumer", "consumer"),
-        ("c-2: classic -> consumer", "consumer"),
-        ("c-1: consumer -> classic", "consumer"),
-        ("c-2: consumer -> classic", "classic"),
+        ("c-1 to consumer", "consumer"),
+        ("c-2 to consumer", "consumer"),
+        ("c-1 to classic", "consumer"),
+        ("c-2 to classic", "classic"),
     ]
     assert [(step.classic_members, step.native_members) for step in roll.steps] == [
         (2, 0),

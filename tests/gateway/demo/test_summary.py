@@ -48,7 +48,7 @@ def test_people_see_every_step_and_every_figure(capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     lines = {" ".join(line.replace("│", " ").split()) for line in shown.splitlines()}
-    assert "consumer-1 to consumer consumer 2 1 3.2 s 4 2 1.5 part.-s" in lines
+    assert "consumer-1 to consumer consumer 2 1 3.2 s 4 2 1.5 p-s" in lines
     assert "records produced 1000" in lines
     assert "records consumed 1007" in lines
     assert "lost 0" in lines
