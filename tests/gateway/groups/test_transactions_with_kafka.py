@@ -2,14 +2,17 @@
 real Apache Kafka."""
 
 import time
+from collections.abc import Iterable
 
 import pytest
 import trio
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group, group_client
-from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -17,13 +20,28 @@ LIMIT_S = 30
 RECORDS = 30
 
 
-def consume_and_commit_in_a_transaction(servers: str, group: str, protocol: str) -> int:
-    """The position that was committed in partition 0 of a topic that is named like the group."""
+async def make_topic(addresses: Iterable[tuple[str, int]], topic: str) -> None:
+    """Make it, and wait until every broker knows it: to a consumer that meets one which does not,
+    it appears later, with a rebalance."""
+    request = MetadataRequest(topics=(MetadataRequestTopic(name=topic),))
+    for address in addresses:
+        async with await BrokerConnection.open(*address) as connection:
+            led = 0
+            while led < PARTITIONS:
+                await trio.sleep(0.05)
+                (seen,) = (await connection.ask(request, 9)).topics
+                led = sum(partition.leader_id >= 0 for partition in seen.partitions)
+
+
+def consume_and_commit_in_a_transaction(
+    servers: str, topic: str, group: str, protocol: str
+) -> None:
+    """Write to partition 0, read it, and commit where that ended, both in transactions."""
     producer = Producer({"bootstrap.servers": servers, "transactional.id": group, "log_level": 0})
     producer.init_transactions(LIMIT_S)
     producer.begin_transaction()
     for number in range(RECORDS):
-        producer.produce(group, b"%d" % number, partition=0)
+        producer.produce(topic, b"%d" % number, partition=0)
     producer.commit_transaction(LIMIT_S)
     consumer = Consumer(
         {
@@ -34,21 +52,18 @@ def consume_and_commit_in_a_transaction(servers: str, group: str, protocol: str)
             "enable.auto.commit": False,
         }
     )
-    consumer.subscribe([group])
+    consumer.subscribe([topic])
     deadline = time.monotonic() + LIMIT_S
     consumed = 0
-    while consumed < RECORDS and time.monotonic() < deadline:
+    while consumed < RECORDS:
+        assert time.monotonic() < deadline, f"{consumed} records in {LIMIT_S} s"
         message = consumer.poll(1)
         consumed += message is not None and message.error() is None
-    positions = consumer.position(consumer.assignment())
     producer.begin_transaction()
-    metadata = consumer.consumer_group_metadata()
-    producer.send_offsets_to_transaction(positions, metadata, LIMIT_S)
+    reached = [TopicPartition(topic, 0, consumed)]
+    producer.send_offsets_to_transaction(reached, consumer.consumer_group_metadata(), LIMIT_S)
     producer.commit_transaction(LIMIT_S)
     consumer.close()
-    (position,) = [each.offset for each in positions if each.partition == 0]
-    assert position is not None
-    return position
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -56,11 +71,11 @@ async def test_a_transaction_commits_for_members_of_both_protocols(
     kafka: KafkaCluster, protocol: str
 ) -> None:
     """The member is checked here, the cluster stores the offsets with the transaction."""
-    group = fresh_group("transactional")
+    topic, group = fresh_group("written"), fresh_group("transactional")
+    await make_topic(kafka.addresses, topic)
     async with whole_gateway(kafka.addresses) as gateway:
-        position = await trio.to_thread.run_sync(
-            consume_and_commit_in_a_transaction, gateway.bootstrap_servers, group, protocol
+        await trio.to_thread.run_sync(
+            consume_and_commit_in_a_transaction, gateway.bootstrap_servers, topic, group, protocol
         )
-        assert position >= RECORDS
-        async with group_client(kafka.addresses[0], group) as direct:
-            assert await direct.committed(topic=group, partitions=1) == {0: position}
+    async with group_client(kafka.addresses[0], group) as direct:
+        assert await direct.committed(topic) == {0: RECORDS, 1: -1, 2: -1}
