@@ -87,7 +87,8 @@ class GroupService:
             return refusal(message, version, ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         if isinstance(message, JoinGroupRequest) and not self._registry.is_live(message.group_id):
             self._note_foreign_protocol(message)
-        verdict = await self._registry.mode_of(message.group_id)
+        lets_in = isinstance(message, JoinGroupRequest | ConsumerGroupHeartbeatRequest)
+        verdict = await self._registry.mode_of(message.group_id, lets_in=lets_in)
         match verdict.mode:
             case Mode.UNKNOWN:
                 code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -7,8 +7,10 @@ owners. What cannot be found out counts as unknown, and then nothing is answered
 from dataclasses import dataclass
 from enum import Enum, auto
 from fnmatch import fnmatchcase
+from typing import Any
 
 import structlog
+import trio
 
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
@@ -22,8 +24,11 @@ from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsRe
 log = structlog.get_logger()
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-FORWARDED_MAX = 10_000
-"""Groups remembered as forwarded; the oldest is forgotten, and looked at again if it shows up."""
+REMEMBERED_MAX = 10_000
+"""Groups remembered, per table; the oldest is forgotten, and looked at again if it shows up."""
+
+FOUND_FREE_FOR_S = 5.0
+"""How long a group that was found free is taken to be so, by requests that let nobody in."""
 
 _NONE, _GROUP_ID_NOT_FOUND, _UNSUPPORTED_VERSION = 0, 69, 35
 
@@ -68,6 +73,7 @@ class Hosting:
         self._forward_patterns = forward_patterns
         self._forwarded: dict[str, None] = {}
         self._reported: dict[str, str] = {}
+        self._found_free_s: dict[str, float] = {}
 
     def is_forwarded(self, group_id: str) -> bool:
         """Whether the group is forwarded whatever is in it."""
@@ -80,11 +86,22 @@ class Hosting:
         if group_id not in self._forwarded:
             log.info("group_forwarded", group_id=group_id, reason=why)
         self._forwarded[group_id] = None
-        if len(self._forwarded) > FORWARDED_MAX:
-            del self._forwarded[next(iter(self._forwarded))]
+        _forget_oldest(self._forwarded)
+
+    async def look_lately(self, group_id: str) -> Verdict:
+        """As `look`, for requests that let nobody in, such as each commit of a consumer that
+        assigns itself: they do not ask the cluster again so soon."""
+        found_free_s = self._found_free_s.get(group_id)
+        is_fresh = (
+            found_free_s is not None and trio.current_time() - found_free_s < FOUND_FREE_FOR_S
+        )
+        if is_fresh and not self.is_forwarded(group_id):
+            return Verdict(Mode.HOSTED)
+        return await self.look(group_id)
 
     async def look(self, group_id: str) -> Verdict:
         """Decide for a group that we do not serve at the moment."""
+        self._found_free_s.pop(group_id, None)
         if self.is_forwarded(group_id):
             return Verdict(Mode.FORWARDED)
         try:
@@ -95,6 +112,8 @@ class Hosting:
             return Verdict(Mode.UNKNOWN, why)
         if occupants is None:
             self._reported.pop(group_id, None)
+            self._found_free_s[group_id] = trio.current_time()
+            _forget_oldest(self._found_free_s)
             return Verdict(Mode.HOSTED)
         if occupants.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
             self.forward(group_id, f"its protocol type is {occupants.protocol_type}")
@@ -111,8 +130,7 @@ class Hosting:
         if self._reported.get(group_id) != why:
             log.warning(event, group_id=group_id, reason=why)
         self._reported[group_id] = why
-        if len(self._reported) > FORWARDED_MAX:
-            del self._reported[next(iter(self._reported))]
+        _forget_oldest(self._reported)
 
     async def _occupants(self, group_id: str) -> _Occupants | None:
         """Who is in the group in the cluster. Raises UpstreamError if that stays unclear.
@@ -151,3 +169,8 @@ class Hosting:
             return None
         client_ids = tuple(member.client_id for member in group.members)
         return _Occupants(CONSUMER_PROTOCOL_TYPE, client_ids)
+
+
+def _forget_oldest(remembered: dict[str, Any]) -> None:
+    if len(remembered) > REMEMBERED_MAX:
+        del remembered[next(iter(remembered))]

@@ -51,11 +51,16 @@ class Registry:
         self._tasks: dict[str, GroupTask] = {}
         self._is_ending = False
 
-    async def mode_of(self, group_id: str) -> Verdict:
-        """Who answers for the group. A group with members here stays here."""
+    async def mode_of(self, group_id: str, *, lets_in: bool = False) -> Verdict:
+        """Who answers for the group. A group with members here stays here.
+
+        `lets_in` if the request may add a member: then the cluster is asked afresh.
+        """
         if self.is_live(group_id):
             return Verdict(Mode.HOSTED)
-        return await self._hosting.look(group_id)
+        if lets_in:
+            return await self._hosting.look(group_id)
+        return await self._hosting.look_lately(group_id)
 
     def is_live(self, group_id: str) -> bool:
         """Whether the group has members here."""

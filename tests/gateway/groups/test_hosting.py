@@ -2,11 +2,13 @@
 test_hosting_with_kafka.py."""
 
 import pytest
+import trio
 from structlog.testing import capture_logs
+from trio.testing import MockClock
 
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import hosting as module
-from gateway.groups.hosting import Hosting, Mode
+from gateway.groups.hosting import FOUND_FREE_FOR_S, Hosting, Mode
 from kafka_codecs import consumer_group_describe, describe_groups
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
@@ -138,6 +140,24 @@ async def test_the_log_says_who_is_there_and_what_to_do_once_per_reason() -> Non
     assert len(lines) == 2
 
 
+async def test_a_free_group_is_not_asked_about_again_so_soon(autojump_clock: MockClock) -> None:
+    """Unless somebody is to be let in: who came meanwhile must not be overlooked."""
+    cluster = cluster_that_says(classic())
+    hosting = Hosting(cluster, ())
+    assert (await hosting.look_lately("g")).mode is Mode.HOSTED
+    cluster.answers[DescribeGroupsRequest] = lambda _: classic("payments")
+    assert (await hosting.look_lately("g")).mode is Mode.HOSTED
+    with capture_logs():
+        assert (await hosting.look("g")).mode is Mode.OCCUPIED
+        assert (await hosting.look_lately("g")).mode is Mode.OCCUPIED
+    cluster.answers[DescribeGroupsRequest] = lambda _: classic()
+    assert (await hosting.look_lately("g")).mode is Mode.HOSTED
+    cluster.answers[DescribeGroupsRequest] = lambda _: classic("payments")
+    await trio.sleep(FOUND_FREE_FOR_S)
+    with capture_logs():
+        assert (await hosting.look_lately("g")).mode is Mode.OCCUPIED
+
+
 async def test_a_cluster_that_can_tell_nothing_is_the_embedded_one() -> None:
     """Every Kafka since 0.9 describes groups; in the embedded one nobody else is."""
     assert (await Hosting(ScriptedCluster(), ()).look("g")).mode is Mode.HOSTED
@@ -167,7 +187,7 @@ async def test_patterns_name_groups_that_are_never_looked_at(
 
 async def test_forwarding_is_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line per group; the oldest of too many is looked at again."""
-    monkeypatch.setattr(module, "FORWARDED_MAX", 2)
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
     hosting = Hosting(ScriptedCluster(), ())
     with capture_logs() as lines:
         for group_id in ("a", "a", "b", "c"):
@@ -178,7 +198,7 @@ async def test_forwarding_is_remembered_up_to_a_limit(monkeypatch: pytest.Monkey
 
 async def test_reports_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any client can make up group ids."""
-    monkeypatch.setattr(module, "FORWARDED_MAX", 2)
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
     hosting = Hosting(cluster_that_says(classic("c")), ())
     with capture_logs() as lines:
         for group_id in ("a", "b", "c", "c", "a"):
