@@ -45,6 +45,7 @@ def join(draft: Draft, event: JoinGroupReceived) -> None:
     _version, subscription = read_subscription(
         metadata, refuse_with=ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     )
+    _check_owns_nothing_if_unknown(draft, event, subscription)
     _join(draft, event, subscription)
 
 
@@ -65,6 +66,23 @@ def _check(draft: Draft, event: JoinGroupReceived) -> None:
         )
     if event.member_id and event.instance_id is not None:
         check_instance(group, event.instance_id, event.member_id)
+
+
+def _check_owns_nothing_if_unknown(
+    draft: Draft, event: JoinGroupReceived, subscription: Subscription
+) -> None:
+    """DEV (spec 11.2 row 16): an id that the group does not know may join, but not go on owning.
+
+    It was fenced and has not heard of it. In Kafka it becomes a new member that believes in its
+    old partitions until SyncGroup, and whose last commits for them pass, whoever has them by now.
+    Told that it is unknown, it gives them up as lost.
+    """
+    is_known = not event.member_id or event.member_id in draft.consumer.members
+    if not is_known and subscription.owned_partitions:
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"{event.member_id!r} is not a member of the group and owns nothing here",
+        )
 
 
 def _join(draft: Draft, event: JoinGroupReceived, subscription: Subscription) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from coordinator.consumer.group import ConsumerGroup
-from tests.support.group_clients import ClassicClient, Client, Names, NativeClient, named
+from tests.support.group_clients import ClassicClient, Client, NativeClient, named
 from tests.support.group_script import GroupScript, make_topics
 
 COUNTS = {"foo": 4, "bar": 2}
@@ -29,8 +29,6 @@ class Walk:
         self.dice = random.Random(seed)
         self.script = GroupScript(topics=make_topics(**COUNTS))
         self.clients: list[Client] = []
-        self.members_before: set[str] = set()
-        self.owned_when_fenced: dict[Client, Names] = {}
         self.names = (f"n{n}" for n in range(10 * STEPS))
         self.instances = (f"i{n}" for n in range(10 * STEPS))
 
@@ -73,24 +71,10 @@ class Walk:
         self.clients.append(client)
 
     def check_clients(self) -> None:
-        """Of those that the group knows, no two own the same partition.
-
-        Except for what a client owned when it was fenced: it may come back under its old id, and
-        hears only from its SyncGroup that all is lost.
-        """
+        """Of those that the group knows, no two own the same partition."""
         group = self.script.engine.state.group
-        members = set(group.members) if group is not None else set()
-        for client in self.clients:
-            if client.member_id in self.members_before - members:
-                self.owned_when_fenced[client] = client.owned
-            elif self.owned_when_fenced.get(client) is not client.owned:
-                self.owned_when_fenced.pop(client, None)
-        self.members_before = members
-        known = [
-            client
-            for client in self.clients
-            if client.member_id in members and client not in self.owned_when_fenced
-        ]
+        members = group.members if group is not None else {}
+        known = [client for client in self.clients if client.member_id in members]
         owned = Counter(partition for client in known for partition in client.owned)
         assert not [p for p, count in owned.items() if count > 1], self.script.story()
         if isinstance(group, ConsumerGroup):

@@ -1,6 +1,7 @@
 """JoinGroup on a consumer group (spec 5.2 to 5.5)."""
 
 from coordinator.errors import ErrorCode
+from tests.support.group_records import given_native
 from tests.support.group_script import GroupScript
 
 
@@ -29,3 +30,15 @@ def test_the_last_native_member_turned_classic_under_its_own_id(group: GroupScri
     assert reply.generation == 2
     assert group.view().group_type == "classic"
     assert group.synced("n1", 2, instance_id="i1") == {"foo": (0, 1, 2)}
+
+
+def test_a_fenced_client_does_not_come_back_owning(group: GroupScript) -> None:
+    """DEV (spec 11.2 row 16): it would believe in its partitions until SyncGroup, and its last
+    commits for them would pass. Owning nothing it may come back, with its old id (spec 5.3)."""
+    group.given_consumer_group(given_native("n1", assigned={"foo": (0, 1, 2)}))
+    reply = group.join("fenced", owned={"foo": (0,)})
+    assert (reply.error, reply.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
+    assert "fenced" not in group.consumer.members
+
+    assert group.join("fenced").error == ErrorCode.NONE
+    assert "fenced" in group.consumer.members
