@@ -73,7 +73,7 @@ class Walk:
     def check_clients(self) -> None:
         """Of those that the group knows, no two own the same partition."""
         group = self.script.engine.state.group
-        members = group.members if group is not None else {}
+        members = set(group.members) if group is not None else set()
         known = [client for client in self.clients if client.member_id in members]
         owned = Counter(partition for client in known for partition in client.owned)
         assert not [p for p, count in owned.items() if count > 1], self.script.story()
