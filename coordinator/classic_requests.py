@@ -1,7 +1,7 @@
 """The four classic requests: which kind of group they meet (spec 2.2 to 2.8, 5.1)."""
 
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.conversion.replacement import replace_empty_consumer_group
+from coordinator.conversion.replacement import remove_empty_consumer_group
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
@@ -33,7 +33,7 @@ def join(draft: Draft, event: JoinGroupReceived) -> None:
         if draft.consumer.members:
             mixed_join(draft, event)
             return
-        replace_empty_consumer_group(draft, event)
+        remove_empty_consumer_group(draft)
     generic_join(draft, event)
 
 
