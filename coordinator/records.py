@@ -26,7 +26,6 @@ class RemovalCause(StrEnum):
     SYNC_TIMED_OUT = "sync_timed_out"
     REPLACED = "replaced"
     GROUP_CONVERTED = "group_converted"
-    GROUP_DELETED = "group_deleted"
 
 
 class EpochCause(StrEnum):

@@ -17,7 +17,8 @@ Token = int
 
 
 class DeadlineKind(StrEnum):
-    """What runs out. The first four belong to one member, the others to the group."""
+    """What runs out: first what belongs to a member (or to the id of one to be), then to a commit,
+    then to the group."""
 
     SESSION = "session"
     JOIN = "join"
@@ -68,7 +69,6 @@ class InitialDelay:
     """The first rebalance waits for more members (spec 2.5)."""
 
     budget_left_ms: int
-    waited_ms: int
     member_joined: bool = False
 
 

@@ -81,10 +81,7 @@ def prepare_rebalance(draft: Draft) -> None:
     draft.disarm(DeadlineKind.SYNC_PHASE)
     if group.phase is GenericPhase.EMPTY:
         delay_ms = draft.config.generic_initial_rebalance_delay_ms
-        delay = InitialDelay(
-            budget_left_ms=max(0, _longest_rebalance_timeout_ms(group) - delay_ms),
-            waited_ms=delay_ms,
-        )
+        delay = InitialDelay(budget_left_ms=max(0, _longest_rebalance_timeout_ms(group) - delay_ms))
         _move(draft, phase=GenericPhase.PREPARING_REBALANCE, initial_delay=delay)
         draft.arm(DeadlineKind.INITIAL_REBALANCE_DELAY, "", delay_ms)
     else:
@@ -122,12 +119,7 @@ def initial_delay_over(draft: Draft) -> None:
         return
     if delay.member_joined and delay.budget_left_ms > 0:
         again_ms = min(draft.config.generic_initial_rebalance_delay_ms, delay.budget_left_ms)
-        _move(
-            draft,
-            initial_delay=InitialDelay(
-                budget_left_ms=delay.budget_left_ms - again_ms, waited_ms=again_ms
-            ),
-        )
+        _move(draft, initial_delay=InitialDelay(budget_left_ms=delay.budget_left_ms - again_ms))
         draft.arm(DeadlineKind.INITIAL_REBALANCE_DELAY, "", again_ms)
     else:
         _move(draft, initial_delay=None)

@@ -16,7 +16,6 @@ import trio
 from gateway.demo.errors import DemoError
 
 LINE_BYTES_MAX = 1 << 20
-_READ_BYTES = 1 << 16
 
 log = structlog.get_logger()
 
