@@ -1,9 +1,11 @@
 """Offsets of a group of either kind: the engine checks, the cluster stores (spec 2.9, 3.15).
 
 Checking here and storing there is not atomic. Therefore a commit that was accepted is in flight,
-and its partitions count as held by its committer, until the cluster has answered it. If the
-answer was lost, or the committer is gone, nobody may commit or fetch those partitions until then,
-or an offset could go back.
+and its partitions count as held by its committer, until the cluster has answered it, or for a
+while if the answer was lost. While such a commit is a stray one (its answer was lost, or its
+committer is gone) nobody may commit or fetch its partitions, or an offset could go back.
+
+Deleting a group is here too: it deletes the group's offsets.
 """
 
 from dataclasses import replace
@@ -35,13 +37,15 @@ from coordinator.volatile import (
     DeadlineKind,
     Token,
 )
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 # OffsetCommit v9 is the first that may say that the group is not there.
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 
 
 def commit(draft: Draft, event: OffsetCommitReceived) -> None:
-    """Decide whether a commit may go to the cluster."""
+    """Decide whether a commit may go to the cluster. Raises GroupError: the codes of the kind of
+    group, and COORDINATOR_LOAD_IN_PROGRESS because of a stray commit."""
     match draft.state.group:
         case GenericGroup():
             check_generic_commit(draft, event)
@@ -77,7 +81,8 @@ def end_commit(draft: Draft, commit_token: Token) -> None:
 
 
 def fetch(draft: Draft, event: OffsetFetchReceived) -> None:
-    """Decide whether offsets may be fetched from the cluster."""
+    """Decide whether offsets may be fetched from the cluster. Raises GroupError: the codes of a
+    consumer group, and COORDINATOR_LOAD_IN_PROGRESS because of a stray commit."""
     if isinstance(draft.state.group, ConsumerGroup):
         check_consumer_fetch(draft, event)
     _check_no_stray_commit(draft, event.partitions)
@@ -85,7 +90,10 @@ def fetch(draft: Draft, event: OffsetFetchReceived) -> None:
 
 
 def delete(draft: Draft, event: OffsetDeleteReceived) -> None:
-    """Decide which offsets may be deleted: none of a topic that some member subscribes to."""
+    """Decide which offsets may be deleted: none of a topic that some member subscribes to.
+
+    Raises GroupError NON_EMPTY_GROUP where the members' topics cannot be known.
+    """
     match draft.state.group:
         case ConsumerGroup() as group:
             subscribed = frozenset(group.subscribers)
@@ -139,7 +147,7 @@ def _check_no_stray_commit(draft: Draft, partitions: frozenset[Partition] | None
 
 def _subscribed_topics(group: GenericGroup) -> frozenset[str]:
     names: set[str] = set()
-    if group.core.protocol_type == "consumer":
+    if group.core.protocol_type == CONSUMER_PROTOCOL_TYPE:
         for member in group.members.values():
             _version, subscription = read_subscription(
                 member.metadata_for(group.core.protocol), refuse_with=ErrorCode.NON_EMPTY_GROUP

@@ -4,7 +4,6 @@ from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.target import preferred_assignor
 from coordinator.conversion.embedded import write_assignment
-from coordinator.conversion.upgrade import CONSUMER_PROTOCOL_TYPE
 from coordinator.generic.group import GenericGroup
 from coordinator.mixed.sync import embedded_version
 from coordinator.records import Assignment, GenericMember, Member
@@ -12,6 +11,7 @@ from coordinator.replies import GroupView, MemberView
 from coordinator.state import GroupState
 from coordinator.topics import Topics
 from coordinator.volatile import GenericPhase
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 # A native member has no embedded protocol of its own: old dashboards read version 0.
 EMBEDDED_VERSION_OF_NATIVE_MEMBERS = 0

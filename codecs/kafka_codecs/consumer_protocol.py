@@ -19,6 +19,9 @@ from kafka_codecs.declaration import Struct, message, structure, wire
 from kafka_codecs.errors import WireError
 from kafka_codecs.primitives import Int32
 
+CONSUMER_PROTOCOL_TYPE = "consumer"
+"""The protocol type of classic groups whose members put these into their requests."""
+
 NO_GENERATION = -1
 VERSIONS = range(4)
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from coordinator.consumer.removal import MEMBER_DEADLINES
 from coordinator.conversion.embedded import version_of, write_assignment
-from coordinator.conversion.upgrade import CONSUMER_PROTOCOL_TYPE
 from coordinator.draft import Draft
 from coordinator.events import JoinGroupReceived
 from coordinator.generic.protocols import selected
@@ -34,6 +33,7 @@ from coordinator.records import (
 from coordinator.replies import JoinGroupReply
 from coordinator.topics import Topics
 from coordinator.volatile import DeadlineKind, GenericCoreMoved, MemberPhase
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
 def may_downgrade_without(draft: Draft, removed_ids: Collection[str]) -> bool:

@@ -37,8 +37,7 @@ from coordinator.records import (
 )
 from coordinator.topics import Partition, Topics
 from coordinator.volatile import DeadlineCleared, DeadlineKind, GenericPhase
-
-CONSUMER_PROTOCOL_TYPE = "consumer"
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 GENERIC_ONLY_DEADLINES = frozenset(
     {

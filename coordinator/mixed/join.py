@@ -11,7 +11,6 @@ from coordinator.consumer.subscription import put_member
 from coordinator.consumer.target import update_target
 from coordinator.conversion.downgrade import downgrade_by_replacement, may_downgrade_without
 from coordinator.conversion.embedded import owned_partitions, read_subscription
-from coordinator.conversion.upgrade import CONSUMER_PROTOCOL_TYPE
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import JoinGroupReceived
@@ -22,7 +21,7 @@ from coordinator.mixed.phases import PhaseEvent, move_phase
 from coordinator.records import ClassicMetadata, Member
 from coordinator.replies import JoinGroupReply
 from coordinator.volatile import DeadlineKind
-from kafka_codecs.consumer_protocol import Subscription
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription
 
 
 def join(draft: Draft, event: JoinGroupReceived) -> None:

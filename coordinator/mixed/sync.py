@@ -1,7 +1,6 @@
 """SyncGroup on a consumer group: the member learns what it was granted (spec 5.6)."""
 
 from coordinator.conversion.embedded import version_of, write_assignment
-from coordinator.conversion.upgrade import CONSUMER_PROTOCOL_TYPE
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import SyncGroupReceived
@@ -10,6 +9,7 @@ from coordinator.mixed.phases import PhaseEvent, move_phase
 from coordinator.records import ClassicMetadata, Member, MemberState
 from coordinator.replies import SyncGroupReply
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
 def sync(draft: Draft, event: SyncGroupReceived) -> None:

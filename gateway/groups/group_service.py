@@ -25,7 +25,7 @@ from gateway.groups.admin_apis import AdminApis
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
 from gateway.groups.forwarding import forward, highest_version
-from gateway.groups.hosting import CONSUMER_PROTOCOL_TYPE, Hosting, Mode
+from gateway.groups.hosting import Hosting, Mode
 from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
 from gateway.groups.refusals import GroupMessage, refusal
@@ -36,6 +36,7 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest

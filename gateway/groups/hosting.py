@@ -19,11 +19,11 @@ from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 log = structlog.get_logger()
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
 REMEMBERED_MAX = 10_000
 """Groups remembered, per table; the oldest is forgotten, and looked at again if it shows up."""
 
