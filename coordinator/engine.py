@@ -15,7 +15,7 @@ from coordinator.consumer.heartbeat import heartbeat as consumer_heartbeat
 from coordinator.consumer.target import schedule_target
 from coordinator.deadlines import DeadlineQueue
 from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import ErrorCode, GroupError, InvariantError
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
@@ -79,7 +79,7 @@ class GroupEngine:
             self._decide(draft, event)
         except GroupError as refusal:
             if isinstance(event, OffsetCommitEnded | TimePassed):
-                raise
+                raise InvariantError("what has happened cannot be refused") from refusal
             return Step(replies=((event.token, event.refused(refusal)),))
         if isinstance(draft.state.group, ConsumerGroup):
             schedule_target(draft)

@@ -2,7 +2,7 @@
 
 None of this is stored. Sessions restart at full length (spec 2.10, 3.12); a classic member of a
 consumer group keeps its own session length, and one that is behind the assignment epoch has to
-rejoin (DEV, spec 11.2 row 7).
+rejoin (DEV, spec 11.2 row 7). A rebalance that was due when a generic group was stored begins anew.
 """
 
 from collections.abc import Iterator
@@ -31,21 +31,27 @@ def arm_after_load(
     """The volatile records that bring a loaded group to life."""
     match state.group:
         case GenericGroup() as group:
-            for member in list(group.members.values()):
-                key = DeadlineKey(DeadlineKind.SESSION, member.member_id)
-                yield DeadlineSet(key, now_ms + member.session_timeout_ms)
-            is_too_large = len(group.members) > config.generic_max_size
-            if group.members and (group.core.leader is None or is_too_large):
-                yield from _begin_rebalance(group, now_ms)
+            yield from _arm_generic_group(group, config, now_ms)
         case ConsumerGroup() as group:
-            for member_ in list(group.members.values()):
-                yield from _arm_member(group, member_, config, now_ms)
+            for member in list(group.members.values()):
+                yield from _arm_member(group, member, config, now_ms)
         case None:
             pass
 
 
+def _arm_generic_group(
+    group: GenericGroup, config: GroupConfig, now_ms: int
+) -> Iterator[VolatileRecord]:
+    for member in list(group.members.values()):
+        key = DeadlineKey(DeadlineKind.SESSION, member.member_id)
+        yield DeadlineSet(key, now_ms + member.session_timeout_ms)
+    # Without a leader a downgrade had begun a rebalance; too large, the group no longer fits.
+    is_too_large = len(group.members) > config.generic_max_size
+    if group.members and (group.core.leader is None or is_too_large):
+        yield from _begin_rebalance(group, now_ms)
+
+
 def _begin_rebalance(group: GenericGroup, now_ms: int) -> Iterator[VolatileRecord]:
-    """A downgrade had begun one, or the group no longer fits (spec 2.10)."""
     timeout_ms = max(member.rebalance_timeout_ms for member in group.members.values())
     yield GenericCoreMoved(replace(group.core, phase=GenericPhase.PREPARING_REBALANCE))
     yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN_PHASE), now_ms + timeout_ms)

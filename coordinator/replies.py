@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from coordinator.errors import ErrorCode
 from coordinator.topics import Partition
@@ -126,10 +127,10 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group as an admin tool sees it; `group_type` is "classic", "consumer" or None (missing)."""
+    """A group as an admin tool sees it; a missing one has no type."""
 
     group_id: str
-    group_type: str | None
+    group_type: Literal["classic", "consumer"] | None
     state: str
     protocol_type: str = ""
     protocol: str = ""

@@ -6,7 +6,12 @@ Bytes that do not decode name no topic here; the rules refuse them where they ma
 from collections.abc import Iterable, Iterator
 
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived, SyncGroupReceived
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    Event,
+    JoinGroupReceived,
+    SyncGroupReceived,
+)
 from coordinator.generic.group import GenericGroup
 from coordinator.records import Protocols
 from coordinator.state import GroupState
@@ -30,7 +35,7 @@ def topics_of_group(state: GroupState) -> frozenset[str]:
             return frozenset()
 
 
-def topics_of_request(event: object) -> frozenset[str]:
+def topics_of_request(event: Event) -> frozenset[str]:
     """The topics that a request brings into its group."""
     match event:
         case JoinGroupReceived(protocols=protocols):

@@ -10,9 +10,9 @@ from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.records import Assignment, EpochCause, Member, RemovalCause
 
 
-def check_room(draft: Draft, group: ConsumerGroup, member_id: str, instance: str | None) -> None:
+def check_room(draft: Draft, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
     """Raises GroupError GROUP_MAX_SIZE_REACHED; a known member or instance always fits."""
-    is_known = member_id in group.members or instance in group.instances
+    is_known = member_id in group.members or instance_id in group.instances
     if not is_known and len(group.members) >= draft.config.consumer_max_size:
         raise GroupError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,

@@ -51,8 +51,8 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
 def check_fetch(draft: Draft, event: OffsetFetchReceived) -> None:
     """Raises GroupError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION.
 
-    Milder than Kafka in one point: a classic member may name itself without an epoch, as
-    @platformatic/kafka does. Up to v8 a fetch names nobody and is never checked.
+    DEV: a classic member may name itself without an epoch, as @platformatic/kafka does; in Kafka
+    that is ILLEGAL_GENERATION. Up to v8 a fetch names nobody and is never checked.
     """
     group = draft.consumer
     if event.member_id is None and event.epoch < 0:

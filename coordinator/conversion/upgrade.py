@@ -4,7 +4,7 @@ Everything is validated before a waiting request is released (DEV, spec 11.2 row
 upgrade disturbs nobody.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.consumer.group import ConsumerGroup
@@ -83,14 +83,23 @@ def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> bool
 def _upgrade(draft: Draft, group: GenericGroup) -> bool:
     """Convert; True if members had yet to join, to sync or to give something up."""
     _check_allowed(draft, group)
-    protocol = _protocol_in_force(group)
-    generation = group.core.generation
-    converted = _convert_members(group, protocol, draft.topics)
+    converted = _convert_members(group, _protocol_in_force(group), draft.topics)
     told_to_rejoin = [id_ for id_ in group.members if id_ in group.joins or id_ in group.syncs]
     for member_id in told_to_rejoin:
         release_join(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo_id=member_id)
         release_sync(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
     remove_generic_group(draft)
+    _write_consumer_group(draft, group.core.generation, converted)
+    for member_id in told_to_rejoin:
+        move_phase(draft, member_id, PhaseEvent.TOLD_TO_REJOIN)
+    return group.phase is not GenericPhase.STABLE or any(
+        each.current.state is not MemberState.STABLE for each in converted
+    )
+
+
+def _write_consumer_group(draft: Draft, generation: int, converted: Sequence[_Converted]) -> None:
+    """The batch of spec 4.2, in the order that a log may be cut in (spec section 8); a target
+    without an assignor and a timestamp is one that nobody computed."""
     for each in converted:
         draft.emit(MemberMetadata(member_id=each.member.member_id, value=each.member))
     metadata_hash = draft.topics.metadata_hash(draft.consumer.subscribers)
@@ -111,11 +120,6 @@ def _upgrade(draft: Draft, group: GenericGroup) -> bool:
         draft.arm(DeadlineKind.SESSION, member_id, classic.session_timeout_ms)
         if each.current.state is MemberState.UNREVOKED_PARTITIONS:
             draft.arm(DeadlineKind.REVOCATION, member_id, each.member.rebalance_timeout_ms)
-    for member_id in told_to_rejoin:
-        move_phase(draft, member_id, PhaseEvent.TOLD_TO_REJOIN)
-    return group.phase is not GenericPhase.STABLE or any(
-        each.current.state is not MemberState.STABLE for each in converted
-    )
 
 
 def _protocol_in_force(group: GenericGroup) -> str:

@@ -35,7 +35,8 @@ rebalance timeouts of zero."""
 def park_join(draft: Draft, event: JoinGroupReceived, member_id: str, *, is_new: bool) -> None:
     """Keep the request until the join phase completes.
 
-    A request of the same member that already waits is answered: Kafka forgets it (KAFKA-20938).
+    DEV: a request of the same member that already waits is answered; Kafka forgets it
+    (KAFKA-20938).
     """
     release_join(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
     draft.disarm(DeadlineKind.SESSION, member_id)
@@ -101,7 +102,8 @@ def rebalance_or_complete(draft: Draft) -> None:
 def maybe_complete_join(draft: Draft) -> None:
     """Complete the join phase once everybody is gathered, or its time is over.
 
-    Not while a commit is in flight: the next generation may give its partitions to others.
+    DEV: not while a commit is in flight, for here the cluster stores it, later than we checked it,
+    and the next generation may give its partitions to others.
     """
     group = draft.generic
     if group.phase is not GenericPhase.PREPARING_REBALANCE or group.core.initial_delay:

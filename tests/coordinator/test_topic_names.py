@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.events import (
     ConsumerHeartbeatReceived,
+    Event,
     JoinGroupReceived,
     SyncGroupReceived,
     TimePassed,
@@ -69,7 +70,7 @@ def sync(*assignments: bytes) -> SyncGroupReceived:
         (TimePassed(), set()),
     ],
 )
-def test_what_a_request_brings(event: object, names: set[str]) -> None:
+def test_what_a_request_brings(event: Event, names: set[str]) -> None:
     """All protocols of a list; bytes that do not decode name no topic."""
     assert topics_of_request(event) == names
 
