@@ -9,11 +9,13 @@ import structlog
 import trio
 
 from coordinator.config import GroupConfig
-from gateway.cluster.cluster import Address, Cluster
+from gateway.cluster.broker_connection import Address
+from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
 from gateway.data_path.server import serve
+from gateway.error_groups import first_of
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.group_service import GroupService
 from gateway.groups.hosting import Hosting
@@ -29,11 +31,11 @@ DEMO_MAX_GROUPS = 16
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; the exit status, 1 if the gateway could not start."""
-    reason: BaseException | None = None
+    reason: Exception | None = None
     try:
         trio.run(_run_until_signal, settings)
     except* (UpstreamError, ListenError) as failures:
-        reason = _first(failures)
+        reason = first_of(failures)
     if reason is not None:
         sys.stderr.write(f"groupferry: {reason}\n")
         return 1
@@ -46,7 +48,7 @@ async def _run_until_signal(settings: Settings) -> None:
 
         async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
             await run_gateway(
-                upstream=tuple((address.host, address.port) for address in settings.upstream),
+                upstream=settings.upstream,
                 data_path=DataPathConfig(
                     listen_host=settings.listen.host,
                     listen_port=settings.listen.port,
@@ -156,8 +158,3 @@ async def run_gateway(
             registry.release_waiting()
         nursery.cancel_scope.cancel()
     log.info("gateway_ended")
-
-
-def _first(failures: BaseExceptionGroup[Exception]) -> BaseException:
-    first = failures.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first

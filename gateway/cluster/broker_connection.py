@@ -25,6 +25,12 @@ from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader, decode_response_header, encode_request_header
 
+Address = tuple[str, int]
+"""Host and port."""
+
+Versions = Mapping[int, tuple[int, int]]
+"""Lowest and highest version per api key."""
+
 CONNECT_TIMEOUT_S = 10
 REQUEST_TIMEOUT_S = 30
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -56,8 +62,8 @@ class BrokerConnection:
         self.closed = False
         self.spoken = ApiVersionsResponse()
         """What the broker said it speaks."""
-        self.versions: Mapping[int, tuple[int, int]] = {}
-        """Lowest and highest version per api key, as the broker said."""
+        self.versions: Versions = {}
+        """The same by api key."""
 
     @classmethod
     async def open(

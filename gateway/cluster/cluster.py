@@ -13,7 +13,7 @@ from uuid import UUID
 import structlog
 import trio
 
-from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.broker_connection import Address, BrokerConnection, Versions
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.topics import Topic, topics_in
 from kafka_codecs.apis import ApiKey
@@ -22,8 +22,6 @@ from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinato
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 log = structlog.get_logger()
-
-Address = tuple[str, int]
 
 POLL_INTERVAL_S = 5.0
 """How often brokers and topics are asked for; a new partition is seen this late at the most."""
@@ -154,8 +152,8 @@ class Cluster:
                 raise
         return await (await self._connection(node_id)).ask(message, version)
 
-    async def versions_of(self, node_id: int) -> Mapping[int, tuple[int, int]]:
-        """Lowest and highest version per api key that a broker speaks. Raises UpstreamError."""
+    async def versions_of(self, node_id: int) -> Versions:
+        """What a broker speaks. Raises UpstreamError."""
         return (await self._connection(node_id)).versions
 
     def _want(self, names: tuple[str, ...]) -> None:

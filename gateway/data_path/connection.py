@@ -9,12 +9,17 @@ import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 import trio
 
-from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION, BrokerConnection
+from gateway.cluster.broker_connection import (
+    SOFTWARE_NAME,
+    SOFTWARE_VERSION,
+    BrokerConnection,
+    Versions,
+)
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import offer
 from gateway.data_path.config import Limits
@@ -25,7 +30,8 @@ from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.splice import PipePool, StreamEnded
 from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource, send_all
 from gateway.data_path.treatments import PRODUCE_ADDRESSES_SINCE, TREATMENTS, Treatment
-from gateway.data_path.upstream import SIZE, Upstream
+from gateway.data_path.upstream import SIZE, Take, Upstream
+from gateway.error_groups import first_of
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
@@ -100,7 +106,7 @@ class ClientConnection:
         self._shared = surroundings
         self._source = surroundings.make_source(sock)
         self._upstream: Upstream | None = None
-        self._offered: offer.Versions = {}
+        self._offered: Versions = {}
         self._tasks: trio.Nursery
         self._reading = trio.CancelScope()
         self._at_rest = False  # waiting for a request of which nothing has come yet
@@ -117,17 +123,16 @@ class ClientConnection:
                         await self._upstream.idle()
                 self._tasks.cancel_scope.cancel()
         except* RequestRefused as group:
-            refused = _first(group)
-            assert isinstance(refused, RequestRefused)
+            refused = first_of(group)
             log.warning(
                 "unknown_request_received", api_key=refused.api_key, api_version=refused.api_version
             )
         except* (BadFrame, WireError) as group:
-            log.warning("bad_frame_received", reason=str(_first(group)))
+            log.warning("bad_frame_received", reason=str(first_of(group)))
         except* ListenError as group:
-            log.error("broker_listener_failed", reason=str(_first(group)))  # noqa: TRY400  # no bug
+            log.error("broker_listener_failed", reason=str(first_of(group)))  # noqa: TRY400  # no bug
         except* (OSError, StreamEnded, UpstreamLost, UpstreamError) as group:
-            log.debug("connection_lost", reason=str(_first(group)))
+            log.debug("connection_lost", reason=str(first_of(group)))
         except* Exception:  # the boundary: a bug ends this connection only
             log.exception("connection_failed")
         finally:
@@ -194,7 +199,7 @@ class ClientConnection:
         return TREATMENTS[ApiKey(api_key)].treatment
 
     async def _relay(
-        self, upstream: Upstream, size: int, correlation_id: int, take: Any = None
+        self, upstream: Upstream, size: int, correlation_id: int, take: Take | None = None
     ) -> None:
         if upstream.full:
             await self._flush()
@@ -208,7 +213,7 @@ class ClientConnection:
         if await self._acks(size, version) == 0:
             await self._pass_on(upstream, size, upstream.unanswered_id())
             return
-        take = None
+        take: Take | None = None
         if version >= PRODUCE_ADDRESSES_SINCE:
             take = partial(self._rewritten, ApiKey.PRODUCE, version, correlation_id)
         await self._relay(upstream, size, correlation_id, take)
@@ -333,10 +338,3 @@ class ClientConnection:
 def _framed(key: ApiKey, version: int, correlation_id: int, response: Struct) -> bytes:
     answer = encode_response_header(key, version, correlation_id) + encode(response, version)
     return SIZE.pack(len(answer)) + answer
-
-
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

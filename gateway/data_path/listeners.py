@@ -11,13 +11,13 @@ from functools import partial
 import structlog
 import trio
 
-from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientSoftware, Connect
 from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.ports import PortBook
-from gateway.data_path.rewrite import Address, addresses_in, with_addresses
+from gateway.data_path.rewrite import addresses_in, with_addresses
 from kafka_codecs.declaration import Struct
 
 log = structlog.get_logger()
@@ -68,7 +68,10 @@ class Listeners:
         return self._config.advertised_host, port
 
     async def learn(self, brokers: Mapping[int, Address]) -> None:
-        """Have a listener for each of these brokers. Raises ListenError; BadFrame if too many."""
+        """Have a listener for each of these brokers.
+
+        Raises ListenError, BadFrame if there are too many, UpstreamLost if the gateway is stopping.
+        """
         self._upstream.update(brokers)
         if brokers.keys() <= self._ports.keys():
             return

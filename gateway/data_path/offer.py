@@ -4,8 +4,8 @@ Pure functions; which upstream, and over which socket, is not known here.
 """
 
 import re
-from collections.abc import Mapping
 
+from gateway.cluster.broker_connection import Versions
 from gateway.data_path.treatments import (
     FEATURE_NEEDS,
     METADATA_TOPIC_IDS_SINCE,
@@ -21,9 +21,6 @@ from kafka_codecs.api_versions import (
     SupportedFeatureKey,
 )
 from kafka_codecs.apis import ApiKey
-
-Versions = Mapping[int, tuple[int, int]]
-"""Lowest and highest version per api key."""
 
 _UNSUPPORTED_VERSION = 35
 _INVALID_REQUEST = 42

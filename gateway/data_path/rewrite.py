@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from gateway.cluster.broker_connection import Address
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from kafka_codecs.produce import NodeEndpoint, ProduceResponse
 
-Address = tuple[str, int]
 Readdress = Callable[[int, Address], Address]
 """From a node id and the upstream's address for it to the address that the client is told."""
 

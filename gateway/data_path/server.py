@@ -9,13 +9,13 @@ import socket
 import structlog
 import trio
 
+from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection, Connect, Surroundings
-from gateway.data_path.errors import BadFrame, ListenError
+from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.listeners import Listeners
-from gateway.data_path.rewrite import Address
 from gateway.data_path.splice import PipePool
 from gateway.data_path.stream import BufferPool
 
@@ -86,6 +86,8 @@ async def _follow(cluster: Cluster, listeners: Listeners) -> None:
             await listeners.learn(cluster.brokers)
         except (ListenError, BadFrame) as error:
             log.error("broker_listener_failed", reason=str(error))  # noqa: TRY400  # not a bug
+        except UpstreamLost:
+            return  # stopping: a nursery that ends must not fail over a broker that just came
         await changed.wait()
 
 

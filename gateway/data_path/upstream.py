@@ -8,13 +8,13 @@ import contextlib
 import socket
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import trio
 
-from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.broker_connection import BrokerConnection, Versions
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadFrame, UpstreamLost
 from gateway.data_path.stream import FrameSource, send_all
@@ -72,8 +72,8 @@ class Upstream:
         self.node_id = node_id
         self.spoken: ApiVersionsResponse = connection.spoken
         """What the broker answered to ApiVersions."""
-        self.versions: Mapping[int, tuple[int, int]] = connection.versions
-        """Lowest and highest version per api key that the broker speaks."""
+        self.versions: Versions = connection.versions
+        """The same by api key."""
         self.sock = connection.detach()
         self.client_id: str | None = None
         """The client id to ask under: the one of the client's latest group request."""

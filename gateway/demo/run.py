@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import structlog
 import trio
@@ -34,6 +34,7 @@ from gateway.demo.outcome import (
     totals,
 )
 from gateway.demo.roll import Roll, Step
+from gateway.error_groups import first_of
 from gateway.story import Direction, GroupEvent, Listener
 
 TOPIC = "numbers"
@@ -44,9 +45,6 @@ _DRAIN_LOOK_S = 0.1
 _UPSTREAM_LIMIT_S = 10.0
 
 log = structlog.get_logger()
-
-_E = TypeVar("_E", bound=Exception)
-
 
 GROUP_CONFIG = GroupConfig(
     # Kafka's defaults are for clusters; a demo has a spectator.
@@ -93,9 +91,9 @@ async def run(options: Options, run_gateway: RunGateway) -> Outcome:
                 await demo.run()
                 nursery.cancel_scope.cancel()
     except* Interrupted as group:
-        interruption = _first(group)
+        interruption = first_of(group)
     except* DemoError as group:
-        failure = str(_first(group))
+        failure = str(first_of(group))
     if interruption is not None:
         raise interruption
     return demo.outcome(failure)
@@ -171,7 +169,7 @@ class Demo:
                 upstream, GROUP_CONFIG, self._hear_gateway, task_status=task_status
             )
         except* (UpstreamError, ListenError) as failures:
-            raise DemoError(f"the gateway did not start: {_first(failures)}") from None
+            raise DemoError(f"the gateway did not start: {first_of(failures)}") from None
 
     async def _produce(
         self, bootstrap: str, task_status: trio.TaskStatus[Child] = trio.TASK_STATUS_IGNORED
@@ -235,8 +233,3 @@ def _committed_offsets(upstream: str, partitions: int) -> tuple[int, ...]:
     finally:
         reader.close()
     return tuple(max(each.offset, 0) for each in sorted(stored, key=lambda each: each.partition))
-
-
-def _first(group: BaseExceptionGroup[_E]) -> _E:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first

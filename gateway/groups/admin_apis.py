@@ -17,7 +17,7 @@ from gateway.groups.forwarding import forward, highest_version
 from gateway.groups.hosting import Mode
 from gateway.groups.registry import Registry, TooManyGroups
 from kafka_codecs import consumer_group_describe as described
-from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

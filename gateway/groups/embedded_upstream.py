@@ -4,7 +4,7 @@ There every broker accepts every group, and no offset is ever part of a transact
 """
 
 from gateway.data_path.upstream import Upstream
-from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequestTopics
 

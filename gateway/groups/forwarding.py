@@ -4,7 +4,7 @@ from typing import Any
 
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 
 

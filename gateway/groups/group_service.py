@@ -30,7 +30,7 @@ from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
 from gateway.groups.refusals import GroupMessage, refusal
 from gateway.groups.registry import Registry, TooManyGroups
-from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

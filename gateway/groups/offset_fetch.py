@@ -23,7 +23,7 @@ from gateway.groups.offset_fetch_shapes import (
     told_apart,
 )
 from gateway.groups.registry import Registry, TooManyGroups
-from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
