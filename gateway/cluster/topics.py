@@ -14,7 +14,7 @@ class Topic:
     """A topic that exists."""
 
     topic_id: UUID
-    partitions: int
+    partition_count: int
     racks: tuple[frozenset[str], ...]
     """Per partition, the racks that hold a replica; empty where no broker names its rack."""
 
@@ -25,7 +25,7 @@ def topics_in(answer: MetadataResponse) -> dict[str, Topic]:
     return {
         topic.name: Topic(
             topic_id=topic_id_of(topic, answer.cluster_id),
-            partitions=len(topic.partitions),
+            partition_count=len(topic.partitions),
             racks=_racks(topic, rack_of),
         )
         for topic in answer.topics

@@ -4,6 +4,7 @@ Owns one connection to the group's coordinator, found through the gateway and fo
 breaks or the coordinator moves. Must not know what the demo expects to see.
 """
 
+from coordinator.errors import ErrorCode
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.demo.group_view import GroupView
@@ -12,7 +13,6 @@ from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 
-_GROUP_ID_NOT_FOUND = 69
 _LAST_VERSION_FOR_ONE_KEY = 3
 
 
@@ -50,7 +50,7 @@ class GroupDescription:
         (group,) = answer.groups
         if group.error_code == 0:
             return GroupView.of_consumer_group(group)
-        if group.error_code != _GROUP_ID_NOT_FOUND:
+        if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
             return f"ConsumerGroupDescribe was answered with error {group.error_code}"
         answer = await coordinator.ask(DescribeGroupsRequest(groups=(self._group,)))
         (classic,) = answer.groups

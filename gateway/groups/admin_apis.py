@@ -99,9 +99,12 @@ class AdminApis:
     async def list_groups(
         self, request: GroupRequest, message: ListGroupsRequest
     ) -> ListGroupsResponse:
-        """The groups of this broker: the cluster's own, and in their place those that we host."""
+        """The groups of this broker: the cluster's own, and in their place those that we host.
+
+        Raises UpstreamLost.
+        """
         listed: dict[str, ListedGroup] = {}
-        error = 0
+        error = int(ErrorCode.NONE)
         if (version := highest_version(request.upstream, ApiKey.LIST_GROUPS)) >= 0:
             answer: ListGroupsResponse = await request.upstream.ask(ListGroupsRequest(), version)
             listed = {group.group_id: group for group in answer.groups}

@@ -3,6 +3,7 @@
 There every broker accepts every group, and no offset is ever part of a transaction.
 """
 
+from gateway.cluster.broker_connection import Versions
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
@@ -11,9 +12,9 @@ from kafka_codecs.offset_fetch import OffsetFetchRequestTopics
 METADATA_VERSION = 1
 
 
-def is_embedded(upstream: Upstream) -> bool:
-    """Whether the upstream is the mock cluster: every Kafka since 0.9 can describe groups."""
-    return ApiKey.DESCRIBE_GROUPS not in upstream.versions
+def is_embedded(versions: Versions) -> bool:
+    """Whether a broker of the mock cluster speaks so: every Kafka since 0.9 can describe groups."""
+    return ApiKey.DESCRIBE_GROUPS not in versions
 
 
 async def every_partition(upstream: Upstream) -> tuple[OffsetFetchRequestTopics, ...]:

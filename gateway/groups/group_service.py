@@ -4,12 +4,10 @@ This is the data path's `GroupApis`. Who answers is decided first, then where: a
 than that of the group's coordinator a client is sent on with NOT_COORDINATOR.
 """
 
-from collections.abc import Callable
 from typing import Any, cast
 from uuid import uuid4
 
 from coordinator.errors import ErrorCode
-from coordinator.events import Request
 from coordinator.replies import (
     ConsumerHeartbeatReply,
     HeartbeatReply,
@@ -17,7 +15,6 @@ from coordinator.replies import (
     LeaveGroupReply,
     SyncGroupReply,
 )
-from coordinator.topics import Topics
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups import messages
@@ -25,6 +22,7 @@ from gateway.groups.admin_apis import AdminApis
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
 from gateway.groups.forwarding import forward, highest_version
+from gateway.groups.group_task import MakeRequest
 from gateway.groups.hosting import Hosting, Mode
 from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
@@ -66,7 +64,10 @@ class GroupService:
         self._fetch = OffsetFetchApi(registry)
 
     async def answer(self, request: GroupRequest) -> Struct:
-        """The answer to one request. Raises UpstreamLost: then the connection has to end."""
+        """The answer to one request.
+
+        Raises UpstreamLost, or GroupFailed after a bug of ours: then the connection has to end.
+        """
         message = request.message
         match message:
             case OffsetFetchRequest():
@@ -100,7 +101,7 @@ class GroupService:
             case Mode.OCCUPIED if isinstance(message, ConsumerGroupHeartbeatRequest):
                 return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, verdict.why)
             case Mode.OCCUPIED | Mode.FORWARDED:
-                return await _forward(request, message)
+                return await _ask_cluster(request, message)
             case Mode.HOSTED:
                 return await self._hosted(request, message)
 
@@ -127,7 +128,7 @@ class GroupService:
         return refusal(message, version, code, why)
 
     async def _is_at_coordinator(self, request: GroupRequest, group_id: str) -> bool:
-        return is_embedded(request.upstream) or await self._coordinators.is_at(
+        return is_embedded(request.upstream.versions) or await self._coordinators.is_at(
             group_id, request.node_id
         )
 
@@ -170,12 +171,12 @@ class GroupService:
             case OffsetDeleteRequest():
                 return await self._offsets.delete(request, message)
 
-    async def _ask(self, message: GroupMessage, make: Callable[[int, Topics], Request]) -> Any:
+    async def _ask(self, message: GroupMessage, make: MakeRequest) -> Any:
         _token, reply = await self._registry.ask(message.group_id, make)
         return reply
 
 
-async def _forward(request: GroupRequest, message: GroupMessage) -> Struct:
+async def _ask_cluster(request: GroupRequest, message: GroupMessage) -> Struct:
     version = request.header.api_version
     why = "the group is forwarded to the cluster, which does not know the new protocol"
     if highest_version(request.upstream, ApiKey(request.header.api_key)) < 0:

@@ -7,13 +7,15 @@ owners. What cannot be found out counts as unknown, and then nothing is answered
 from dataclasses import dataclass
 from enum import Enum, auto
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TypeVar
 
 import structlog
 import trio
 
+from coordinator.errors import ErrorCode
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
+from gateway.groups.embedded_upstream import is_embedded
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -30,7 +32,10 @@ REMEMBERED_MAX = 10_000
 FOUND_FREE_FOR_S = 5.0
 """How long a group that was found free is taken to be so, by requests that let nobody in."""
 
-_NONE, _GROUP_ID_NOT_FOUND, _UNSUPPORTED_VERSION = 0, 69, 35
+NAMED_OCCUPANTS_MAX = 5
+"""Clients that a reason names; of the others it gives the number."""
+
+_V = TypeVar("_V")
 
 
 class Mode(Enum):
@@ -62,11 +67,13 @@ class _Occupants:
     client_ids: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{len(self.client_ids)} members ({', '.join(sorted(set(self.client_ids))[:5])})"
+        named = sorted(set(self.client_ids))[:NAMED_OCCUPANTS_MAX]
+        return f"{len(self.client_ids)} members ({', '.join(named)})"
 
 
 class Hosting:
-    """Decides per group; remembers what is forwarded for good."""
+    """Decides per group; remembers what is forwarded for good, what was found free a moment ago,
+    and what the log was told."""
 
     def __init__(self, cluster: Cluster, forward_patterns: tuple[str, ...]) -> None:
         self._cluster = cluster
@@ -139,13 +146,13 @@ class Hosting:
         """
         node_id = await self._cluster.coordinator_of(group_id)
         versions = await self._cluster.versions_of(node_id)
-        if ApiKey.DESCRIBE_GROUPS not in versions:
-            return None  # librdkafka's mock cluster: every Kafka since 0.9 can tell
+        if is_embedded(versions):
+            return None  # it cannot tell
         classic: DescribeGroupsResponse = await self._cluster.ask(
             node_id, DescribeGroupsRequest(groups=(group_id,))
         )
         group = classic.groups[0]
-        if group.error_code not in (_NONE, _GROUP_ID_NOT_FOUND):
+        if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             raise UpstreamError(f"DescribeGroups failed with error {group.error_code}")
         if group.members:
             return _Occupants(group.protocol_type, tuple(m.client_id for m in group.members))
@@ -161,9 +168,9 @@ class Hosting:
             ),
         )
         group = answer.groups[0]
-        if group.error_code in (_GROUP_ID_NOT_FOUND, _UNSUPPORTED_VERSION):
+        if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
             return None
-        if group.error_code != _NONE:
+        if group.error_code != ErrorCode.NONE:
             raise UpstreamError(f"ConsumerGroupDescribe failed with error {group.error_code}")
         if not group.members:
             return None
@@ -171,6 +178,6 @@ class Hosting:
         return _Occupants(CONSUMER_PROTOCOL_TYPE, client_ids)
 
 
-def _forget_oldest(remembered: dict[str, Any]) -> None:
+def _forget_oldest(remembered: dict[str, _V]) -> None:
     if len(remembered) > REMEMBERED_MAX:
         del remembered[next(iter(remembered))]

@@ -1,10 +1,10 @@
-"""Commits and fetches of hosted groups: the engine checks, the cluster stores (design, section 4).
+"""Commits of hosted groups and deletions of offsets: the engine checks, the cluster acts (design,
+section 4). Fetches are in `offset_fetch`.
 
-They go to the cluster as plain requests, without a member, under the same group id: there the
+Commits go to the cluster as plain requests, without a member, under the same group id: there the
 group is empty. What is on its way counts as held by its committer until the cluster has answered.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
@@ -41,53 +41,28 @@ class OffsetApis:
         self._registry = registry
 
     async def commit(self, request: GroupRequest, message: OffsetCommitRequest) -> Struct:
-        """Check, then store. Raises UpstreamLost."""
-
-        def event(token: int, topics: Topics) -> OffsetCommitReceived:
-            return OffsetCommitReceived(
-                token=token,
-                version=request.header.api_version,
-                member_id=message.member_id,
-                instance_id=message.group_instance_id,
-                epoch=message.generation_id_or_member_epoch,
-                partitions=topics.partitions(
-                    (topic.name, [p.partition_index for p in topic.partitions])
-                    for topic in message.topics
-                ),
-            )
-
+        """Check, then store. Raises UpstreamLost, TooManyGroups."""
         plain = replace(
             message,
             generation_id_or_member_epoch=NO_GENERATION,
             member_id=NO_MEMBER,
             group_instance_id=None,
         )
-        return await self._check_then_store(request, message, event, plain)
+        epoch = message.generation_id_or_member_epoch
+        return await self._check_then_store(request, message, epoch, plain)
 
     async def txn_commit(self, request: GroupRequest, message: TxnOffsetCommitRequest) -> Struct:
-        """The same as part of a transaction. Raises UpstreamLost."""
-
-        def event(token: int, topics: Topics) -> OffsetCommitReceived:
-            return OffsetCommitReceived(
-                token=token,
-                version=request.header.api_version,
-                member_id=message.member_id,
-                instance_id=message.group_instance_id,
-                epoch=message.generation_id,
-                partitions=topics.partitions(
-                    (topic.name, [p.partition_index for p in topic.partitions])
-                    for topic in message.topics
-                ),
-                is_transactional=True,
-            )
-
+        """The same as part of a transaction. Raises UpstreamLost, TooManyGroups."""
         plain = replace(
             message, generation_id=NO_GENERATION, member_id=NO_MEMBER, group_instance_id=None
         )
-        return await self._check_then_store(request, message, event, plain)
+        return await self._check_then_store(request, message, message.generation_id, plain)
 
     async def delete(self, request: GroupRequest, message: OffsetDeleteRequest) -> Struct:
-        """Offsets of topics that somebody subscribes to stay; the cluster deletes the others."""
+        """Offsets of topics that somebody subscribes to stay; the cluster deletes the others.
+
+        Raises UpstreamLost, TooManyGroups.
+        """
         names = tuple(topic.name for topic in message.topics)
         _token, reply = await self._registry.ask(
             message.group_id,
@@ -120,9 +95,23 @@ class OffsetApis:
         self,
         request: GroupRequest,
         message: OffsetCommitRequest | TxnOffsetCommitRequest,
-        event: Callable[[int, Topics], OffsetCommitReceived],
+        epoch: int,
         plain: Struct,
     ) -> Struct:
+        def event(token: int, topics: Topics) -> OffsetCommitReceived:
+            return OffsetCommitReceived(
+                token=token,
+                version=request.header.api_version,
+                member_id=message.member_id,
+                instance_id=message.group_instance_id,
+                epoch=epoch,
+                partitions=topics.partitions(
+                    (topic.name, [p.partition_index for p in topic.partitions])
+                    for topic in message.topics
+                ),
+                is_transactional=isinstance(message, TxnOffsetCommitRequest),
+            )
+
         group_id = message.group_id
         commit, reply = await self._registry.ask(
             group_id, event, [topic.name for topic in message.topics]

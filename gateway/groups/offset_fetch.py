@@ -103,7 +103,7 @@ def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> Err
     knows_it = (
         highest_version(request.upstream, ApiKey.OFFSET_FETCH) >= FIRST_VERSION_WITH_REQUIRE_STABLE
     )
-    if message.require_stable and not knows_it and not is_embedded(request.upstream):
+    if message.require_stable and not knows_it and not is_embedded(request.upstream.versions):
         return ErrorCode.UNSUPPORTED_VERSION
     return None
 
@@ -123,7 +123,7 @@ async def _fetch(
         return batch.groups
     spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_GROUP_ERROR))
     stable = require_stable and version >= FIRST_VERSION_WITH_REQUIRE_STABLE
-    ask = _fetch_one_embedded if is_embedded(request.upstream) else _fetch_one
+    ask = _fetch_one_embedded if is_embedded(request.upstream.versions) else _fetch_one
     return tuple([await ask(request, group, spoken, stable) for group in groups])
 
 

@@ -70,7 +70,7 @@ class Registry:
     async def ask(
         self, group_id: str, make: MakeRequest, topic_names: Iterable[str] = ()
     ) -> tuple[int, Reply]:
-        """Ask a hosted group; see `GroupTask.ask`. Raises TooManyGroups."""
+        """Ask a hosted group; see `GroupTask.ask`. Raises TooManyGroups, GroupFailed."""
         names = frozenset(topic_names)
         while True:
             try:
@@ -84,7 +84,10 @@ class Registry:
             task.tell(event)
 
     async def view(self, group_id: str) -> tuple[GroupView, Topics] | None:
-        """A hosted group as admin tools see it, with the topics in it; None if there is none."""
+        """A hosted group as admin tools see it, with the topics in it; None if there is none.
+
+        Raises StateLogError.
+        """
         if (task := self._tasks.get(group_id)) is not None:
             return task.describe()
         engine = GroupEngine(group_id, self._config)

@@ -34,7 +34,7 @@ class TopicsImage:
                 name: Topic(
                     name=name,
                     topic_id=topic.topic_id,
-                    partition_count=topic.partitions,
+                    partition_count=topic.partition_count,
                     racks=topic.racks,
                 )
                 for name, topic in topics.items()

@@ -14,7 +14,10 @@ class StateLog(Protocol):
     """Keeps the durable records of groups, the newest per key."""
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
-        """The records that bring the group back, in the order they were written."""
+        """The records that bring the group back, in the order they were written.
+
+        Raises StateLogError.
+        """
         ...
 
     async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:

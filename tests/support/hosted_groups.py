@@ -87,7 +87,7 @@ class ScriptedCluster(Cluster):
             self._check()
             self._asked_about |= names
         return {
-            name: Topic(topic_id=topic_id(name), partitions=count, racks=())
+            name: Topic(topic_id=topic_id(name), partition_count=count, racks=())
             for name, count in self.partition_counts.items()
             if name in names
         }

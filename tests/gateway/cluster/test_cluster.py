@@ -34,7 +34,7 @@ async def test_brokers_and_topics_are_found(nursery: trio.Nursery) -> None:
         assert sorted(cluster.brokers.values()) == sorted(upstream.bootstrap)
         topics = await cluster.topics_for(["orders", "nowhere"])
         assert topics.keys() == {"orders"}
-        assert topics["orders"].partitions == 12
+        assert topics["orders"].partition_count == 12
         assert topics["orders"].topic_id.int
         assert (await cluster.topics_for(["nowhere"])) == {}
         answer = await cluster.ask(min(cluster.brokers), MetadataRequest(topics=None))
@@ -52,7 +52,7 @@ async def test_changes_are_seen_and_told(nursery: trio.Nursery) -> None:
         await upstream.create_topic("late", 3)
         with trio.fail_after(5):
             await changed.wait()
-        assert (await cluster.topics_for(["late"]))["late"].partitions == 3
+        assert (await cluster.topics_for(["late"]))["late"].partition_count == 3
         changed = cluster.changed
         await upstream.add_broker(7)
         with trio.fail_after(5):
@@ -203,10 +203,10 @@ async def test_a_passing_error_takes_no_topic_away(nursery: trio.Nursery) -> Non
     async with running_fake_broker(FakeBroker(handlers={ApiKey.METADATA: metadata})) as broker:
         cluster = Cluster([broker.address])
         await nursery.start(cluster.run)
-        assert (await cluster.topics_for(["t"]))["t"].partitions == 1
+        assert (await cluster.topics_for(["t"]))["t"].partition_count == 1
         error_code = 5
         await cluster.refresh()
-        assert (await cluster.topics_for(["t"]))["t"].partitions == 1
+        assert (await cluster.topics_for(["t"]))["t"].partition_count == 1
         error_code = 3
         await cluster.refresh()
         assert await cluster.topics_for(["t"]) == {}
