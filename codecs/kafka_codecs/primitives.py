@@ -28,7 +28,7 @@ NULL = -1
 UVARINT_MAX = 2**32 - 1
 """The largest unsigned varint; with seven bits per byte it takes five of them."""
 
-STRING_MAX_SIZE = 0x7FFF
+STRING_SIZE_MAX = 0x7FFF
 """UTF-8 bytes of the longest string; Kafka has the same limit for compact strings."""
 
 
@@ -200,7 +200,7 @@ class String(_Sized):
         if length < 0:
             self._refuse_null(length)
             return None
-        if length > STRING_MAX_SIZE:
+        if length > STRING_SIZE_MAX:
             raise StringError(f"string of {length} bytes")
         data = stream.read(length)
         if len(data) != length:
@@ -213,7 +213,7 @@ class String(_Sized):
             self._write_length(NULL, stream)
             return
         data = value.encode()
-        if len(data) > STRING_MAX_SIZE:
+        if len(data) > STRING_SIZE_MAX:
             raise StringError(f"string of {len(data)} bytes")
         self._write_length(len(data), stream)
         stream.write(data)

@@ -33,7 +33,7 @@ Versions = Mapping[int, tuple[int, int]]
 
 CONNECT_TIMEOUT_S = 10
 REQUEST_TIMEOUT_S = 30
-MAX_ANSWER_BYTES = 64 * 1024 * 1024
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 SOFTWARE_NAME = "groupferry"
 SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]", "-", package_version("groupferry"))
@@ -201,7 +201,7 @@ class BrokerConnection:
         if start.startswith(_TLS_ALERT):
             raise UpstreamRefused(f"{self._address}: {TLS_WANTED}")
         (size,) = _SIZE.unpack(start)
-        if not 0 < size <= MAX_ANSWER_BYTES:
+        if not 0 < size <= ANSWER_BYTES_MAX:
             raise UpstreamError(f"{self._address} sent an answer of {size} bytes")
         return await self._receive_exactly(size)
 

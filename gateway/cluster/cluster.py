@@ -27,7 +27,7 @@ POLL_INTERVAL_S = 5.0
 """How often brokers and topics are asked for; a new partition is seen this late at the most."""
 FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
-MAX_TOPICS = 10_000
+TOPICS_MAX = 10_000
 """Topics that are kept up to date; asking for more is refused."""
 
 _FIRST_BATCHED_COORDINATORS = 4
@@ -89,7 +89,7 @@ class Cluster:
         """Those of the named topics that exist. From now on they are kept up to date.
 
         Never makes the cluster create a topic. Raises UpstreamError when the cluster must be asked
-        and cannot be, or when more than MAX_TOPICS are kept already.
+        and cannot be, or when more than TOPICS_MAX are kept already.
         """
         names = tuple(names)
         self._want(names)
@@ -159,10 +159,10 @@ class Cluster:
     def _want(self, names: tuple[str, ...]) -> None:
         """Keep these topics up to date; when full, at the cost of names that no topic has."""
         wanted = self._wanted | dict.fromkeys(names)
-        if len(wanted) > MAX_TOPICS:
+        if len(wanted) > TOPICS_MAX:
             wanted = dict.fromkeys([*(self._topics.keys() & wanted.keys()), *names])
-        if len(wanted) > MAX_TOPICS:
-            raise UpstreamError(f"more than {MAX_TOPICS} topics are asked for")
+        if len(wanted) > TOPICS_MAX:
+            raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
         self._wanted = wanted
 
     async def _watch(self) -> None:

@@ -31,7 +31,7 @@ class DataPathConfig:
     """Settings of the data path."""
 
     listen_host: str = "127.0.0.1"
-    listen_port: int = 19092
+    listen_port: int
     """The bootstrap port; brokers take the next ones. 0: every port is the system's choice."""
     advertised_host: str
     """The host that clients are told to connect to, for every broker."""

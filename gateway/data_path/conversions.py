@@ -22,7 +22,7 @@ from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 TopicNames = Callable[[Collection[UUID]], Awaitable[Mapping[UUID, str]]]
 """The names of those topics that exist. Raises UpstreamError."""
 
-MAX_COORDINATOR_KEYS = 1_000
+COORDINATOR_KEYS_MAX = 1_000
 """Keys of one FindCoordinator request that are asked for one by one."""
 
 _INVALID_REQUEST = 42
@@ -58,7 +58,7 @@ async def _coordinators(
 ) -> FindCoordinatorResponse:
     """One by one: batches came with v4 (KIP-699)."""
     keys = tuple(dict.fromkeys(request.coordinator_keys))
-    if len(keys) > MAX_COORDINATOR_KEYS:
+    if len(keys) > COORDINATOR_KEYS_MAX:
         raise BadFrame(f"a FindCoordinator request with {len(keys)} keys")
     version = min(upstream.versions[ApiKey.FIND_COORDINATOR][1], _LAST_WITH_ONE_KEY)
     found = [await _coordinator(key, request.key_type, upstream, version) for key in keys]

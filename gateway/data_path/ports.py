@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gateway.data_path.errors import ListenError
 
 FILE_NAME = "broker_ports.json"
-MAX_PORT = 65535
+PORT_MAX = 65535
 
 
 class _Ports(BaseModel):
@@ -43,7 +43,7 @@ class PortBook:
             while True:
                 yield 0
         taken = {self._listen_port, *self._ports.values()}
-        yield from (port for port in range(self._listen_port, MAX_PORT + 1) if port not in taken)
+        yield from (port for port in range(self._listen_port, PORT_MAX + 1) if port not in taken)
 
     def keep(self, node_id: int, port: int) -> None:
         """Remember a broker's port, on disk before this returns."""
@@ -64,7 +64,7 @@ def _read(path: Path, listen_port: int) -> dict[int, int]:
         ports = {int(node_id): port for node_id, port in found.ports.items()}
     except (ValidationError, ValueError):
         raise ListenError(f"{path} is not a file of broker ports; repair or remove it") from None
-    if len(set(ports.values())) < len(ports) or not all(0 < p <= MAX_PORT for p in ports.values()):
+    if len(set(ports.values())) < len(ports) or not all(0 < p <= PORT_MAX for p in ports.values()):
         raise ListenError(f"{path} gives two brokers one port, or no port; repair or remove it")
     return ports if found.listen_port == listen_port else {}
 

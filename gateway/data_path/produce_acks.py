@@ -10,7 +10,7 @@ from kafka_codecs.apis import ApiKey
 
 _SIZE_AND_HEADER_START = 12  # size, api key, api version, correlation id
 _INT16 = struct.Struct(">h")
-_MAX_VARINT_BYTES = 5
+_VARINT_BYTES_MAX = 5
 
 
 def acks_of(frame: memoryview, api_version: int) -> int | None:
@@ -53,7 +53,7 @@ def _after_tagged_fields(frame: memoryview, at: int) -> int:
 
 def _varint(frame: memoryview, at: int) -> tuple[int, int]:
     value = 0
-    for place in range(_MAX_VARINT_BYTES):
+    for place in range(_VARINT_BYTES_MAX):
         byte = frame[at + place]
         value |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:

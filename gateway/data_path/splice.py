@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import trio
 
 PIPE_BYTES = 256 * 1024
-MAX_PIPES = 32
+PIPES_MAX = 32
 """Pipes at most. The kernel gives an ordinary user 64 MiB of them, then shrinks new ones."""
 
 TURNS_BEFORE_YIELD = 16
@@ -40,9 +40,9 @@ class Pipe:
 
 
 class PipePool:
-    """At most `MAX_PIPES` pipes; those that are given back are clean and are used again."""
+    """At most `PIPES_MAX` pipes; those that are given back are clean and are used again."""
 
-    def __init__(self, max_pipes: int = MAX_PIPES) -> None:
+    def __init__(self, max_pipes: int = PIPES_MAX) -> None:
         self._spare: list[Pipe] = []
         self._left = max_pipes if sys.platform == "linux" else 0
 

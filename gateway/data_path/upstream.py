@@ -28,7 +28,7 @@ SIZE = struct.Struct(">i")
 CORRELATION_ID_IN_ANSWER = 4
 _ANSWER_START = struct.Struct(">ii")  # size, correlation id
 _SHORTEST_ANSWER = 4
-_MAX_CORRELATION_ID = 2**31 - 1
+_CORRELATION_ID_MAX = 2**31 - 1
 
 Take = Callable[[bytes], Awaitable[bytes]]
 """Turns a held upstream answer (without its size) into the frame for the client."""
@@ -110,7 +110,7 @@ class Upstream:
     def unanswered_id(self) -> int:
         """The id to send a request with whose answer, if one comes all the same, is dropped."""
         taken = self._next_unanswered_id
-        self._next_unanswered_id = taken - 1 if taken > -_MAX_CORRELATION_ID else -1
+        self._next_unanswered_id = taken - 1 if taken > -_CORRELATION_ID_MAX else -1
         return taken
 
     async def room(self) -> None:
@@ -233,7 +233,7 @@ class Upstream:
 
     def _take_id(self) -> int:
         taken = self._next_id
-        self._next_id = taken + 1 if taken < _MAX_CORRELATION_ID else 0
+        self._next_id = taken + 1 if taken < _CORRELATION_ID_MAX else 0
         return taken
 
     def _lose(self) -> None:

@@ -95,7 +95,7 @@ class Fleet:
             assert not isinstance(report, reports.Produced)
             self._ledger.hear(process, report)
             if isinstance(report, reports.Troubled):
-                log.debug("consumer_troubled", member=process.member, error=report.error)
+                log.debug("consumer_troubled", member=process.member, reason=report.error)
 
         return hear
 
@@ -107,7 +107,7 @@ class Fleet:
             "consumer_died",
             member=name,
             pid=child.pid,
-            cause=child.fate(),
+            reason=child.fate(),
             next_retry_s=RESTART_DELAY_S,
         )
         await trio.sleep(RESTART_DELAY_S)

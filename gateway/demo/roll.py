@@ -96,7 +96,7 @@ class Roll:
                     problem = view
                 if time.monotonic() - said_s > _SAY_INTERVAL_S:
                     said_s = time.monotonic()
-                    log.info("step_waits", step=title, cause=problem)
+                    log.info("step_waits", step=title, reason=problem)
                 await trio.sleep(_LOOK_INTERVAL_S)
         raise DemoError(f"{title}: not settled within {SETTLE_LIMIT_S:.0f} s: {problem}")
 

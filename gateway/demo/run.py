@@ -199,7 +199,7 @@ class Demo:
         if isinstance(report, reports.Produced):
             self._produced = report
         elif isinstance(report, reports.Troubled):
-            log.debug("producer_troubled", error=report.error)
+            log.debug("producer_troubled", reason=report.error)
 
     async def _drain(self, producer: Child) -> reports.Produced:
         """Stop the producer and let the consumers read to the end, as far as they get in time."""

@@ -90,7 +90,7 @@ class GroupTask:
         self._waiting: dict[int, _Ask] = {}
         self._send, self._receive = trio.open_memory_channel[_Ask](INBOX_MAX)
         # At most one per commit that was accepted, so the clients' connections are its limit.
-        self._told: deque[OffsetCommitEnded] = deque()
+        self._ended_commits: deque[OffsetCommitEnded] = deque()
         self._idle = trio.CancelScope()
         self._not_before_ms = 0
         self._is_ending = False
@@ -115,9 +115,9 @@ class GroupTask:
             raise GroupFailed(self.group_id)
         return ask.token, ask.reply
 
-    def tell(self, event: OffsetCommitEnded) -> None:
+    def end_commit(self, event: OffsetCommitEnded) -> None:
         """Let the group know how a commit ended. Never blocks, so that no commit stays open."""
-        self._told.append(event)
+        self._ended_commits.append(event)
         self._idle.cancel()
 
     def describe(self) -> tuple[GroupView, Topics]:
@@ -198,13 +198,13 @@ class GroupTask:
                 self._refuse_waiting("the gateway is ending")
             due_ms = self._due_ms()
             if due_ms is not None and due_ms <= self._clock.now_ms():
-                return self._told.popleft() if self._told else TimePassed()
+                return self._ended_commits.popleft() if self._ended_commits else TimePassed()
             with trio.move_on_after(self._clock.seconds_until(due_ms)) as self._idle:
                 return await self._receive.receive()
 
     def _due_ms(self) -> int | None:
         """When something is to be handled that nobody asks for."""
-        at_ms = 0 if self._told else self._engine.next_deadline_ms()
+        at_ms = 0 if self._ended_commits else self._engine.next_deadline_ms()
         return None if at_ms is None else max(at_ms, self._not_before_ms)
 
     async def _serve_ask(self, ask: _Ask) -> None:
@@ -235,7 +235,7 @@ class GroupTask:
     def _postpone(self, event: OffsetCommitEnded | TimePassed) -> None:
         """It has happened all the same, and nobody is there to ask again."""
         if isinstance(event, OffsetCommitEnded):
-            self._told.appendleft(event)
+            self._ended_commits.appendleft(event)
         self._not_before_ms = self._clock.now_ms() + POSTPONED_MS
 
     def _carry_out(self, step: Step, topics: Topics) -> None:
@@ -256,12 +256,13 @@ class GroupTask:
             log.info(
                 "request_refused",
                 group_id=self.group_id,
+                event_type=type(ask.event).__name__,
                 error_code=reply.error.name,
                 reason=reply.why,
             )
         ask.answer(reply)
         if ask.is_abandoned and isinstance(ask.event, OffsetCommitReceived):
-            self.tell(OffsetCommitEnded(commit=ask.token))  # nobody is left to send it
+            self.end_commit(OffsetCommitEnded(commit=ask.token))  # nobody is left to send it
 
     def _refuse(self, ask: _Ask, code: ErrorCode, why: str) -> None:
         assert ask.event is not None

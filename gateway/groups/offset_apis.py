@@ -126,5 +126,5 @@ class OffsetApis:
         finally:
             # Whatever ended the wait, the group must learn of it: it holds back the partitions.
             ended = OffsetCommitEnded(commit=commit, answer_lost=answer_lost)
-            self._registry.tell(group_id, ended)
+            self._registry.end_commit(group_id, ended)
         return answer

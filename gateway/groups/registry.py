@@ -78,10 +78,10 @@ class Registry:
             except GroupEnded:
                 await trio.lowlevel.checkpoint()
 
-    def tell(self, group_id: str, event: OffsetCommitEnded) -> None:
+    def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
         """Let a group know how a commit ended; a group that has ended holds none."""
         if (task := self._tasks.get(group_id)) is not None:
-            task.tell(event)
+            task.end_commit(event)
 
     async def view(self, group_id: str) -> tuple[GroupView, Topics] | None:
         """A hosted group as admin tools see it, with the topics in it; None if there is none.

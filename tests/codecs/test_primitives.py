@@ -17,7 +17,7 @@ from kafka_codecs.primitives import (
     INT16,
     INT32,
     INT64,
-    STRING_MAX_SIZE,
+    STRING_SIZE_MAX,
     TAGGED_FIELDS,
     UUID16,
     UVARINT,
@@ -160,8 +160,8 @@ def test_bytes_that_no_peer_should_send(wire_type: WireType, wire: str) -> None:
         (UVARINT, -1),
         (UVARINT, 2**32),
         (PLAIN_STRING, None),
-        (PLAIN_STRING, "x" * (STRING_MAX_SIZE + 1)),
-        (COMPACT_STRING, "x" * (STRING_MAX_SIZE + 1)),
+        (PLAIN_STRING, "x" * (STRING_SIZE_MAX + 1)),
+        (COMPACT_STRING, "x" * (STRING_SIZE_MAX + 1)),
         (PLAIN_STRING, "\ud800"),
         (COMPACT_BYTES, None),
         (COMPACT_ARRAY, None),
@@ -177,11 +177,11 @@ def test_values_that_have_no_bytes(wire_type: WireType, value: object) -> None:
 
 def test_the_longest_string_passes() -> None:
     """Kafka's limit of 32767 bytes is inclusive, for compact strings too."""
-    longest = "x" * STRING_MAX_SIZE
+    longest = "x" * STRING_SIZE_MAX
     for wire_type in (PLAIN_STRING, COMPACT_STRING):
         assert parse_all(wire_type, build_all(wire_type, longest)) == longest
     with pytest.raises(ConstructError):
-        parse_all(COMPACT_STRING, build_all(COMPACT_BYTES, b"x" * (STRING_MAX_SIZE + 1)))
+        parse_all(COMPACT_STRING, build_all(COMPACT_BYTES, b"x" * (STRING_SIZE_MAX + 1)))
 
 
 def test_an_array_is_refused_before_its_first_element() -> None:

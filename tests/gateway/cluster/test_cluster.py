@@ -217,7 +217,7 @@ async def test_topics_kept_up_to_date_are_limited(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is over the limit is refused, and what was asked before stays."""
-    monkeypatch.setattr(cluster_module, "MAX_TOPICS", 2)
+    monkeypatch.setattr(cluster_module, "TOPICS_MAX", 2)
     async with running_mock_cluster(1) as upstream:
         await upstream.create_topic("a", 1)
         cluster = Cluster(upstream.bootstrap)

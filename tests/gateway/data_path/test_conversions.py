@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.data_path.conversions import MAX_COORDINATOR_KEYS
+from gateway.data_path.conversions import COORDINATOR_KEYS_MAX
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -70,7 +70,7 @@ async def test_more_keys_than_are_asked_one_by_one_close_the_connection() -> Non
     old = OldBroker()
     async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as gateway:
         async with connected(gateway.address) as client:
-            keys = tuple(str(number) for number in range(MAX_COORDINATOR_KEYS + 1))
+            keys = tuple(str(number) for number in range(COORDINATOR_KEYS_MAX + 1))
             with pytest.raises(EOFError):
                 await client.ask(FindCoordinatorRequest(coordinator_keys=keys), 4)
     assert old.asked == []

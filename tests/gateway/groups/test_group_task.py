@@ -204,7 +204,7 @@ async def test_a_commit_ends_in_spite_of_a_failing_log(autojump_clock: MockClock
         first = await groups.native("a")
         token, _ = await groups.commit("a", first.member_epoch, {"foo": [0]})
         groups.log.is_failing = True
-        groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
         await wait_all_tasks_blocked()
         groups.log.is_failing = False
         await trio.sleep(2)
@@ -302,7 +302,7 @@ async def test_a_commit_on_its_way_outlives_a_reload(
         await trio.sleep(QUIET_S)
         waiting = await groups.native("b", second.member_epoch, owned={})
         assert not waiting.assignment
-        groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
         given = await groups.native("b", waiting.member_epoch, owned={})
         assert given.assignment is not None
         assert len(given.assignment) == 3
@@ -315,7 +315,7 @@ async def test_a_lost_commit_outlives_a_reload(
     async with hosted_groups() as groups:
         first = await groups.native("a")
         token, _ = await groups.commit("a", first.member_epoch, {"foo": [0]})
-        groups.registry.tell(GROUP, OffsetCommitEnded(commit=token, answer_lost=True))
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token, answer_lost=True))
         await wait_all_tasks_blocked()
         break_engine(SyncGroupReceived, InvariantError("any"))
         with capture_logs():
@@ -335,7 +335,7 @@ async def test_the_end_of_a_commit_is_not_forgotten_over_a_bug(
         token, _ = await groups.commit("n", joined.member_epoch, {"foo": [0]})
         break_engine(OffsetCommitEnded, InvariantError("any"))
         with capture_logs():
-            groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
+            groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
             await trio.sleep(QUIET_S)
         await groups.native("n", -1)
         await trio.sleep(QUIET_S)
@@ -476,10 +476,10 @@ async def test_the_cluster_is_asked_about_new_names_only(autojump_clock: MockClo
         joined = await groups.lone_classic_member()
         await groups.beat(joined.member_id, joined.generation)
         token, _ = await groups.commit(joined.member_id, joined.generation, {"foo": [0]})
-        groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
         assert groups.cluster.topic_questions == [frozenset({"foo"})]
         token, _ = await groups.commit(joined.member_id, joined.generation, {"bar": [0]})
-        groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
         await groups.join(joined.member_id, topics=["foo", "bar", "missing"])
         assert groups.cluster.topic_questions[1:] == [frozenset({"bar"}), frozenset({"missing"})]
 
@@ -526,7 +526,7 @@ async def test_a_commit_in_flight_keeps_the_group_in_memory(autojump_clock: Mock
         await groups.native("n", -1)
         await trio.sleep(QUIET_S)
         assert groups.view() is not None
-        groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
         await wait_all_tasks_blocked()
         assert groups.view() is None
 
@@ -541,7 +541,7 @@ async def test_a_commit_ends_while_the_group_is_busy(autojump_clock: MockClock) 
             await Pending.start(groups, lambda: groups.native("n", joined.member_epoch))
             for _ in range(INBOX_MAX + 10)
         ]
-        groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
         groups.log.gate.set()
         for each in pending:
             await each.done.wait()
@@ -557,7 +557,7 @@ async def test_the_end_of_a_commit_of_an_ended_group_is_no_news(
     async with hosted_groups() as groups:
         token, _ = await groups.commit("", -1, {"foo": [0]})
         await wait_all_tasks_blocked()
-        groups.registry.tell(GROUP, OffsetCommitEnded(commit=token))
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
         await wait_all_tasks_blocked()
         assert groups.registry.all_running() == ()
 
