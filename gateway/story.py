@@ -322,19 +322,23 @@ def _conversion(state: GroupState, records: Sequence[Record]) -> GroupEvent | No
                 is_live=bool(group.members),
                 generation=made[0].generation,
                 members=len(made[0].members),
-                cause=_departure(records),
+                cause=_departure(group, records),
             )
         case None:
             return None
 
 
-def _departure(records: Sequence[Record]) -> str:
+def _departure(group: ConsumerGroup, records: Sequence[Record]) -> str:
+    """How the last native member went, or became a classic one under its own id."""
     for record in records:
-        if isinstance(record, MemberMetadata) and record.cause not in (
-            None,
-            RemovalCause.GROUP_CONVERTED,
-        ):
-            return f"{record.member_id} {record.cause}"
+        match record:
+            case MemberMetadata(member_id=id_, value=None, cause=RemovalCause() as cause):
+                if cause is not RemovalCause.GROUP_CONVERTED:
+                    return f"{id_} {cause.value}"
+            case MemberMetadata(member_id=id_, value=Member()) if id_ in group.members:
+                return f"{id_} switched"
+            case _:
+                pass
     return "the group was empty"
 
 

@@ -229,6 +229,16 @@ def test_an_empty_group_changes_its_kind_without_being_live() -> None:
     assert "group_deleted" not in group.names
 
 
+def test_a_native_member_that_goes_on_as_a_classic_one_is_a_cause_too() -> None:
+    """It kept its member id, so that nobody left and nobody was replaced."""
+    group = Told()
+    group.native("n", instance_id="i")
+    group.join("n", instance_id="i", owned={})
+    converted = group.of("group_converted")
+    assert (converted["direction"], converted["is_live"]) == ("consumer->generic", True)
+    assert converted["cause"] == "n switched"
+
+
 def test_a_static_member_comes_back_with_the_other_protocol() -> None:
     """Replaced, joined and converted, both ways; what it had it still has."""
     group = Told()
