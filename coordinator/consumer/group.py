@@ -114,9 +114,6 @@ class ConsumerGroup:
             and current.member_epoch == self.assignment_epoch
         )
 
-    def classic_members(self) -> list[Member]:
-        return [member for member in self.members.values() if member.is_classic]
-
     @property
     def has_native_members(self) -> bool:
         return any(not member.is_classic for member in self.members.values())

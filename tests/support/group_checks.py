@@ -151,7 +151,9 @@ def _check_consumer_group(group: ConsumerGroup) -> None:
     assert dict(group.subscribers) == Counter(
         name for member in group.members.values() for name in member.topic_names
     )
-    assert group.phases.keys() == {member.member_id for member in group.classic_members()}
+    assert group.phases.keys() == {
+        member_id for member_id, member in group.members.items() if member.is_classic
+    }
 
 
 def check_deadlines(state: GroupState) -> None:
