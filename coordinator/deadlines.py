@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Mapping
 
-from coordinator.volatile import DeadlineCleared, DeadlineKey, DeadlineSet
+from coordinator.volatile import DeadlineKey, DeadlineSet
 
 ENTRIES_PER_DEADLINE_MAX = 16
 """Each restart of a deadline leaves an entry behind; with more of them the queue is made anew."""
@@ -20,9 +20,9 @@ class DeadlineQueue:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def note(self, record: DeadlineSet | DeadlineCleared) -> None:
-        if isinstance(record, DeadlineSet):
-            heapq.heappush(self._heap, (record.at_ms, record.key))
+    def note(self, record: DeadlineSet) -> None:
+        """Take in a deadline; that it was cleared or moved is found out when its turn comes."""
+        heapq.heappush(self._heap, (record.at_ms, record.key))
 
     def next_ms(self, deadlines: Mapping[DeadlineKey, int]) -> int | None:
         """When the next deadline is due, None if there is none."""

@@ -77,8 +77,8 @@ class Draft:
     def is_free_for(self, partition: Partition, member_id: str) -> bool:
         """Whether nobody but this member holds the partition.
 
-        A partition with a commit in flight counts as held by its committer until the cluster has
-        answered: a new owner could otherwise start from before that commit.
+        DEV: a partition with a commit in flight counts as held by its committer until the cluster
+        has answered: a new owner could otherwise start from before that commit.
         """
         if self.consumer.holders.get(partition, member_id) != member_id:
             return False

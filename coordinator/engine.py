@@ -37,7 +37,7 @@ from coordinator.state import DURABLE_TYPES, GroupState, Record
 from coordinator.timers import deadline_reached
 from coordinator.topics import Topics
 from coordinator.views import describe
-from coordinator.volatile import DeadlineCleared, DeadlineSet, Token
+from coordinator.volatile import DeadlineSet, Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,7 @@ class Step:
 
     @property
     def durable(self) -> tuple[DurableRecord, ...]:
+        """The records for the log."""
         return tuple(record for record in self.records if isinstance(record, DURABLE_TYPES))
 
 
@@ -88,7 +89,7 @@ class GroupEngine:
     def apply(self, record: Record) -> None:
         """Make one record of a step real."""
         self.state.apply(record)
-        if isinstance(record, DeadlineSet | DeadlineCleared):
+        if isinstance(record, DeadlineSet):
             self._deadlines.note(record)
 
     def next_deadline_ms(self) -> int | None:

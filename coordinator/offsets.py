@@ -1,8 +1,8 @@
 """Offsets of a group of either kind: the engine checks, the cluster stores (spec 2.9, 3.15).
 
-Checking here and storing there is not atomic. Therefore a commit that was accepted is in flight,
-and its partitions count as held by its committer, until the cluster has answered it, or for a
-while if the answer was lost. While such a commit is a stray one (its answer was lost, or its
+DEV: checking here and storing there is not atomic. Therefore a commit that was accepted is in
+flight, and its partitions count as held by its committer, until the cluster has answered it, or for
+a while if the answer was lost. While such a commit is a stray one (its answer was lost, or its
 committer is gone) nobody may commit or fetch its partitions, or an offset could go back.
 
 Deleting a group is here too: it deletes the group's offsets.

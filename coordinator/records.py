@@ -53,8 +53,8 @@ class MemberState(IntEnum):
 class GenericMember:
     """A member of a generic group. `assignment` is what the leader gave it, opaque bytes.
 
-    The whole protocol list is kept, where Kafka keeps the selected one only: after a restart a
-    rejoin with the same list is then no change.
+    DEV: the whole protocol list is kept, where Kafka keeps the selected one only: after a restart
+    a rejoin with the same list is then no change.
     """
 
     member_id: str

@@ -14,6 +14,7 @@ from coordinator.topics import Partition
 def assign_range(
     members: Mapping[str, Subscriber], partition_counts: Mapping[UUID, int], _old: Target
 ) -> Target:
+    """Every member's share of each topic it subscribes to; the first ones get one more."""
     target: dict[str, set[Partition]] = {member_id: set() for member_id in members}
     for topic_id, subscribers in subscribers_by_topic(members).items():
         ordered = sorted(subscribers, key=lambda member_id: _rank(member_id, members[member_id]))

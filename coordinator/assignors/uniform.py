@@ -16,6 +16,7 @@ BALANCING_PASSES_MAX = 16
 def assign_uniformly(
     members: Mapping[str, Subscriber], partition_counts: Mapping[UUID, int], old: Target
 ) -> Target:
+    """Keep of the old target what balance allows, and spread the rest."""
     if not members:
         return {}
     by_topic = subscribers_by_topic(members)

@@ -79,6 +79,7 @@ class ConsumerGroup:
         self.phases: Table[str, MemberPhase] = Table()
 
     def fork(self) -> "ConsumerGroup":
+        """The same group, to decide on without this one noticing."""
         twin = ConsumerGroup.__new__(ConsumerGroup)
         twin.epoch = self.epoch
         twin.metadata_hash = self.metadata_hash
@@ -97,6 +98,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
+        """Where the group is between a change and everybody having their part."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -116,12 +118,15 @@ class ConsumerGroup:
 
     @property
     def has_native_members(self) -> bool:
+        """Whether anybody speaks the new protocol."""
         return any(not member.is_classic for member in self.members.values())
 
     def target_of(self, member_id: str) -> frozenset[Partition]:
+        """What the assignor wants the member to have; nothing if it was not told of it yet."""
         return self.targets.get(member_id, frozenset())
 
     def apply(self, record: ConsumerRecord) -> None:
+        """Change the group as the record says."""
         match record:
             case GroupEpoch(epoch=epoch, metadata_hash=metadata_hash):
                 if epoch is not None:

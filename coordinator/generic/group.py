@@ -58,6 +58,7 @@ class GenericGroup:
         self.unsynced: frozenset[str] = frozenset()
 
     def fork(self) -> "GenericGroup":
+        """The same group, to decide on without this one noticing."""
         twin = GenericGroup.__new__(GenericGroup)
         twin.core = self.core
         twin.members = self.members.fork()
@@ -70,6 +71,7 @@ class GenericGroup:
 
     @property
     def phase(self) -> GenericPhase:
+        """The state of the group, in Kafka's words."""
         return self.core.phase
 
     @property
@@ -88,6 +90,7 @@ class GenericGroup:
         )
 
     def apply(self, record: GenericRecord) -> None:
+        """Change the group as the record says."""
         match record:
             case GenericGroupMetadata(value=value):
                 if value is not None:

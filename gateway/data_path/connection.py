@@ -153,13 +153,13 @@ class ClientConnection:
 
     async def _read_requests(self) -> None:
         while not self._stopping:
+            if self._source.ready(SIZE.size):  # a bad size may be all that ever comes
+                self._check_size(*self._source.unpack(SIZE))
             if not self._source.ready(_REQUEST_START.size):
                 if not await self._receive():
                     return
                 continue
             size, api_key, version, correlation_id = self._source.unpack(_REQUEST_START)
-            if not _SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:
-                raise BadFrame(f"a request of {size} bytes")
             if api_key == ApiKey.API_VERSIONS:
                 await self._answer_api_versions(size)
                 continue
@@ -176,6 +176,10 @@ class ClientConnection:
                 await self._relay(upstream, size, correlation_id, take)
             else:
                 await self._answer(upstream, ApiKey(api_key), size)
+
+    def _check_size(self, size: int) -> None:
+        if not _SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:
+            raise BadFrame(f"a request of {size} bytes")
 
     async def _receive(self) -> bool:
         """More bytes of the client's; False at its end, or ours, between two requests."""

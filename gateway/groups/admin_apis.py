@@ -58,8 +58,11 @@ class AdminApis:
     async def describe_groups(
         self, request: GroupRequest, message: DescribeGroupsRequest
     ) -> DescribeGroupsResponse:
-        """The classic view; a consumer group shows its members too, so that older dashboards
-        keep working (spec 11.3). Raises UpstreamLost."""
+        """The classic view. Raises UpstreamLost.
+
+        DEV (spec 11.3): a consumer group shows its members too, so that older dashboards keep
+        working.
+        """
         version = request.header.api_version
         views = await self._views(message.groups)
         others = _not_live(message.groups, views)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.deadlines import DeadlineQueue
-from coordinator.volatile import DeadlineCleared, DeadlineKey, DeadlineKind, DeadlineSet
+from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
 
 KEYS = [DeadlineKey(DeadlineKind.SESSION, owner) for owner in "abc"]
 
@@ -17,7 +17,6 @@ def test_the_earliest_of_those_that_run(changes: list[tuple[DeadlineKey, int | N
     for key, at_ms in changes:
         if at_ms is None:
             running.pop(key, None)
-            queue.note(DeadlineCleared(key))
         else:
             running[key] = at_ms
             queue.note(DeadlineSet(key, at_ms))

@@ -79,6 +79,18 @@ async def test_no_bytes_of_a_client_are_our_bug(seed: int) -> None:
                 assert struct.unpack_from(">i", await client.frame()) == (1,)
 
 
+@pytest.mark.parametrize("size", [-1, 0, 7, 2**31 - 1])
+@pytest.mark.parametrize("rest", [b"", b"\0\3\0\1"])
+async def test_a_bad_size_is_refused_before_anything_follows(size: int, rest: bytes) -> None:
+    """A client that then waits for an answer would wait for ever."""
+    async with running_fake_broker(FakeBroker()) as broker:
+        async with running_gateway([broker.address]) as gateway, connected(gateway.address) as client:
+            with capture_logs() as lines, trio.fail_after(5):
+                await client.send(struct.pack(">i", size) + rest)
+                assert await client.at_end()
+            assert [line["event"] for line in lines] == ["bad_frame_received"]
+
+
 async def test_a_client_that_says_nothing_keeps_nobody_waiting() -> None:
     """Open and half-open connections cost a place each, and no upstream connection."""
     broker = FakeBroker(handlers={ApiKey.FETCH: answer_size})
