@@ -6,9 +6,7 @@ from enum import IntEnum
 class ErrorCode(IntEnum):
     """Kafka's codes that a group operation may answer with (Kafka protocol guide, error codes)."""
 
-    UNKNOWN_SERVER_ERROR = -1
     NONE = 0
-    UNKNOWN_TOPIC_OR_PARTITION = 3
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
     NOT_COORDINATOR = 16
@@ -18,7 +16,6 @@ class ErrorCode(IntEnum):
     UNKNOWN_MEMBER_ID = 25
     INVALID_SESSION_TIMEOUT = 26
     REBALANCE_IN_PROGRESS = 27
-    GROUP_AUTHORIZATION_FAILED = 30
     UNSUPPORTED_VERSION = 35
     INVALID_REQUEST = 42
     NON_EMPTY_GROUP = 68
@@ -27,7 +24,6 @@ class ErrorCode(IntEnum):
     GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
     GROUP_SUBSCRIBED_TO_TOPIC = 86
-    UNKNOWN_TOPIC_ID = 100
     FENCED_MEMBER_EPOCH = 110
     UNRELEASED_INSTANCE_ID = 111
     UNSUPPORTED_ASSIGNOR = 112

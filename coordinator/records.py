@@ -33,7 +33,6 @@ class EpochCause(StrEnum):
 
     CONVERTED = "converted"
     REBALANCE_INTERRUPTED = "rebalance_interrupted"
-    GROUP_CREATED = "group_created"
     MEMBER_JOINED = "member_joined"
     MEMBER_REMOVED = "member_removed"
     SUBSCRIPTION_CHANGED = "subscription_changed"

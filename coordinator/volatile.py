@@ -125,10 +125,10 @@ class PendingIdDropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedJoin:
-    """A JoinGroup that is answered when the join phase completes."""
+    """A JoinGroup that is answered when the join phase completes. That of a new member waits at
+    most until `NEW_MEMBER_JOIN` is due."""
 
     token: Token
-    version: int
     is_new: bool
 
 

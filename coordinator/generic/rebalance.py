@@ -40,7 +40,7 @@ def park_join(draft: Draft, event: JoinGroupReceived, member_id: str, *, is_new:
     """
     release_join(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
     draft.disarm(DeadlineKind.SESSION, member_id)
-    join = ParkedJoin(token=event.token, version=event.version, is_new=is_new)
+    join = ParkedJoin(token=event.token, is_new=is_new)
     draft.emit(JoinParked(member_id, join))
     if is_new:
         draft.arm(

@@ -94,13 +94,11 @@ class ClientConnection:
         self,
         sock: socket.socket,
         *,
-        connection_id: str,
         client_host: str,
         connect: Connect,
         surroundings: Surroundings,
     ) -> None:
         self._sock = sock
-        self._connection_id = connection_id
         self._client_host = client_host
         self._connect = connect
         self._shared = surroundings
@@ -268,7 +266,6 @@ class ClientConnection:
                 header=header,
                 message=request,
                 client_host=self._client_host,
-                connection_id=self._connection_id,
                 upstream=upstream,
                 node_id=upstream.node_id,
             )

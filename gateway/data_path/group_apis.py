@@ -19,7 +19,6 @@ class GroupRequest:
     header: RequestHeader
     message: Struct
     client_host: str
-    connection_id: str
     upstream: Upstream
     """Asks on the client's own upstream connection; only until the request is answered."""
     node_id: int

@@ -117,17 +117,15 @@ class _Clients:
             sock.close()
             log.warning("connection_refused", client_host=client_host, connections=self.count)
             return
-        connection_id = f"c{next(self._ids)}"
         connection = ClientConnection(
             sock,
-            connection_id=connection_id,
             client_host=client_host,
             connect=connect,
             surroundings=self._surroundings,
         )
         self._connections.add(connection)
         try:
-            with structlog.contextvars.bound_contextvars(connection_id=connection_id):
+            with structlog.contextvars.bound_contextvars(connection_id=f"c{next(self._ids)}"):
                 await connection.serve()
         finally:
             self._connections.discard(connection)

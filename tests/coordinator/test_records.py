@@ -18,7 +18,7 @@ from tests.support.group_records import given_classic, given_generic, given_nati
 
 RECORDS: list[DurableRecord] = [
     GenericGroupMetadata(value=None),
-    GroupEpoch(epoch=1, cause=EpochCause.GROUP_CREATED),
+    GroupEpoch(epoch=1, cause=EpochCause.MEMBER_JOINED),
     TargetAssignmentMetadata(epoch=1),
     *(MemberMetadata(member_id=id_, value=None) for id_ in "ab"),
     *(TargetAssignmentMember(member_id=id_, partitions=None) for id_ in "ab"),

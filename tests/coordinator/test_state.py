@@ -50,7 +50,7 @@ CONSUMER_RECORDS: list[DurableRecord] = [
     TargetAssignmentMember(member_id="a", partitions=FOO_0),
     TargetAssignmentMetadata(epoch=1),
     MemberMetadata(member_id="a", value=MEMBER),
-    GroupEpoch(epoch=1, cause=EpochCause.GROUP_CREATED),
+    GroupEpoch(epoch=1, cause=EpochCause.MEMBER_JOINED),
 ]
 
 

@@ -81,7 +81,7 @@ def test_a_fork_is_a_group_of_its_own() -> None:
     twin = group.fork()
     twin.apply(GenericMemberDropped("a", RemovalCause.LEFT))
     twin.apply(PendingIdAdded("p"))
-    twin.apply(JoinParked("b", ParkedJoin(token=1, version=9, is_new=True)))
+    twin.apply(JoinParked("b", ParkedJoin(token=1, is_new=True)))
     twin.apply(SyncsExpected(frozenset({"b"})))
     twin.apply(GenericCoreMoved(GenericCore(generation=9)))
     assert group.members.keys() == {"a"}
@@ -99,7 +99,7 @@ def test_a_fork_is_a_group_of_its_own() -> None:
         (PendingIdDropped("p"), True),
         (PendingIdAdded("p"), False),
         (GenericMemberPut(member("a")), False),
-        (JoinParked("a", ParkedJoin(token=1, version=9, is_new=True)), False),
+        (JoinParked("a", ParkedJoin(token=1, is_new=True)), False),
         (SyncParked("a", 1), False),
     ],
     ids=lambda value: type(value).__name__,

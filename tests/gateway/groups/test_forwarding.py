@@ -34,7 +34,6 @@ def request(upstream: Upstream, version: int) -> GroupRequest:
         ),
         message=MESSAGE,
         client_host="127.0.0.1",
-        connection_id="c1",
         upstream=upstream,
         node_id=1,
     )

@@ -30,7 +30,7 @@ MEMBER = Member(
     classic=ClassicMetadata(session_timeout_ms=1, protocols=()),
 )
 VALUES: list[DurableRecord] = [
-    GroupEpoch(epoch=0, cause=EpochCause.GROUP_CREATED),
+    GroupEpoch(epoch=0, cause=EpochCause.MEMBER_JOINED),
     TargetAssignmentMetadata(epoch=0),
     TargetAssignmentMember(member_id="m", partitions=frozenset()),
     MemberMetadata(member_id="m", value=MEMBER),
