@@ -1,4 +1,7 @@
-"""The state of one group, of either kind, and `apply`: the only place where it changes."""
+"""The state of one group, of either kind, and `apply`: the only place where it changes.
+
+Knows nothing of time or requests; which record follows from which is for the rules to say.
+"""
 
 from typing import get_args
 

@@ -1,4 +1,5 @@
-"""How a group looks to admin tools, old and new (spec 3.14)."""
+"""How a group looks to admin tools, old and new (spec 3.14). Changes nothing, and must not know in
+which request or version somebody asked."""
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup

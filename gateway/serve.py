@@ -1,4 +1,7 @@
-"""Puts the gateway together: cluster, groups, data path; and ends them in the right order."""
+"""Puts the gateway together: cluster, groups, data path; and ends them in the right order.
+
+Owns who knows whom. Must not know how any of them works.
+"""
 
 import signal
 import sys

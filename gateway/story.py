@@ -1,7 +1,8 @@
 """Tells what happened to a group, as events made from the engine's records.
 
 The one place where group events are made: what the log says and what the state became cannot
-disagree. An event has a past-tense name and fields that are the same wherever they appear.
+disagree. An event has a past-tense name and fields that are the same wherever they appear. Must not
+know who listens.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence

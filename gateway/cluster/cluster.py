@@ -1,7 +1,7 @@
 """The upstream cluster as the gateway sees it: its brokers, and the topics somebody asked for.
 
 It owns the gateway's own connections, one per broker, and keeps what it knows up to date. It must
-not know clients, listeners or groups.
+not know clients or listeners, nor of a group more than its id.
 """
 
 import math

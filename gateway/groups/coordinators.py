@@ -1,6 +1,7 @@
 """Which listener a group belongs to: that of its upstream coordinator (design, section 4).
 
-Commits travel on the client's own upstream connection, so a client must be at that listener.
+Commits travel on the client's own upstream connection, so a client must be at that listener. Must
+not know which groups are hosted.
 """
 
 import trio

@@ -1,7 +1,8 @@
 """One task owns one group: it alone touches the group's engine (design, section 2).
 
 A request is decided, its records are made durable, then applied, then the answer leaves. If the
-records cannot be written, nothing has happened, and the client is told to try again.
+records cannot be written, nothing has happened, and the client is told to try again. It must not
+know Kafka's messages, or on which connection somebody waits.
 """
 
 import itertools

@@ -2,6 +2,7 @@
 
 A group with live members in the cluster itself is not hosted, or its partitions would have two
 owners. What cannot be found out counts as unknown, and then nothing is answered but "try again".
+Must not know what our engines hold: a group that is live here is never looked at.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The groups that are hosted now, each with a task of its own."""
+"""The groups that are hosted now, each with a task of its own.
+
+Owns the tasks and their number. Must not know what a request means, or who sent it.
+"""
 
 from collections.abc import Iterable
 from functools import partial

@@ -1,4 +1,7 @@
-"""The topics a group cares about, as the engine wants them: an image with a version."""
+"""The topics a group cares about, as the engine wants them: an image with a version.
+
+Must not know what the group does with them.
+"""
 
 from collections.abc import Iterable
 
