@@ -70,8 +70,13 @@ def test_a_wrong_setting_is_one_line_on_stderr() -> None:
 @pytest.mark.parametrize("delay_s", [0.05, 0.2, 0.6])
 def test_ctrl_c_is_an_exit_status_at_any_point(delay_s: float) -> None:
     """While loading, while starting, while running: no traceback."""
+    # A shell's background job, these tests for example, ignores SIGINT and hands that down.
+    heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     with subprocess.Popen(
-        [sys.executable, "-c", f"print(flush=True); {PROGRAM}", "demo", "--log-level=error"],
+        [
+            *(sys.executable, "-c", f"{heeds}; print(flush=True); {PROGRAM}"),
+            *("demo", "--log-level=error"),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -84,7 +84,10 @@ async def test_no_bytes_of_a_client_are_our_bug(seed: int) -> None:
 async def test_a_bad_size_is_refused_before_anything_follows(size: int, rest: bytes) -> None:
     """A client that then waits for an answer would wait for ever."""
     async with running_fake_broker(FakeBroker()) as broker:
-        async with running_gateway([broker.address]) as gateway, connected(gateway.address) as client:
+        async with (
+            running_gateway([broker.address]) as gateway,
+            connected(gateway.address) as client,
+        ):
             with capture_logs() as lines, trio.fail_after(5):
                 await client.send(struct.pack(">i", size) + rest)
                 assert await client.at_end()
