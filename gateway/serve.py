@@ -3,6 +3,7 @@
 Owns who knows whom. Must not know how any of them works.
 """
 
+import resource
 import signal
 import sys
 from functools import partial
@@ -30,11 +31,16 @@ from gateway.story import Listener
 log = structlog.get_logger()
 
 DEMO_MAX_GROUPS = 16
+FILES_PER_CONNECTION = 2
+"""A client's socket and its broker's."""
+FILES_BESIDES = 256
+"""Listeners, pipes, our own connections to the cluster, and what Python has open."""
 
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; the exit status, 1 if the gateway could not start."""
     reason: Exception | None = None
+    _allow_open_files(settings.max_connections * FILES_PER_CONNECTION + FILES_BESIDES)
     try:
         trio.run(_run_until_signal, settings)
     except* (UpstreamError, ListenError) as failures:
@@ -43,6 +49,16 @@ def run(settings: Settings) -> int:
         sys.stderr.write(f"groupferry: {reason}\n")
         return 1
     return 0
+
+
+def _allow_open_files(wanted: int) -> None:
+    """Raise our limit of open files: the usual 1024 turn clients away long before ours does."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY not in (allowed, most) and most < wanted:
+        log.warning("open_files_limited", limit=most, wanted=wanted)
+        wanted = most
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 async def _run_until_signal(settings: Settings) -> None:

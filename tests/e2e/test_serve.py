@@ -1,6 +1,8 @@
 """`groupferry serve` as a process: how it ends, how it does not start, and default clients."""
 
+import resource
 import socket
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from gateway.demo import mock_cluster
+from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from tests.support.serve_process import command, free_port, serving
 from tests.support.wire import connected
@@ -157,4 +160,26 @@ async def test_a_consumer_with_default_settings_is_served(protocol: str, tmp_pat
                     found += await trio.to_thread.run_sync(consume, consumer, count)
                     await trio.to_thread.run_sync(consumer.close)
                 assert sorted(found) == list(range(200))
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_shell_s_limit_of_open_files_does_not_turn_clients_away(tmp_path: Path) -> None:
+    """A client takes two of them, so a limit fit for `max_connections` is asked for."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery, AsyncExitStack() as clients:
+            upstream = await started_cluster(nursery)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (128, before[1]))
+            try:
+                gateway = await clients.enter_async_context(
+                    serving(upstream, tmp_path, "--max-connections=100")
+                )
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            host, _, port = gateway.bootstrap.rpartition(":")
+            for _ in range(100):
+                client = await clients.enter_async_context(connected((host, int(port))))
+                await client.ask(ApiVersionsRequest(), version=0)
+            await clients.aclose()
+            assert gateway.other_lines == []
             nursery.cancel_scope.cancel()
