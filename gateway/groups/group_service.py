@@ -107,6 +107,8 @@ class GroupService:
 
     def _note_foreign_protocol(self, message: JoinGroupRequest) -> None:
         """Connect, Schema Registry, Streams: theirs is another protocol inside the same calls."""
+        if not message.protocol_type:
+            return  # no protocol at all, which the engine refuses
         if message.protocol_type != CONSUMER_PROTOCOL_TYPE:
             why = f"its protocol type is {message.protocol_type}"
         elif any(protocol.name == STREAMS_PROTOCOL for protocol in message.protocols):

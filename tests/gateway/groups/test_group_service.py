@@ -408,6 +408,15 @@ async def test_a_foreign_protocol_does_not_take_a_live_group_away() -> None:
         assert (await scene.client.native("n")).error_code == 0
 
 
+async def test_a_join_without_a_protocol_type_does_not_give_a_group_away() -> None:
+    """No protocol is not another protocol: the request is refused, and leaves nothing behind."""
+    async with open_scene() as scene:
+        refused = await scene.client.join(protocol_type="", version=3)
+        assert refused.error_code == INCONSISTENT_GROUP_PROTOCOL
+        assert (await scene.client.native("n")).error_code == 0
+        assert scene.gateway.events
+
+
 @pytest.mark.parametrize(("pattern", "is_forwarded"), [("g", True), ("g*", True), ("h*", False)])
 async def test_groups_that_match_a_pattern_are_answered_by_the_cluster(
     pattern: str, *, is_forwarded: bool
