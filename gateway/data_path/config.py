@@ -16,6 +16,8 @@ class Limits:
     """The longest request frame; Kafka's own default (socket.request.max.bytes)."""
     max_held_request_bytes: int = 4 * 1024 * 1024
     """The longest request that is read whole: those of groups, and Metadata."""
+    max_request_entries: int = 50_000
+    """Entries of such a request, over all its lists; each costs time, however few its bytes."""
     max_held_answer_bytes: int = 64 * 1024 * 1024
     """The longest upstream answer that is read whole to be rewritten."""
     max_pipelined: int = 256

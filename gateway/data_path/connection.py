@@ -24,6 +24,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path import offer
 from gateway.data_path.config import Limits
 from gateway.data_path.conversions import TopicNames, ask_older
+from gateway.data_path.entries import entries_of
 from gateway.data_path.errors import BadFrame, ListenError, RequestRefused, UpstreamLost
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.produce_acks import acks_of
@@ -277,9 +278,10 @@ class ClientConnection:
     ) -> tuple[RequestHeader, Struct]:
         header, body = await self._hold(size)
         upstream.client_id = header.client_id
-        request = APIS[key].request
-        assert request is not None
-        return header, decode(request, body, header.api_version, trailing_ok=True)
+        read = partial(
+            _read_request, key, header.api_version, body, self._shared.limits.max_request_entries
+        )
+        return header, await self._maybe_aside(read, len(body))
 
     async def _answer_api_versions(self, size: int) -> None:
         header, body = await self._hold(size)
@@ -334,6 +336,16 @@ class ClientConnection:
         if self._upstream:
             await self._upstream.idle()
         await send_all(self._sock, frame)
+
+
+def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> Struct:
+    request = APIS[key].request
+    assert request is not None
+    message = decode(request, body, version, trailing_ok=True)
+    # Every entry takes a byte at least.
+    if len(body) > entries_max and entries_of(message) > entries_max:
+        raise BadFrame(f"a {key.name} request with more than {entries_max} entries")
+    return message
 
 
 def _framed(key: ApiKey, version: int, correlation_id: int, response: Struct) -> bytes:

@@ -94,6 +94,7 @@ class GroupTask:
         self._ended_commits: deque[OffsetCommitEnded] = deque()
         self._idle = trio.CancelScope()
         self._not_before_ms = 0
+        self._asked_since_due = 0
         self._is_ending = False
 
     async def ask(self, make: MakeRequest, topic_names: Iterable[str] = ()) -> tuple[int, Reply]:
@@ -193,13 +194,23 @@ class GroupTask:
             await self._load()
 
     async def _next(self) -> _Ask | OffsetCommitEnded | TimePassed:
-        """What to serve now: what happened comes first, then who asks."""
+        """What to serve now: what happened comes first, then who asks.
+
+        Who asks already comes before a deadline that is due: if we were late ourselves, a member
+        that spoke in time must not be timed out. A full inbox of them at the most: time passes.
+        """
         while True:
             if self._is_ending:
                 self._refuse_waiting("the gateway is ending")
             due_ms = self._due_ms()
             if due_ms is not None and due_ms <= self._clock.now_ms():
-                return self._ended_commits.popleft() if self._ended_commits else TimePassed()
+                if self._ended_commits:
+                    return self._ended_commits.popleft()
+                if self._asked_since_due < INBOX_MAX and self._has_mail():
+                    self._asked_since_due += 1
+                    return self._receive.receive_nowait()
+                self._asked_since_due = 0
+                return TimePassed()
             with trio.move_on_after(self._clock.seconds_until(due_ms)) as self._idle:
                 return await self._receive.receive()
 

@@ -93,8 +93,11 @@ class Registry:
         """
         if (task := self._tasks.get(group_id)) is not None:
             return task.describe()
+        records = await self._state_log.read(group_id)
+        if not records:
+            return None
         engine = GroupEngine(group_id, self._config)
-        engine.load(await self._state_log.read(group_id), now_ms=self._clock.now_ms())
+        engine.load(records, now_ms=self._clock.now_ms())
         if engine.state.group is None:
             return None
         return engine.describe(Topics()), Topics()

@@ -94,6 +94,23 @@ async def test_a_bad_size_is_refused_before_anything_follows(size: int, rest: by
             assert [line["event"] for line in lines] == ["bad_frame_received"]
 
 
+async def test_a_request_of_too_many_entries_is_refused() -> None:
+    """Two bytes name a group, and each would have to be looked up and answered."""
+    entries = Limits().max_request_entries
+    async with running_fake_broker(FakeBroker()) as broker:
+        async with (
+            running_gateway([broker.address]) as gateway,
+            connected(gateway.address) as client,
+        ):
+            body = struct.pack(">i", entries + 1) + bytes(2 * (entries + 1))
+            with capture_logs() as lines, trio.fail_after(20):
+                await client.send(request_frame(ApiKey.DESCRIBE_GROUPS, 0, 1, body))
+                assert await client.at_end()
+            (line,) = lines
+            assert line["event"] == "bad_frame_received"
+            assert f"more than {entries} entries" in line["reason"]
+
+
 async def test_a_client_that_says_nothing_keeps_nobody_waiting() -> None:
     """Open and half-open connections cost a place each, and no upstream connection."""
     broker = FakeBroker(handlers={ApiKey.FETCH: answer_size})

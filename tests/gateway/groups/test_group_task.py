@@ -198,6 +198,22 @@ async def test_time_passes_in_spite_of_a_failing_log(autojump_clock: MockClock) 
         assert groups.told("member_fenced") == [{"member_id": "n", "cause": "session_expired"}]
 
 
+async def test_a_member_that_spoke_in_time_is_not_timed_out(autojump_clock: MockClock) -> None:
+    """Its heartbeat waited for us, behind a slow write: that is not the member's silence."""
+    async with hosted_groups() as groups:
+        joined = await groups.lone_classic_member(session_timeout_ms=10_000)
+        groups.log.gate = trio.Event()
+        slow = await Pending.start(groups, lambda: groups.native("n"))
+        await groups.log.writing.wait()
+        beat = await Pending.start(groups, lambda: groups.beat(joined.member_id, joined.generation))
+        await trio.sleep(30)
+        groups.log.gate.set()
+        await slow.done.wait()
+        await beat.done.wait()
+        await wait_all_tasks_blocked()
+        assert groups.told("member_fenced") == []
+
+
 async def test_a_commit_ends_in_spite_of_a_failing_log(autojump_clock: MockClock) -> None:
     """The end of a commit may complete a rebalance, which must be written: it is tried again."""
     async with hosted_groups() as groups:
