@@ -312,6 +312,8 @@ def _explained(error: ErrorDetails, flags: Mapping[str, str]) -> str:
         close = difflib.get_close_matches(name, Settings.model_fields, n=1)
         hint = f"did you mean {file_key(close[0])}?" if close else "see groupferry serve --help"
         return f"{name}: there is no such setting in the config file; {hint}"
+    if error["type"] == "too_short":
+        return f"{_where(name, flags)}: give at least one"
     why = str(cause or error["msg"].replace("Input ", f"{error['input']!r} "))
     return f"{_where(name, flags)}: {why}"
 

@@ -1,4 +1,4 @@
-"""Which listener a group belongs to: that of its upstream coordinator (design, section 4).
+"""Which listener a group belongs to: that of its upstream coordinator.
 
 Commits travel on the client's own upstream connection, so a client must be at that listener. Must
 not know which groups are hosted.

@@ -1,4 +1,4 @@
-"""One task owns one group: it alone touches the group's engine (design, section 2).
+"""One task owns one group: it alone touches the group's engine.
 
 A request is decided, its records are made durable, then applied, then the answer leaves. If the
 records cannot be written, nothing has happened, and the client is told to try again. It must not

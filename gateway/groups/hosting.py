@@ -1,4 +1,4 @@
-"""Which groups we host: not those that somebody else serves (design, section 4).
+"""Which groups we host: not those that somebody else serves.
 
 A group with live members in the cluster itself is not hosted, or its partitions would have two
 owners. What cannot be found out counts as unknown, and then nothing is answered but "try again".

@@ -133,7 +133,7 @@ def test_anything_else_is_no_address(text: str) -> None:
     ("flags", "line"),
     [
         ({}, "upstream: not set; give --upstream, GROUPFERRY_UPSTREAM, or upstream in a file"),
-        ({"upstream": ","}, "--upstream: Tuple should have at least 1 item"),
+        ({"upstream": ","}, "--upstream: give at least one"),
         ({"upstream": "SASL_SSL://k:1"}, "TLS and SASL are not supported yet"),
         ({"listen": "19092"}, "--listen: 19092 is not HOST:PORT"),
         ({"listen": "0.0.0.0:1"}, "advertise: no client can connect to 0.0.0.0"),
