@@ -1,5 +1,6 @@
-"""Commits of hosted groups and deletions of offsets: the engine checks, the cluster acts (design,
-section 4). Fetches are in `offset_fetch`.
+"""Commits of hosted groups and deletions of offsets: the engine checks, the cluster acts.
+
+Fetches are in `offset_fetch`.
 
 Commits go to the cluster as plain requests, without a member, under the same group id: there the
 group is empty. What is on its way counts as held by its committer until the cluster has answered.

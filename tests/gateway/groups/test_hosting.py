@@ -100,7 +100,7 @@ async def test_who_answers_for_a_group(
     to_native: ConsumerGroupDescribeResponse | None,
     mode: Mode,
 ) -> None:
-    """Somebody there: theirs. Nobody: ours. Not known: nobody's for now (design, section 4)."""
+    """Somebody there: theirs. Nobody: ours. Not known: nobody's for now."""
     hosting = Hosting(cluster_that_says(to_classic, to_native), ())
     with capture_logs():
         assert (await hosting.look("g")).mode is mode
