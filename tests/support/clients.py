@@ -5,6 +5,7 @@ the demo's own consumer.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import trio
 from gateway.demo.group_view import Protocol
 from tests.support.kafka_broker import kafka_jars
 from tests.support.node import node
+from tests.support.requirements import missing
 
 SCRIPTS = Path(__file__).parent.parent / "clients"
 COMPLAINTS_MAX = 50
@@ -56,6 +58,8 @@ class Client:
                 script = SCRIPTS / "node" / f"{self.library}_consumer.cjs"
                 program = [str(node().binary), str(script)]
             case "java":
+                if shutil.which("javac") is None:
+                    missing("a JDK, to compile the Java client")
                 script = SCRIPTS / "java" / "JavaConsumer.java"
                 classes = f"{kafka_jars(JAVA_CLIENT_RELEASE)}/*"
                 program = ["java", *JAVA_OPTIONS, "-cp", classes, str(script)]
