@@ -39,7 +39,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_commit import OffsetCommitRequest
@@ -87,8 +87,9 @@ class GroupService:
         version = request.header.api_version
         if not message.group_id:
             return refusal(message, version, ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        if isinstance(message, JoinGroupRequest) and not self._registry.is_live(message.group_id):
-            self._note_foreign_protocol(message)
+        is_live = self._registry.is_live(message.group_id)
+        if isinstance(message, JoinGroupRequest) and not is_live and _is_foreign(message):
+            return await self._join_in_cluster(request, message)
         lets_in = isinstance(message, JoinGroupRequest | ConsumerGroupHeartbeatRequest)
         verdict = await self._registry.mode_of(message.group_id, lets_in=lets_in)
         match verdict.mode:
@@ -105,17 +106,13 @@ class GroupService:
             case Mode.HOSTED:
                 return await self._hosted(request, message)
 
-    def _note_foreign_protocol(self, message: JoinGroupRequest) -> None:
-        """Connect, Schema Registry, Streams: theirs is another protocol inside the same calls."""
-        if not message.protocol_type:
-            return  # no protocol at all, which the engine refuses
-        if message.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            why = f"its protocol type is {message.protocol_type}"
-        elif any(protocol.name == STREAMS_PROTOCOL for protocol in message.protocols):
-            why = "it is a Kafka Streams group"
-        else:
-            return
-        self._hosting.forward(message.group_id, why)
+    async def _join_in_cluster(self, request: GroupRequest, message: JoinGroupRequest) -> Struct:
+        """The group is the cluster's from now on, if the cluster lets the member in."""
+        answer = await _ask_cluster(request, message)
+        if isinstance(answer, JoinGroupResponse) and not answer.error_code:
+            why = f"it uses the protocol {message.protocol_type}/{answer.protocol_name}"
+            self._hosting.forward(message.group_id, why)
+        return answer
 
     async def _hosted(self, request: GroupRequest, message: GroupMessage) -> Struct:
         version = request.header.api_version
@@ -176,6 +173,16 @@ class GroupService:
     async def _ask(self, message: GroupMessage, make: MakeRequest) -> Any:
         _token, reply = await self._registry.ask(message.group_id, make)
         return reply
+
+
+def _is_foreign(message: JoinGroupRequest) -> bool:
+    """Connect, Schema Registry, Streams: theirs is another protocol inside the same calls.
+
+    A join that names no protocol type is for the engine, which refuses it.
+    """
+    if message.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        return any(protocol.name == STREAMS_PROTOCOL for protocol in message.protocols)
+    return bool(message.protocol_type)
 
 
 async def _ask_cluster(request: GroupRequest, message: GroupMessage) -> Struct:

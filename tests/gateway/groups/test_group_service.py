@@ -386,7 +386,7 @@ async def test_a_connect_worker_is_answered_by_the_cluster() -> None:
                 joined = await scene.client.join(joined.member_id, version=5, **how)  # type: ignore[arg-type]
         assert joined.error_code == 0
         (line,) = [line for line in lines if line["event"] == "group_forwarded"]
-        assert line["reason"] == "its protocol type is connect"
+        assert line["reason"] == "it uses the protocol connect/compatible"
         assert scene.gateway.events == []
         synced = await scene.client.sync(joined, {joined.member_id: {"numbers": [1]}}, version=3)
         assert decode_assignment(synced.assignment)[1].assigned_partitions[0].partitions == (1,)

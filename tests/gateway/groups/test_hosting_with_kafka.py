@@ -172,6 +172,19 @@ async def test_other_protocols_are_relayed(
         assert not gateway.events
 
 
+async def test_a_foreign_join_that_the_cluster_refuses_gives_no_group_away(
+    kafka: KafkaCluster,
+) -> None:
+    """Only who is in there makes a group the cluster's."""
+    async with (
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, fresh_group("workers")) as client,
+    ):
+        refused = await client.join("nobody", protocol_type="connect", protocol="compatible")
+        assert refused.error_code == UNKNOWN_MEMBER_ID
+        assert (await client.native("n")).error_code == 0
+
+
 async def test_groups_that_match_a_pattern_are_relayed(kafka: KafkaCluster) -> None:
     """The operator's wish; the cluster has the member."""
     group = fresh_group("legacy")
