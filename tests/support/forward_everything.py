@@ -1,17 +1,14 @@
 """Group apis that ask the upstream the same thing: enough for the data path's own tests."""
 
 from gateway.data_path.group_apis import GroupRequest
-from kafka_codecs.declaration import Struct
-from kafka_codecs.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
+from gateway.groups.offset_fetch_shapes import (
+    FIRST_VERSION_WITH_BATCHES,
+    answer_about,
+    request_about,
 )
+from kafka_codecs.declaration import Struct
+from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
-_BATCHED_SINCE = 8
 _BEFORE_REQUIRE_STABLE = 6
 
 
@@ -21,7 +18,7 @@ class ForwardEverything:
     async def answer(self, request: GroupRequest) -> Struct:
         """The upstream's own answer."""
         message, version = request.message, request.header.api_version
-        if isinstance(message, OffsetFetchRequest) and version >= _BATCHED_SINCE:
+        if isinstance(message, OffsetFetchRequest) and version >= FIRST_VERSION_WITH_BATCHES:
             return await _fetch_each(request, message)
         answer: Struct = await request.upstream.ask(message, version)
         return answer
@@ -30,31 +27,7 @@ class ForwardEverything:
 async def _fetch_each(request: GroupRequest, message: OffsetFetchRequest) -> OffsetFetchResponse:
     groups = []
     for group in message.groups:
-        topics = tuple(
-            OffsetFetchRequestTopic(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in group.topics or ()
-        )
-        single = OffsetFetchRequest(group_id=group.group_id, topics=topics)
+        single = request_about(group, require_stable=False)
         answer: OffsetFetchResponse = await request.upstream.ask(single, _BEFORE_REQUIRE_STABLE)
-        groups.append(
-            OffsetFetchResponseGroup(
-                group_id=group.group_id,
-                topics=tuple(
-                    OffsetFetchResponseTopics(
-                        name=topic.name,
-                        partitions=tuple(
-                            OffsetFetchResponsePartitions(
-                                partition_index=each.partition_index,
-                                committed_offset=each.committed_offset,
-                                committed_leader_epoch=each.committed_leader_epoch,
-                                metadata=each.metadata,
-                                error_code=each.error_code,
-                            )
-                            for each in topic.partitions
-                        ),
-                    )
-                    for topic in answer.topics
-                ),
-            )
-        )
+        groups.append(answer_about(group.group_id, answer))
     return OffsetFetchResponse(groups=tuple(groups))
