@@ -91,7 +91,7 @@ async def splice_exactly(
     Each turn empties the pipe before it waits for the source: EAGAIN from filling it may mean
     that it has no slot left, not that the source has no bytes.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux":  # unreachable: no pool has a pipe there; for the type checker
         raise NotImplementedError
     turns = 0
     while count:
