@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kafka_codecs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.consumer_group_describe import (
@@ -20,12 +21,21 @@ from kafka_codecs.consumer_group_heartbeat import (
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_codecs.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kafka_codecs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.errors import WireError
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafka_codecs.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -62,11 +72,15 @@ _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (ListGroupsRequest, ListGroupsResponse),
     (ApiVersionsRequest, ApiVersionsResponse),
     (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
+    (DescribeConfigsRequest, DescribeConfigsResponse),
+    (AlterConfigsRequest, AlterConfigsResponse),
     (DeleteGroupsRequest, DeleteGroupsResponse),
+    (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
     (OffsetDeleteRequest, OffsetDeleteResponse),
     (DescribeClusterRequest, DescribeClusterResponse),
     (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
     (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+    (ListConfigResourcesRequest, ListConfigResourcesResponse),
 )
 
 

@@ -20,11 +20,15 @@ VERSIONS = {
     ApiKey.LIST_GROUPS: range(6),
     ApiKey.API_VERSIONS: range(5),
     ApiKey.TXN_OFFSET_COMMIT: range(6),
+    ApiKey.DESCRIBE_CONFIGS: range(1, 5),
+    ApiKey.ALTER_CONFIGS: range(3),
     ApiKey.DELETE_GROUPS: range(3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
     ApiKey.OFFSET_DELETE: range(1),
     ApiKey.DESCRIBE_CLUSTER: range(3),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: range(2),
     ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
+    ApiKey.LIST_CONFIG_RESOURCES: range(2),
 }
 
 

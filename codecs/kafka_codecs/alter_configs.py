@@ -1,0 +1,43 @@
+"""AlterConfigs (key 33), versions 0 to 2: the legacy way, which replaces all configs of a resource.
+
+- v1 lets a broker answer before it throttles; v2 is flexible.
+- Deprecated since IncrementalAlterConfigs (KIP-339); that one's errors are these.
+"""
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.declaration import Struct, message, structure
+from kafka_codecs.incremental_alter_configs import AlterConfigsResourceResponse
+from kafka_codecs.primitives import Int8, Int32
+
+
+@structure
+class AlterableConfig(Struct):
+    """One key and its value."""
+
+    name: str
+    value: str | None
+
+
+@structure
+class AlterConfigsResource(Struct):
+    """What the resource's configs shall be; those not named get their defaults."""
+
+    resource_type: Int8
+    resource_name: str
+    configs: tuple[AlterableConfig, ...]
+
+
+@message(ApiKey.ALTER_CONFIGS, versions=range(3))
+class AlterConfigsRequest(Struct):
+    """Replace the configs of resources."""
+
+    resources: tuple[AlterConfigsResource, ...]
+    validate_only: bool
+
+
+@message(ApiKey.ALTER_CONFIGS, versions=range(3))
+class AlterConfigsResponse(Struct):
+    """One entry per resource of the request."""
+
+    throttle_time_ms: Int32 = 0
+    responses: tuple[AlterConfigsResourceResponse, ...] = ()
