@@ -6,9 +6,32 @@ import pytest
 
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 
+RELEASES = ("3.9", "4.3")
+"""Of Apache Kafka: the last one without the new protocol, and a late one that has it."""
 
-@pytest.fixture(scope="session", params=["3.9", "4.3"])
+
+@pytest.fixture(scope="session", params=RELEASES)
 def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """Apache Kafka: the last release without the new protocol, and a late one that has it."""
+    """Two brokers, for tests that leave them as they are."""
     with running_kafka(request.param) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session", params=RELEASES)
+def _three_brokers(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    with running_kafka(request.param, brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def three_brokers(_three_brokers: KafkaCluster) -> KafkaCluster:
+    """Three brokers, for tests that stop or kill some: what the one before broke is mended."""
+    await _three_brokers.start()
+    return _three_brokers
+
+
+@pytest.fixture(params=RELEASES)
+def one_broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """A cluster of one broker, for a single test that may do to it what it likes."""
+    with running_kafka(request.param, brokers=1) as cluster:
         yield cluster

@@ -40,7 +40,7 @@ from tests.support import captures
 from tests.support.captures import Frame, Kind
 from tests.support.clients import JAVA_CLIENT_RELEASE, Client, ClientProcess, Library, run_client
 from tests.support.demo_stage import Heard
-from tests.support.kafka_broker import kafka_jars
+from tests.support.kafka_jars import kafka_jars
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
 from tests.support.node import node
 from tests.support.wire import connected

@@ -19,7 +19,7 @@ from typing import Literal
 import trio
 
 from gateway.demo.group_view import Protocol
-from tests.support.kafka_broker import kafka_jars
+from tests.support.kafka_jars import kafka_jars
 from tests.support.node import node
 from tests.support.requirements import missing
 

@@ -1,0 +1,51 @@
+"""The real Kafka that other tests stand on: its brokers come and go, and keep what they had."""
+
+import pytest
+import trio
+
+from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+from tests.support.group_client import fresh_group, group_client
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+
+async def seen_at(address: tuple[str, int]) -> MetadataResponse:
+    """What a broker tells of its cluster."""
+    async with await BrokerConnection.open(*address) as connection:
+        answer: MetadataResponse = await connection.ask(MetadataRequest(topics=()))
+        return answer
+
+
+async def until_brokers(address: tuple[str, int], expected: set[int]) -> None:
+    """Wait until a broker knows exactly these to be alive."""
+    with trio.fail_after(30):
+        while {  # noqa: ASYNC110  # nobody would tell
+            broker.node_id for broker in (await seen_at(address)).brokers
+        } != expected:
+            await trio.sleep(0.05)
+
+
+async def test_brokers_come_back_with_their_ports_and_data(three_brokers: KafkaCluster) -> None:
+    """Stopped or killed, one or all of them."""
+    before, group = three_brokers.addresses, fresh_group("kept")
+    async with group_client(before[0], group) as client:
+        await client.commit({0: 17})
+    await three_brokers.brokers[1].stop()
+    await until_brokers(before[1], {2, 3})
+    await three_brokers.brokers[2].kill()
+    await until_brokers(before[2], {3})
+    await three_brokers.brokers[3].kill()
+    assert not any(broker.is_running for broker in three_brokers.brokers.values())
+    await three_brokers.start()
+    assert three_brokers.addresses == before
+    async with group_client(before[2], group) as client:
+        assert (await client.committed())[0] == 17
+
+
+async def test_a_broker_can_be_added(one_broker: KafkaCluster) -> None:
+    """It joins the others under the next node id."""
+    assert await one_broker.add_broker() == 2
+    for address in one_broker.addresses:
+        assert [broker.node_id for broker in (await seen_at(address)).brokers] == [1, 2]
