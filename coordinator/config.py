@@ -26,18 +26,25 @@ class MigrationPolicy(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
     """Times are milliseconds. `generic_` stands for Kafka's classic settings (`group.*`),
-    `consumer_` for those of the new protocol (`group.consumer.*`)."""
+    `consumer_` for those of the new protocol (`group.consumer.*`); `min` and `max` bound what a
+    group may override (see `group_configs.py`)."""
 
     generic_min_session_timeout_ms: int = 6_000
     generic_max_session_timeout_ms: int = 1_800_000
     generic_initial_rebalance_delay_ms: int = 3_000
     generic_max_size: int = INT32_MAX
     consumer_session_timeout_ms: int = 45_000
+    consumer_min_session_timeout_ms: int = 45_000
+    consumer_max_session_timeout_ms: int = 60_000
     consumer_heartbeat_interval_ms: int = 5_000
+    consumer_min_heartbeat_interval_ms: int = 5_000
+    consumer_max_heartbeat_interval_ms: int = 15_000
     consumer_max_size: int = INT32_MAX
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     consumer_assignment_interval_ms: int = 1_000
+    consumer_min_assignment_interval_ms: int = 0
+    consumer_max_assignment_interval_ms: int = 15_000
 
     generic_new_member_join_timeout_ms: int = 300_000
     """How long a new member's parked JoinGroup is kept. A constant in Kafka, a field for tests."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
-from coordinator import classic_requests, offsets
+from coordinator import classic_requests, group_configs, offsets
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.heartbeat import heartbeat as consumer_heartbeat
@@ -17,6 +17,7 @@ from coordinator.deadlines import DeadlineQueue
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError, InvariantError
 from coordinator.events import (
+    ConfigsReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     Event,
@@ -31,8 +32,8 @@ from coordinator.events import (
     TimePassed,
 )
 from coordinator.load import arm_after_load
-from coordinator.records import DurableRecord
-from coordinator.replies import GroupView, Reply
+from coordinator.records import DurableRecord, GroupConfigs
+from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.state import DURABLE_TYPES, GroupState, Record
 from coordinator.timers import deadline_reached
 from coordinator.topics import Topics
@@ -60,20 +61,21 @@ class GroupEngine:
     """One group. Deadlines are part of its state: ask `next_deadline_ms` and send `TimePassed`."""
 
     def __init__(self, group_id: str, config: GroupConfig) -> None:
-        self.config = config
+        self._broker_config = config
+        self._config = config  # with what the group overrides
         self.state = GroupState(group_id)
         self._deadlines = DeadlineQueue({})
 
     def load(self, records: Iterable[DurableRecord], *, now_ms: int) -> None:
         """Take up a group from its log, and start its timers anew (spec 2.10, 3.12)."""
         for record in records:
-            self.state.apply(record)
-        for volatile in arm_after_load(self.state, self.config, now_ms=now_ms):
+            self.apply(record)
+        for volatile in arm_after_load(self.state, self._config, now_ms=now_ms):
             self.apply(volatile)
 
     def handle(self, event: Event, *, now_ms: int, topics: Topics) -> Step:
         """Decide. Raises InvariantError if a rule of the engine itself broke."""
-        draft = Draft(self.state, config=self.config, topics=topics, now_ms=now_ms)
+        draft = Draft(self.state, config=self._config, topics=topics, now_ms=now_ms)
         try:
             if not self.state.group_id:
                 raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")  # noqa: TRY301
@@ -91,6 +93,8 @@ class GroupEngine:
         self.state.apply(record)
         if isinstance(record, DeadlineSet):
             self._deadlines.note(record)
+        elif isinstance(record, GroupConfigs):
+            self._config = group_configs.in_force(self._broker_config, record.overrides)
 
     def next_deadline_ms(self) -> int | None:
         """When `TimePassed` is to be handled next, wall-clock milliseconds."""
@@ -98,7 +102,11 @@ class GroupEngine:
 
     def describe(self, topics: Topics) -> GroupView:
         """The group as admin tools see it."""
-        return describe(self.state, config=self.config, topics=topics)
+        return describe(self.state, config=self._config, topics=topics)
+
+    def describe_configs(self) -> tuple[ConfigView, ...]:
+        """The group's configs as admin tools see them, whether there is a group or not."""
+        return group_configs.describe(self.state.config_overrides, self._broker_config)
 
     def _decide(self, draft: Draft, event: Event) -> None:
         match event:
@@ -118,14 +126,23 @@ class GroupEngine:
                 offsets.commit_ended(draft, event)
             case OffsetFetchReceived():
                 offsets.fetch(draft, event)
-            case OffsetDeleteReceived():
-                offsets.delete(draft, event)
-            case DeleteGroupReceived():
-                offsets.delete_group(draft, event)
+            case OffsetDeleteReceived() | DeleteGroupReceived() | ConfigsReceived():
+                self._administer(draft, event)
             case TimePassed():
                 self._pass_time(draft)
             case _:
                 assert_never(event)
+
+    def _administer(
+        self, draft: Draft, event: OffsetDeleteReceived | DeleteGroupReceived | ConfigsReceived
+    ) -> None:
+        match event:
+            case OffsetDeleteReceived():
+                offsets.delete(draft, event)
+            case DeleteGroupReceived():
+                offsets.delete_group(draft, event)
+            case ConfigsReceived():
+                group_configs.alter(draft, event, self._broker_config)
 
     def _pass_time(self, draft: Draft) -> None:
         due = sorted(

@@ -6,11 +6,13 @@ of it looks.
 """
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from uuid import UUID
 
 from coordinator.errors import GroupError
 from coordinator.records import Protocols
 from coordinator.replies import (
+    ConfigsReply,
     ConsumerHeartbeatReply,
     DeleteGroupReply,
     HeartbeatReply,
@@ -183,6 +185,36 @@ class DeleteGroupReceived:
         return DeleteGroupReply(error=error.code, why=error.why)
 
 
+class ConfigOperation(Enum):
+    """What to do with a config; the last two are for lists."""
+
+    SET = auto()
+    DELETE = auto()
+    APPEND = auto()
+    SUBTRACT = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """One key of an IncrementalAlterConfigs."""
+
+    name: str
+    operation: ConfigOperation
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsReceived:
+    """An admin's wish to change the group's configs, or to know whether that would be possible."""
+
+    token: Token
+    changes: tuple[ConfigChange, ...]
+    validate_only: bool = False
+
+    def refused(self, error: GroupError) -> ConfigsReply:
+        return ConfigsReply(error=error.code, why=error.why)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePassed:
     """One or more deadlines may be due."""
@@ -198,5 +230,6 @@ Request = (
     | OffsetFetchReceived
     | OffsetDeleteReceived
     | DeleteGroupReceived
+    | ConfigsReceived
 )
 Event = Request | OffsetCommitEnded | TimePassed

@@ -203,8 +203,21 @@ class CurrentAssignment:
         return ("current_assignment", self.member_id)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfigs:
+    """What the group overrides, by Kafka's names. Not part of the group: nothing but another one of
+    these takes it back. Names that nobody knows any more are kept and do nothing."""
+
+    overrides: Mapping[str, int]
+
+    @property
+    def key(self) -> Hashable:
+        return "group_configs"
+
+
 DurableRecord = (
-    GenericGroupMetadata
+    GroupConfigs
+    | GenericGroupMetadata
     | GroupEpoch
     | MemberMetadata
     | TargetAssignmentMetadata
@@ -224,5 +237,7 @@ def is_tombstone(record: DurableRecord) -> bool:
             return True
         case CurrentAssignment(value=None):
             return True
+        case GroupConfigs(overrides=overrides):
+            return not overrides
         case _:
             return False

@@ -107,6 +107,27 @@ class DeleteGroupReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsReply:
+    """Whether the group's configs are now, or could be, what was asked for."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigView:
+    """One config of a group: its own value if it overrides the broker's, which comes from the
+    broker's settings or is Kafka's default."""
+
+    name: str
+    override: int | None
+    broker_name: str
+    broker_value: int
+    default: int
+    documentation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
     """One member as an admin tool sees it."""
 
@@ -149,4 +170,5 @@ Reply = (
     | OffsetVerdict
     | OffsetDeleteVerdict
     | DeleteGroupReply
+    | ConfigsReply
 )

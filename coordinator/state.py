@@ -3,6 +3,7 @@
 Knows nothing of time or requests; which record follows from which is for the rules to say.
 """
 
+from collections.abc import Mapping
 from typing import get_args
 
 from coordinator.consumer.group import ConsumerGroup, ConsumerRecord
@@ -11,6 +12,7 @@ from coordinator.records import (
     CurrentAssignment,
     DurableRecord,
     GenericGroupMetadata,
+    GroupConfigs,
     GroupEpoch,
     MemberMetadata,
     TargetAssignmentMember,
@@ -38,13 +40,14 @@ DURABLE_TYPES = get_args(DurableRecord)
 
 class GroupState:
     """`group` is None while the group does not exist. Deadlines and commits in flight belong to
-    no kind, so that they outlive a conversion."""
+    no kind, so that they outlive a conversion; overrides of configs outlive the group."""
 
-    __slots__ = ("commits", "deadlines", "group", "group_id")
+    __slots__ = ("commits", "config_overrides", "deadlines", "group", "group_id")
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.group: GenericGroup | ConsumerGroup | None = None
+        self.config_overrides: Mapping[str, int] = {}
         self.deadlines: Table[DeadlineKey, int] = Table()
         self.commits: Table[Token, CommitInFlight] = Table()
 
@@ -53,6 +56,7 @@ class GroupState:
         twin = GroupState.__new__(GroupState)
         twin.group_id = self.group_id
         twin.group = self.group.fork() if self.group is not None else None
+        twin.config_overrides = self.config_overrides
         twin.deadlines = self.deadlines.fork()
         twin.commits = self.commits.fork()
         return twin
@@ -82,6 +86,8 @@ class GroupState:
                 self.commits.put(commit, in_flight)
             case CommitEnded(commit):
                 self.commits.drop(commit)
+            case GroupConfigs(overrides=overrides):
+                self.config_overrides = overrides
             case GenericGroupMetadata(value=None):
                 if isinstance(self.group, GenericGroup):
                     self.group = None

@@ -109,10 +109,16 @@ _BETWEEN = (
         "group_consumer_min_heartbeat_interval_ms",
         "group_consumer_max_heartbeat_interval_ms",
     ),
+    (
+        "group_consumer_assignment_interval_ms",
+        "group_consumer_min_assignment_interval_ms",
+        "group_consumer_max_assignment_interval_ms",
+    ),
 )
 """A setting, and the two that bound it."""
 
 _Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
+_Delay = Annotated[int, Field(ge=0, le=INT32_MAX)]
 _Count = Annotated[int, Field(ge=1, le=INT32_MAX)]
 _Address = Annotated[Address, NoDecode, BeforeValidator(Address.parse)]
 
@@ -148,7 +154,7 @@ class Settings(BaseSettings):
 
     group_min_session_timeout_ms: _Milliseconds = 6_000
     group_max_session_timeout_ms: _Milliseconds = 1_800_000
-    group_initial_rebalance_delay_ms: Annotated[int, Field(ge=0, le=INT32_MAX)] = 3_000
+    group_initial_rebalance_delay_ms: _Delay = 3_000
     group_max_size: _Count = INT32_MAX
     group_consumer_session_timeout_ms: _Milliseconds = 45_000
     group_consumer_min_session_timeout_ms: _Milliseconds = 45_000
@@ -163,7 +169,9 @@ class Settings(BaseSettings):
     group_consumer_migration_policy: Annotated[MigrationPolicy, BeforeValidator(_lower)] = (
         MigrationPolicy.BIDIRECTIONAL
     )
-    group_consumer_assignment_interval_ms: Annotated[int, Field(ge=0, le=15_000)] = 1_000
+    group_consumer_assignment_interval_ms: _Delay = 1_000
+    group_consumer_min_assignment_interval_ms: _Delay = 0
+    group_consumer_max_assignment_interval_ms: _Delay = 15_000
 
     max_connections: _Count = Field(2_000, description="client connections at a time")
     max_groups: _Count = Field(10_000, description="hosted groups at a time")
@@ -184,11 +192,17 @@ class Settings(BaseSettings):
             generic_initial_rebalance_delay_ms=self.group_initial_rebalance_delay_ms,
             generic_max_size=self.group_max_size,
             consumer_session_timeout_ms=self.group_consumer_session_timeout_ms,
+            consumer_min_session_timeout_ms=self.group_consumer_min_session_timeout_ms,
+            consumer_max_session_timeout_ms=self.group_consumer_max_session_timeout_ms,
             consumer_heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
+            consumer_min_heartbeat_interval_ms=self.group_consumer_min_heartbeat_interval_ms,
+            consumer_max_heartbeat_interval_ms=self.group_consumer_max_heartbeat_interval_ms,
             consumer_max_size=self.group_consumer_max_size,
             consumer_assignors=self.group_consumer_assignors,
             consumer_migration_policy=self.group_consumer_migration_policy,
             consumer_assignment_interval_ms=self.group_consumer_assignment_interval_ms,
+            consumer_min_assignment_interval_ms=self.group_consumer_min_assignment_interval_ms,
+            consumer_max_assignment_interval_ms=self.group_consumer_max_assignment_interval_ms,
         )
 
     @model_validator(mode="after")

@@ -22,6 +22,7 @@ from coordinator.records import (
     GenericGroupMetadata,
     GenericGroupValue,
     GenericMember,
+    GroupConfigs,
     GroupEpoch,
     Member,
     MemberMetadata,
@@ -124,6 +125,8 @@ class _Teller:
                 yield from self._removed(member_id, cause)
             case MemberPhaseMoved(member_id, phase):
                 yield from self._phase(member_id, phase)
+            case GroupConfigs(overrides=overrides):
+                yield _event("group_configs_altered", overrides=dict(overrides))
             case _:
                 yield from self._consumer_events(record)
 

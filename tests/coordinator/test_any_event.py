@@ -161,6 +161,11 @@ class Stranger:
         if self.dice.random() < 0.3:
             self.script.delete_group()
         if self.dice.random() < 0.3:
+            self.script.alter_configs(
+                session_timeout=self.dice.choice([None, 45_000, 60_000, "x"]),
+                assignment_interval=self.dice.choice([None, 0, 15_000, -1]),
+            )
+        if self.dice.random() < 0.3:
             version = self.script.topics.version + 1
             self.script.topics = make_topics(version, foo=self.dice.randint(1, 6), bar=2)
 

@@ -28,6 +28,14 @@ def test_the_defaults_are_kafkas() -> None:
     assert config.generic_initial_rebalance_delay_ms == 3_000
     assert config.generic_new_member_join_timeout_ms == 300_000
     assert config.consumer_session_timeout_ms == 45_000
+    assert (config.consumer_min_session_timeout_ms, config.consumer_max_session_timeout_ms) == (
+        45_000,
+        60_000,
+    )
     assert config.consumer_heartbeat_interval_ms == 5_000
+    assert config.consumer_min_heartbeat_interval_ms == 5_000
+    assert config.consumer_max_heartbeat_interval_ms == 15_000
     assert config.consumer_assignment_interval_ms == 1_000
+    assert config.consumer_min_assignment_interval_ms == 0
+    assert config.consumer_max_assignment_interval_ms == 15_000
     assert config.consumer_migration_policy is MigrationPolicy.BIDIRECTIONAL

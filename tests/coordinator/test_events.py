@@ -8,6 +8,7 @@ import pytest
 
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
+    ConfigsReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     HeartbeatReceived,
@@ -58,6 +59,7 @@ REQUESTS: list[Request] = [
     OffsetFetchReceived(token=1, member_id=None, epoch=-1, partitions=None),
     OffsetDeleteReceived(token=1, topic_names=()),
     DeleteGroupReceived(token=1),
+    ConfigsReceived(token=1, changes=()),
 ]
 
 

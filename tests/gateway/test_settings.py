@@ -81,7 +81,9 @@ def test_every_setting_can_be_set_in_every_place(
         "group_consumer_max_size": "8",
         "group_consumer_assignors": "range",
         "group_consumer_migration_policy": "UPGRADE",
-        "group_consumer_assignment_interval_ms": "0",
+        "group_consumer_assignment_interval_ms": "3",
+        "group_consumer_min_assignment_interval_ms": "3",
+        "group_consumer_max_assignment_interval_ms": "4",
         "max_connections": "9",
         "max_groups": "10",
         "drain_timeout_ms": "11",
@@ -97,6 +99,15 @@ def test_every_setting_can_be_set_in_every_place(
     assert by_flag == by_variable == by_file.model_copy(update={"config": None})
     assert by_flag.group_consumer_migration_policy is MigrationPolicy.UPGRADE
     assert by_flag.groups_forward == ("connect-*", "schema-*")
+    config = by_flag.group_config()
+    assert (config.consumer_min_session_timeout_ms, config.consumer_max_session_timeout_ms) == (
+        1,
+        50_001,
+    )
+    assert config.consumer_min_heartbeat_interval_ms == 2
+    assert config.consumer_max_heartbeat_interval_ms == 501
+    assert config.consumer_min_assignment_interval_ms == 3
+    assert config.consumer_max_assignment_interval_ms == 4
 
 
 def test_kafka_names_work_in_the_file_as_dotted_keys_and_as_tables(tmp_path: Path) -> None:

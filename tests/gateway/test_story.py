@@ -123,6 +123,17 @@ def test_the_last_member_leaves_an_empty_group() -> None:
     assert group.names == ["group_deleted"]
 
 
+def test_altered_configs_are_told_as_they_are_now() -> None:
+    """Whoever wonders about a session length finds when it was changed."""
+    group = Told()
+    group.alter_configs(session_timeout=60_000)
+    assert group.of("group_configs_altered") == {
+        "overrides": {"consumer.session.timeout.ms": 60_000}
+    }
+    group.alter_configs(session_timeout=None)
+    assert group.of("group_configs_altered") == {"overrides": {}}
+
+
 def test_an_admins_removal_is_told_as_one() -> None:
     """Leaving on one's own looks the same in the protocol, but for the empty member id."""
     group = Told()

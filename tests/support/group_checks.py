@@ -37,7 +37,7 @@ def snapshot(state: GroupState) -> str:
     """Everything there is to know of a state, volatile parts included."""
     group = state.group
     fields = {name: getattr(group, name) for name in getattr(group, "__slots__", ())}
-    return repr((type(group), fields, state.deadlines, state.commits))
+    return repr((type(group), fields, state.deadlines, state.commits, state.config_overrides))
 
 
 def durable_state(state: GroupState) -> object:

@@ -15,6 +15,9 @@ from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import GroupEngine, Step
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigsReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     Event,
@@ -32,6 +35,7 @@ from coordinator.events import (
 from coordinator.generic.group import GenericGroup
 from coordinator.records import Assignment, DurableRecord, GenericMember, Protocols
 from coordinator.replies import (
+    ConfigsReply,
     ConsumerHeartbeatReply,
     DeleteGroupReply,
     GroupView,
@@ -418,6 +422,22 @@ class GroupScript:
         token = next(self._tokens)
         self.feed(DeleteGroupReceived(token=token))
         return self.answer(token, DeleteGroupReply)
+
+    def alter_configs(
+        self, *, validate_only: bool = False, **values: int | str | None
+    ) -> ConfigsReply:
+        """An IncrementalAlterConfigs: `session_timeout=50_000` sets that key, None deletes it."""
+        token = next(self._tokens)
+        changes = tuple(
+            ConfigChange(
+                name=f"consumer.{name.replace('_', '.')}.ms",
+                operation=ConfigOperation.DELETE if value is None else ConfigOperation.SET,
+                value=None if value is None else str(value),
+            )
+            for name, value in values.items()
+        )
+        self.feed(ConfigsReceived(token=token, changes=changes, validate_only=validate_only))
+        return self.answer(token, ConfigsReply)
 
     def commit_answered(self, token: int, *, lost: bool = False) -> None:
         """The cluster answered a commit, or its answer was lost."""
