@@ -46,6 +46,11 @@ class GroupConfig:
     consumer_min_assignment_interval_ms: int = 0
     consumer_max_assignment_interval_ms: int = 15_000
 
+    generic_pending_id_timeout_ms: int = INT32_MAX
+    """How long an id handed out with MEMBER_ID_REQUIRED blocks a join phase, at most: a client that
+    lost it asks for another, and nobody needs to wait for the first. Not longer than a session, as
+    in Kafka, where that is the only limit."""
+
     generic_new_member_join_timeout_ms: int = 300_000
     """How long a new member's parked JoinGroup is kept. A constant in Kafka, a field for tests."""
 

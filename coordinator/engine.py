@@ -77,8 +77,7 @@ class GroupEngine:
         """Decide. Raises InvariantError if a rule of the engine itself broke."""
         draft = Draft(self.state, config=self._config, topics=topics, now_ms=now_ms)
         try:
-            if not self.state.group_id:
-                raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")  # noqa: TRY301
+            _check_group_id(self.state.group_id, event)
             self._decide(draft, event)
         except GroupError as refusal:
             if isinstance(event, OffsetCommitEnded | TimePassed):
@@ -152,3 +151,17 @@ class GroupEngine:
             # An earlier one may have cleared or moved it.
             if draft.state.deadlines.get(key) == at_ms:
                 deadline_reached(draft, key)
+
+
+def _check_group_id(group_id: str, event: Event) -> None:
+    """Raises GroupError: INVALID_REQUEST from the new protocol (spec 3.2), whose ids may not be
+    blank, INVALID_GROUP_ID from all others, who may not leave it empty."""
+    match event:
+        case ConsumerHeartbeatReceived() if not group_id.strip():
+            raise GroupError(ErrorCode.INVALID_REQUEST, "the group id is blank")
+        case JoinGroupReceived(member_id=member_id) if not group_id:
+            raise GroupError(
+                ErrorCode.INVALID_GROUP_ID, "the group id is empty", member_id=member_id
+            )
+        case _ if not group_id:
+            raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")

@@ -13,7 +13,6 @@ from dataclasses import replace
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.offsets import check_commit as check_consumer_commit
 from coordinator.consumer.offsets import check_fetch as check_consumer_fetch
-from coordinator.conversion.embedded import read_subscription
 from coordinator.conversion.replacement import remove_empty_consumer_group
 from coordinator.conversion.upgrade import remove_generic_group
 from coordinator.draft import Draft
@@ -37,7 +36,8 @@ from coordinator.volatile import (
     DeadlineKind,
     Token,
 )
-from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs import WireError
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
 
 # OffsetCommit v9 is the first that may say that the group is not there.
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
@@ -92,18 +92,17 @@ def fetch(draft: Draft, event: OffsetFetchReceived) -> None:
 def delete(draft: Draft, event: OffsetDeleteReceived) -> None:
     """Decide which offsets may be deleted: none of a topic that some member subscribes to.
 
-    Raises GroupError NON_EMPTY_GROUP where the members' topics cannot be known.
+    Raises GroupError NON_EMPTY_GROUP if the members speak another embedded protocol.
     """
+    names = frozenset(event.topic_names)
     match draft.state.group:
         case ConsumerGroup() as group:
-            subscribed = frozenset(group.subscribers)
-        case GenericGroup() as group:
-            subscribed = _subscribed_topics(group)
-        case None:
+            subscribed = names & group.subscribers.keys()
+        case GenericGroup() as group if group.members:
+            subscribed = _subscribed_topics(group, names)
+        case _:
             subscribed = frozenset()
-    draft.answer(
-        event.token, OffsetDeleteVerdict(subscribed=subscribed.intersection(event.topic_names))
-    )
+    draft.answer(event.token, OffsetDeleteVerdict(subscribed=subscribed))
 
 
 def delete_group(draft: Draft, event: DeleteGroupReceived) -> None:
@@ -145,14 +144,16 @@ def _check_no_stray_commit(draft: Draft, partitions: frozenset[Partition] | None
             )
 
 
-def _subscribed_topics(group: GenericGroup) -> frozenset[str]:
-    names: set[str] = set()
-    if group.core.protocol_type == CONSUMER_PROTOCOL_TYPE:
-        for member in group.members.values():
-            _version, subscription = read_subscription(
-                member.metadata_for(group.core.protocol), refuse_with=ErrorCode.NON_EMPTY_GROUP
-            )
-            names.update(subscription.topics)
-    elif group.members:
+def _subscribed_topics(group: GenericGroup, names: frozenset[str]) -> frozenset[str]:
+    """Those of the named topics that some member subscribes to: all of them, as long as no protocol
+    is selected or a subscription cannot be read (spec 2.9)."""
+    if group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
         raise GroupError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
-    return frozenset(names)
+    subscribed: set[str] = set()
+    for member in group.members.values():
+        try:
+            _version, subscription = decode_subscription(member.metadata_for(group.core.protocol))
+        except WireError:
+            return names
+        subscribed.update(subscription.topics)
+    return names & subscribed

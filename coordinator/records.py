@@ -24,6 +24,7 @@ class RemovalCause(StrEnum):
     REVOCATION_TIMED_OUT = "revocation_timed_out"
     JOIN_TIMED_OUT = "join_timed_out"
     SYNC_TIMED_OUT = "sync_timed_out"
+    GROUP_FULL = "group_full"
     REPLACED = "replaced"
     GROUP_CONVERTED = "group_converted"
 

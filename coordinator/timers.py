@@ -56,4 +56,4 @@ def _in_consumer_group(draft: Draft, group: ConsumerGroup, key: DeadlineKey) -> 
     if key.kind is DeadlineKind.TARGET_DUE:
         update_target(draft)
     elif key.owner in group.members:
-        fence(draft, [key.owner], FENCE_CAUSES[key.kind])
+        fence(draft, {key.owner: FENCE_CAUSES[key.kind]})

@@ -155,6 +155,11 @@ class Settings(BaseSettings):
     group_min_session_timeout_ms: _Milliseconds = 6_000
     group_max_session_timeout_ms: _Milliseconds = 1_800_000
     group_initial_rebalance_delay_ms: _Delay = 3_000
+    group_pending_id_timeout_ms: _Milliseconds = Field(
+        INT32_MAX,
+        description="how long an unused member id holds up a classic rebalance; the client's"
+        " session timeout if that is shorter",
+    )
     group_max_size: _Count = INT32_MAX
     group_consumer_session_timeout_ms: _Milliseconds = 45_000
     group_consumer_min_session_timeout_ms: _Milliseconds = 45_000
@@ -190,6 +195,7 @@ class Settings(BaseSettings):
             generic_min_session_timeout_ms=self.group_min_session_timeout_ms,
             generic_max_session_timeout_ms=self.group_max_session_timeout_ms,
             generic_initial_rebalance_delay_ms=self.group_initial_rebalance_delay_ms,
+            generic_pending_id_timeout_ms=self.group_pending_id_timeout_ms,
             generic_max_size=self.group_max_size,
             consumer_session_timeout_ms=self.group_consumer_session_timeout_ms,
             consumer_min_session_timeout_ms=self.group_consumer_min_session_timeout_ms,

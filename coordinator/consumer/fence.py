@@ -3,7 +3,7 @@
 If only classic members remain, the group becomes a generic one instead (spec 6.1).
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from coordinator.consumer.removal import delete_member
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
@@ -11,12 +11,12 @@ from coordinator.draft import Draft
 from coordinator.records import EpochCause, GroupEpoch, RemovalCause
 
 
-def fence(draft: Draft, member_ids: Collection[str], cause: RemovalCause) -> None:
-    """Remove members: one epoch bump for all of them, or a downgrade."""
-    if may_downgrade_without(draft, member_ids):
-        downgrade_after_removal(draft, member_ids, cause)
+def fence(draft: Draft, causes: Mapping[str, RemovalCause]) -> None:
+    """Remove these members, each for its cause: one epoch bump for all of them, or a downgrade."""
+    if may_downgrade_without(draft, causes):
+        downgrade_after_removal(draft, causes)
         return
-    for member_id in member_ids:
+    for member_id, cause in causes.items():
         delete_member(draft, member_id, cause)
     group = draft.consumer
     draft.emit(

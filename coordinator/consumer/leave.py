@@ -31,7 +31,7 @@ def leave(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     if event.member_epoch == STATIC_LEAVE_EPOCH:
         _leave_for_a_while(draft, event.member_id)
     else:
-        fence(draft, [event.member_id], RemovalCause.LEFT)
+        fence(draft, {event.member_id: RemovalCause.LEFT})
     draft.answer(
         event.token,
         ConsumerHeartbeatReply(member_id=event.member_id, member_epoch=event.member_epoch),

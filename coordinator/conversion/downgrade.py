@@ -46,12 +46,10 @@ def may_downgrade_without(draft: Draft, removed_ids: Collection[str]) -> bool:
     )
 
 
-def downgrade_after_removal(
-    draft: Draft, removed_ids: Collection[str], cause: RemovalCause
-) -> None:
+def downgrade_after_removal(draft: Draft, causes: Mapping[str, RemovalCause]) -> None:
     """The last native member is gone: convert, and let the members join anew (spec 6.4)."""
     held = dict(draft.consumer.assignments)
-    _become_generic(draft, draft.consumer.epoch, removed_ids, cause, is_quiet=False)
+    _become_generic(draft, draft.consumer.epoch, causes, is_quiet=False)
     _rebalance_all(draft, held)
 
 
@@ -69,7 +67,7 @@ def downgrade_by_replacement(
     is_quiet = group.epoch == group.assignment_epoch and all(
         group.is_settled(id_) and group.phases[id_] is MemberPhase.STABLE for id_ in group.members
     )
-    _become_generic(draft, generation, (), RemovalCause.GROUP_CONVERTED, is_quiet=is_quiet)
+    _become_generic(draft, generation, {}, is_quiet=is_quiet)
     if not is_quiet:
         park_join(draft, event, member_id, is_new=False)
         _rebalance_all(draft, held)
@@ -92,23 +90,18 @@ def _rebalance_all(draft: Draft, held: Mapping[str, Assignment]) -> None:
 
 
 def _become_generic(
-    draft: Draft,
-    generation: int,
-    removed_ids: Collection[str],
-    cause: RemovalCause,
-    *,
-    is_quiet: bool,
+    draft: Draft, generation: int, causes: Mapping[str, RemovalCause], *, is_quiet: bool
 ) -> None:
     """Replace the consumer group. Without a leader in the record, a rebalance is due: whoever
     loads the group before it is through begins it again."""
     group = draft.consumer
-    remaining = {id_: m for id_, m in group.members.items() if id_ not in removed_ids}
+    remaining = {id_: m for id_, m in group.members.items() if id_ not in causes}
     protocol = selected([m.classic.protocols for m in remaining.values() if m.classic])
     members = tuple(
         _generic_member(member, protocol, group.assignments[member_id], draft.topics)
         for member_id, member in sorted(remaining.items())
     )
-    _delete_consumer_group(draft, removed_ids, cause)
+    _delete_consumer_group(draft, causes)
     draft.emit(
         GenericGroupMetadata(
             value=GenericGroupValue(
@@ -141,7 +134,7 @@ def _generic_member(
     )
 
 
-def _delete_consumer_group(draft: Draft, removed_ids: Collection[str], cause: RemovalCause) -> None:
+def _delete_consumer_group(draft: Draft, causes: Mapping[str, RemovalCause]) -> None:
     """Tombstones in the order of dependency; the group's own come last (spec section 8)."""
     group = draft.consumer
     for member_id in list(group.members):
@@ -154,6 +147,6 @@ def _delete_consumer_group(draft: Draft, removed_ids: Collection[str], cause: Re
         draft.emit(TargetAssignmentMember(member_id=member_id, partitions=None))
     draft.emit(TargetAssignmentMetadata(epoch=None))
     for member_id in list(group.members):
-        why = cause if member_id in removed_ids else RemovalCause.GROUP_CONVERTED
-        draft.emit(MemberMetadata(member_id=member_id, value=None, cause=why))
+        cause = causes.get(member_id, RemovalCause.GROUP_CONVERTED)
+        draft.emit(MemberMetadata(member_id=member_id, value=None, cause=cause))
     draft.emit(GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED))

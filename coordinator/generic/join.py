@@ -43,6 +43,10 @@ FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
 # JoinGroup v9 lets a returning static leader know that it leads (KIP-814).
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
+PENDING_IDS_MAX = 1_000
+"""Ids handed out and not used yet. With one more the oldest is forgotten: whoever still comes with
+it is told that it is unknown, and asks for another."""
+
 
 def check_session_timeout(draft: Draft, event: JoinGroupReceived) -> None:
     """Raises GroupError INVALID_SESSION_TIMEOUT outside the broker's bounds."""
@@ -87,6 +91,7 @@ def _has_room(draft: Draft, event: JoinGroupReceived) -> bool:
         case GenericPhase.PREPARING_REBALANCE:
             return event.member_id in group.joins or len(group.joins) < max_size
         case GenericPhase.COMPLETING_REBALANCE | GenericPhase.STABLE:
+            # DEV: in Kafka a static member that restarts waits for its own session to end.
             return (
                 event.member_id in group.members
                 or event.instance_id in group.instances
@@ -99,7 +104,7 @@ def _turn_away(draft: Draft, event: JoinGroupReceived) -> None:
         drop_pending_id(draft, event.member_id)
         maybe_complete_join(draft)
     elif event.member_id in draft.generic.members:
-        remove_member(draft, event.member_id, RemovalCause.JOIN_TIMED_OUT)
+        remove_member(draft, event.member_id, RemovalCause.GROUP_FULL)
     why = f"the group already has its maximum of {draft.config.generic_max_size} members"
     draft.answer(event.token, JoinGroupReply(error=ErrorCode.GROUP_MAX_SIZE_REACHED, why=why))
 
@@ -121,14 +126,26 @@ def _join_without_id(draft: Draft, event: JoinGroupReceived) -> None:
     if event.instance_id is not None and event.instance_id in group.instances:
         _replace_static_member(draft, event, member_id)
     elif event.instance_id is None and event.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED:
-        draft.emit(PendingIdAdded(member_id))
-        draft.arm(DeadlineKind.PENDING_ID, member_id, event.session_timeout_ms)
-        draft.answer(
-            event.token,
-            JoinGroupReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id),
-        )
+        _hand_out(draft, event, member_id)
     else:
         _add_member(draft, event, member_id)
+
+
+def _hand_out(draft: Draft, event: JoinGroupReceived, member_id: str) -> None:
+    """The id blocks the join phase until its client comes with it, or takes too long.
+
+    DEV (spec 11.2 row 12): how long is a setting, and their number has a limit; in Kafka each
+    blocks for a session timeout.
+    """
+    pending_ids = draft.generic.pending_ids
+    if len(pending_ids) >= PENDING_IDS_MAX:
+        drop_pending_id(draft, next(iter(pending_ids)))
+    draft.emit(PendingIdAdded(member_id))
+    wait_ms = min(event.session_timeout_ms, draft.config.generic_pending_id_timeout_ms)
+    draft.arm(DeadlineKind.PENDING_ID, member_id, wait_ms)
+    draft.answer(
+        event.token, JoinGroupReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+    )
 
 
 def _join_with_id(draft: Draft, event: JoinGroupReceived) -> None:
@@ -186,7 +203,7 @@ def _replace_static_member(draft: Draft, event: JoinGroupReceived, member_id: st
     old_id = group.instances[event.instance_id]
     old = group.members[old_id]
     protocol_before = group.core.protocol
-    release_join(draft, old_id, ErrorCode.FENCED_INSTANCE_ID)
+    release_join(draft, old_id, ErrorCode.FENCED_INSTANCE_ID, echo_id=old_id)
     release_sync(draft, old_id, ErrorCode.FENCED_INSTANCE_ID)
     draft.disarm(DeadlineKind.SESSION, old_id)
     draft.emit(GenericMemberDropped(old_id, RemovalCause.REPLACED))

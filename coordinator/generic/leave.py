@@ -4,26 +4,34 @@ from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import LeaveGroupReceived, Leaver
 from coordinator.generic.guards import known_member
-from coordinator.generic.rebalance import drop_pending_id, maybe_complete_join, remove_member
+from coordinator.generic.rebalance import (
+    drop_member,
+    drop_pending_id,
+    maybe_complete_join,
+    rebalance_or_complete,
+)
 from coordinator.records import RemovalCause
 from coordinator.replies import LeaveGroupReply, LeftMember
 
 
 def leave(draft: Draft, event: LeaveGroupReceived) -> None:
-    """Decide a LeaveGroup entry by entry; the caller knows that the group is generic."""
-    draft.answer(
-        event.token,
-        LeaveGroupReply(
-            members=tuple(
-                LeftMember(
-                    member_id=leaver.member_id,
-                    instance_id=leaver.instance_id,
-                    error=_leave_one(draft, leaver),
-                )
-                for leaver in event.members
-            )
-        ),
+    """Decide a LeaveGroup; the caller knows that the group is generic. Each entry has its own code,
+    and the others rebalance once, when all that may go are gone."""
+    group = draft.generic
+    count_before = len(group.members)
+    answers = tuple(
+        LeftMember(
+            member_id=leaver.member_id,
+            instance_id=leaver.instance_id,
+            error=_leave_one(draft, leaver),
+        )
+        for leaver in event.members
     )
+    if len(group.members) < count_before:
+        rebalance_or_complete(draft)
+    else:
+        maybe_complete_join(draft)
+    draft.answer(event.token, LeaveGroupReply(members=answers))
 
 
 def _leave_one(draft: Draft, leaver: Leaver) -> ErrorCode:
@@ -32,15 +40,14 @@ def _leave_one(draft: Draft, leaver: Leaver) -> ErrorCode:
         holder = group.instances.get(leaver.instance_id)
         if holder is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        remove_member(draft, holder, RemovalCause.REMOVED_BY_ADMIN)
+        drop_member(draft, holder, RemovalCause.REMOVED_BY_ADMIN)
         return ErrorCode.NONE
     if leaver.member_id in group.pending_ids:
         drop_pending_id(draft, leaver.member_id)
-        maybe_complete_join(draft)
         return ErrorCode.NONE
     try:
         member = known_member(group, leaver.member_id, leaver.instance_id)
     except GroupError as refusal:
         return refusal.code
-    remove_member(draft, member.member_id, RemovalCause.LEFT)
+    drop_member(draft, member.member_id, RemovalCause.LEFT)
     return ErrorCode.NONE

@@ -28,4 +28,5 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
         check_generation(group, event.epoch)
     if group.phase is GenericPhase.COMPLETING_REBALANCE and not event.is_transactional:
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the generation is not complete")
-    restart_session(draft, member)
+    if not event.is_transactional:
+        restart_session(draft, member)

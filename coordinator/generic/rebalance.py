@@ -108,7 +108,7 @@ def maybe_complete_join(draft: Draft) -> None:
     group = draft.generic
     if group.phase is not GenericPhase.PREPARING_REBALANCE or group.core.initial_delay:
         return
-    gathered = not group.pending_ids and all(id_ in group.joins for id_ in group.members)
+    gathered = not group.pending_ids and len(group.joins) == len(group.members)
     time_is_over = not draft.is_armed(DeadlineKind.JOIN_PHASE)
     if (gathered or time_is_over) and not draft.state.commits:
         _complete_join(draft)
@@ -138,14 +138,26 @@ def note_new_member(draft: Draft) -> None:
 def sync_phase_over(draft: Draft) -> None:
     """Members that never fetched their assignment are removed (spec 2.5)."""
     for member_id in sorted(draft.generic.unsynced):
-        _drop_member(draft, member_id, RemovalCause.SYNC_TIMED_OUT)
+        drop_member(draft, member_id, RemovalCause.SYNC_TIMED_OUT)
     prepare_rebalance(draft)
 
 
 def remove_member(draft: Draft, member_id: str, cause: RemovalCause) -> None:
     """Take a member out, and rebalance."""
-    _drop_member(draft, member_id, cause)
+    drop_member(draft, member_id, cause)
     rebalance_or_complete(draft)
+
+
+def drop_member(draft: Draft, member_id: str, cause: RemovalCause) -> None:
+    """Take a member out; what waits for it is answered. Whether the others rebalance is up to the
+    caller."""
+    group = draft.generic
+    release_join(draft, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    release_sync(draft, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    draft.disarm(DeadlineKind.SESSION, member_id)
+    draft.emit(GenericMemberDropped(member_id, cause))
+    if group.core.leader == member_id:
+        _move(draft, leader=next(iter(group.members), None))
 
 
 def drop_pending_id(draft: Draft, member_id: str) -> None:
@@ -172,7 +184,7 @@ def _complete_join(draft: Draft) -> None:
     for member in list(group.members.values()):
         # A static member may be restarting: it stays until its session expires (KIP-345).
         if member.member_id not in group.joins and member.instance_id is None:
-            _drop_member(draft, member.member_id, RemovalCause.JOIN_TIMED_OUT)
+            drop_member(draft, member.member_id, RemovalCause.JOIN_TIMED_OUT)
     if not group.members:
         _become_empty(draft)
     elif not group.joins:
@@ -231,16 +243,6 @@ def _discard_assignments(draft: Draft) -> None:
     for member_id in list(group.syncs):
         release_sync(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
         restart_session(draft, group.members[member_id])
-
-
-def _drop_member(draft: Draft, member_id: str, cause: RemovalCause) -> None:
-    group = draft.generic
-    release_join(draft, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
-    release_sync(draft, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
-    draft.disarm(DeadlineKind.SESSION, member_id)
-    draft.emit(GenericMemberDropped(member_id, cause))
-    if group.core.leader == member_id:
-        _move(draft, leader=next(iter(group.members), None))
 
 
 def _longest_rebalance_timeout_ms(group: GenericGroup) -> int:

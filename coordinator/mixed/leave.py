@@ -11,24 +11,21 @@ from coordinator.replies import LeaveGroupReply, LeftMember
 
 def leave(draft: Draft, event: LeaveGroupReceived) -> None:
     """Decide a LeaveGroup; the caller knows that the consumer group has members."""
-    leaving: set[str] = set()
+    leaving: dict[str, RemovalCause] = {}
     answers = []
     for leaver in event.members:
         error = ErrorCode.NONE
         try:
-            leaving.add(_named(draft, leaver))
+            member_id = _named(draft, leaver)
+            by_admin = not leaver.member_id
+            leaving[member_id] = RemovalCause.REMOVED_BY_ADMIN if by_admin else RemovalCause.LEFT
         except GroupError as refusal:
             error = refusal.code
         answers.append(
             LeftMember(member_id=leaver.member_id, instance_id=leaver.instance_id, error=error)
         )
     if leaving:
-        by_admin = all(not leaver.member_id for leaver in event.members)
-        fence(
-            draft,
-            sorted(leaving),
-            RemovalCause.REMOVED_BY_ADMIN if by_admin else RemovalCause.LEFT,
-        )
+        fence(draft, leaving)
     draft.answer(event.token, LeaveGroupReply(members=tuple(answers)))
 
 

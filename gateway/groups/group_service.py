@@ -86,7 +86,9 @@ class GroupService:
     async def _about_one_group(self, request: GroupRequest, message: GroupMessage) -> Struct:
         version = request.header.api_version
         if not message.group_id:
-            return refusal(message, version, ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+            is_native = isinstance(message, ConsumerGroupHeartbeatRequest)
+            code = ErrorCode.INVALID_REQUEST if is_native else ErrorCode.INVALID_GROUP_ID
+            return refusal(message, version, code, "the group id is empty")
         is_live = self._registry.is_live(message.group_id)
         if isinstance(message, JoinGroupRequest) and not is_live and _is_foreign(message):
             return await self._join_in_cluster(request, message)

@@ -1,10 +1,20 @@
 """The engine of one group: `handle` decides, `apply` changes."""
 
+from uuid import UUID
+
+import pytest
+
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
 from coordinator.errors import ErrorCode
-from coordinator.events import HeartbeatReceived, TimePassed
-from coordinator.replies import HeartbeatReply
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    Request,
+    TimePassed,
+)
+from coordinator.replies import HeartbeatReply, JoinGroupReply
 from coordinator.topics import Topics
 from coordinator.volatile import DeadlineKind
 from tests.support.group_checks import snapshot
@@ -12,6 +22,31 @@ from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
 BEAT = HeartbeatReceived(token=7, member_id="a", instance_id=None, generation=1)
+JOIN = JoinGroupReceived(
+    token=8,
+    version=9,
+    member_id="c1",
+    instance_id=None,
+    client_id="client",
+    client_host="/127.0.0.1",
+    protocol_type="consumer",
+    protocols=(),
+    session_timeout_ms=10_000,
+    rebalance_timeout_ms=10_000,
+    fresh_id=UUID(int=1),
+)
+NATIVE = ConsumerHeartbeatReceived(
+    token=9,
+    version=1,
+    member_id="n1",
+    member_epoch=0,
+    client_id="client",
+    client_host="/127.0.0.1",
+    rebalance_timeout_ms=10_000,
+    topic_names=("foo",),
+    owned=frozenset(),
+    fresh_id=UUID(int=1),
+)
 
 
 def test_a_refusal_is_an_answer_and_nothing_else() -> None:
@@ -23,12 +58,6 @@ def test_a_refusal_is_an_answer_and_nothing_else() -> None:
     assert isinstance(reply, HeartbeatReply)
     assert reply.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert "no members" in reply.why
-
-
-def test_a_group_without_a_name() -> None:
-    """INVALID_GROUP_ID, whatever is asked."""
-    step = GroupEngine("", GroupConfig()).handle(BEAT, now_ms=0, topics=Topics())
-    assert [reply.error for _, reply in step.replies] == [ErrorCode.INVALID_GROUP_ID]
 
 
 def test_only_the_durable_records_are_for_the_log(group: GroupScript) -> None:
@@ -72,3 +101,22 @@ def test_a_deadline_that_an_earlier_one_moved_is_not_due(group: GroupScript) -> 
     group.wait(45_000)
     assert group.generic.members.keys() == {"c1"}
     assert group.left_ms(DeadlineKind.SESSION, "c1") == 45_000
+
+
+@pytest.mark.parametrize(
+    ("group_id", "event", "error"),
+    [
+        ("", BEAT, ErrorCode.INVALID_GROUP_ID),
+        ("", JOIN, ErrorCode.INVALID_GROUP_ID),
+        ("", NATIVE, ErrorCode.INVALID_REQUEST),
+        ("  ", NATIVE, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_group_without_a_name(group_id: str, event: Request, error: ErrorCode) -> None:
+    """INVALID_GROUP_ID, and a JoinGroup echoes its member id; the new protocol has another code and
+    wants no blank one either."""
+    step = GroupEngine(group_id, GroupConfig()).handle(event, now_ms=0, topics=Topics())
+    ((_, reply),) = step.replies
+    assert reply.error == error
+    if isinstance(reply, JoinGroupReply):
+        assert reply.member_id == "c1"

@@ -3,7 +3,7 @@
 from coordinator.errors import ErrorCode
 from coordinator.volatile import DeadlineKind
 from tests.support.group_checks import compacted
-from tests.support.group_records import given_classic, given_native
+from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import GroupScript
 
 
@@ -69,3 +69,26 @@ def test_a_members_own_commit_on_its_way_hinders_nobody_who_looks(group: GroupSc
     token, _ = group.commit("n1", 2, {"foo": (0,)})
     assert group.fetch(of={"foo": (0,)}).error == ErrorCode.NONE
     group.commit_answered(token)
+
+
+def test_offsets_of_a_generic_groups_topics_stay(group: GroupScript) -> None:
+    """Those that its members subscribe to, by the protocol in force."""
+    group.stable_generic_group({"a": {"foo": (0,)}})
+    assert group.delete_offsets("foo", "bar").subscribed == {"foo"}
+    group.leave(*group.generic.members)
+    assert group.delete_offsets("foo", "bar").subscribed == frozenset()
+
+
+def test_topics_that_cannot_be_known_count_as_subscribed(group: GroupScript) -> None:
+    """Before a protocol is selected, and if a subscription cannot be read (spec 2.9)."""
+    member_id = group.take_id()
+    group.send_join(member_id)
+    assert group.delete_offsets("foo", "bar").subscribed == {"foo", "bar"}
+    group.given_generic_group(given_generic("c1", metadata=b"junk"))
+    assert group.delete_offsets("foo", "bar").subscribed == {"foo", "bar"}
+
+
+def test_offsets_of_a_foreign_group_stay(group: GroupScript) -> None:
+    """Nobody knows what its members read."""
+    group.given_generic_group(given_generic("c1"), protocol_type="connect")
+    assert group.delete_offsets("foo").error == ErrorCode.NON_EMPTY_GROUP

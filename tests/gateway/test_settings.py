@@ -71,6 +71,7 @@ def test_every_setting_can_be_set_in_every_place(
         "group_min_session_timeout_ms": "5",
         "group_max_session_timeout_ms": "6",
         "group_initial_rebalance_delay_ms": "0",
+        "group_pending_id_timeout_ms": "4",
         "group_max_size": "7",
         "group_consumer_session_timeout_ms": "50000",
         "group_consumer_min_session_timeout_ms": "1",

@@ -15,7 +15,7 @@ def test_one_bump_for_all(group: GroupScript) -> None:
     """The target is not computed at that moment."""
     group.given_consumer_group(given_native("n1"), given_native("n2"), given_native("n3"))
     draft = draft_of(group)
-    fence(draft, ["n1", "n2"], RemovalCause.SESSION_EXPIRED)
+    fence(draft, dict.fromkeys(["n1", "n2"], RemovalCause.SESSION_EXPIRED))
     epochs = [record for record in draft.records if isinstance(record, GroupEpoch)]
     assert [(e.epoch, e.cause) for e in epochs] == [(11, EpochCause.MEMBER_REMOVED)]
     assert draft.consumer.assignment_epoch == 10
@@ -30,7 +30,7 @@ def test_the_last_member_leaves_an_empty_consumer_group(group: GroupScript) -> N
     """Nobody is left who would be classic."""
     group.given_consumer_group(given_native("n1"))
     draft = draft_of(group)
-    fence(draft, ["n1"], RemovalCause.LEFT)
+    fence(draft, dict.fromkeys(["n1"], RemovalCause.LEFT))
     assert draft.consumer.epoch == 11
     assert not draft.consumer.members
     assert not draft.consumer.subscribers
@@ -40,7 +40,7 @@ def test_the_last_native_member_makes_the_group_generic(group: GroupScript) -> N
     """The removal has its cause there as well."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     draft = draft_of(group)
-    fence(draft, ["n1"], RemovalCause.REMOVED_BY_ADMIN)
+    fence(draft, dict.fromkeys(["n1"], RemovalCause.REMOVED_BY_ADMIN))
     assert draft.generic.members.keys() == {"c1"}
     causes = {r.member_id: r.cause for r in draft.records if isinstance(r, MemberMetadata)}
     assert causes == {"c1": RemovalCause.GROUP_CONVERTED, "n1": RemovalCause.REMOVED_BY_ADMIN}

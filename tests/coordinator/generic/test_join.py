@@ -1,10 +1,14 @@
 """JoinGroup on a generic group (spec 2.2 to 2.4)."""
 
+import pytest
+
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
+from coordinator.records import RemovalCause
 from coordinator.replies import JoinGroupReply
-from coordinator.volatile import GenericPhase
+from coordinator.volatile import DeadlineKind, GenericMemberDropped, GenericPhase
 from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import given_generic
 from tests.support.group_script import GroupScript
 
 
@@ -39,3 +43,56 @@ def test_a_member_that_no_longer_fits_is_removed(make_group: MakeGroup) -> None:
     assert group.join(ids["b"]).error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert group.generic.members.keys() == set(new)
     assert [group.answer(token, JoinGroupReply).generation for token in tokens] == [2, 2]
+
+
+def test_who_is_turned_away_is_gone_because_the_group_is_full(make_group: MakeGroup) -> None:
+    """The log must not blame the client's speed."""
+    group = make_group(config=GroupConfig(generic_max_size=1))
+    group.given_generic_group(given_generic("a"), given_generic("b"))
+    group.send_join("a")
+    assert group.join("b").error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    causes = [r.cause for r in group.last_step.records if isinstance(r, GenericMemberDropped)]
+    assert causes == [RemovalCause.GROUP_FULL]
+
+
+def test_a_static_member_finds_its_own_place_in_a_full_group(make_group: MakeGroup) -> None:
+    """DEV: in Kafka it waits for its own session to end; a consumer group takes it (4.3.2)."""
+    group = make_group(config=GroupConfig(generic_max_size=1))
+    stable_static_member(group)
+    assert group.join(instance_id="i1").error == ErrorCode.NONE
+    assert group.join(instance_id="i2").error == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_who_is_replaced_hears_its_own_id(group: GroupScript) -> None:
+    """Its JoinGroup, which waits, is answered FENCED_INSTANCE_ID (KIP-345)."""
+    group.given_generic_group(given_generic("a", instance_id="i1"), given_generic("b"))
+    waiting = group.send_join("a", instance_id="i1")
+    group.send_join(instance_id="i1")
+    fenced = group.answer(waiting, JoinGroupReply)
+    assert (fenced.error, fenced.member_id) == (ErrorCode.FENCED_INSTANCE_ID, "a")
+
+
+def test_the_oldest_unused_id_gives_way(
+    group: GroupScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks for ids and uses none does not fill the memory."""
+    monkeypatch.setattr("coordinator.generic.join.PENDING_IDS_MAX", 2)
+    first, second, third = (group.take_id() for _ in range(3))
+    assert group.generic.pending_ids.keys() == {second, third}
+    assert group.left_ms(DeadlineKind.PENDING_ID, first) is None
+    assert group.join(first).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_an_unused_id_may_hold_up_the_others_for_less_than_a_session(
+    make_group: MakeGroup,
+) -> None:
+    """Row 12 of spec 11.2: a setting; without it the session timeout is the limit, as in Kafka."""
+    group = make_group(config=GroupConfig(generic_pending_id_timeout_ms=500))
+    group.given_generic_group(given_generic("a"))
+    lost = group.take_id(session_timeout_ms=30_000)
+    waiting = group.send_join("a")
+    group.wait(499)
+    assert group.is_parked(waiting)
+    group.wait(1)
+    assert group.answer(waiting, JoinGroupReply).error == ErrorCode.NONE
+    assert group.join(lost).error == ErrorCode.UNKNOWN_MEMBER_ID

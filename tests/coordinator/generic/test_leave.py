@@ -65,3 +65,14 @@ def test_without_a_group_everybody_is_unknown(group: GroupScript) -> None:
     reply = group.leave("a", ("", "i1"))
     assert {member.error for member in reply.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
     assert len(reply.members) == 2
+
+
+def test_all_that_leave_together_leave_before_the_others_go_on(group: GroupScript) -> None:
+    """The join phase does not complete for a member that the same request removes."""
+    group.given_generic_group(given_generic("a"), given_generic("b"), generation=3)
+    waiting = group.send_join("a", topics=("bar",))
+    reply = group.leave("b", "a")
+    assert {member.error for member in reply.members} == {ErrorCode.NONE}
+    assert group.answer(waiting, JoinGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.generic.phase is GenericPhase.EMPTY
+    assert group.generic.core.generation == 4

@@ -73,3 +73,11 @@ def test_the_next_generation_waits_for_a_commit_on_its_way(group: GroupScript) -
     group.commit_answered(commit)
     assert not group.is_parked(token)
     assert group.generic.core.generation == 2
+
+
+def test_a_transaction_is_no_sign_of_life(group: GroupScript) -> None:
+    """A producer sends it, whatever its consumer does."""
+    a = group.stable_generic_group({"a": FOO_0})["a"]
+    group.wait(4_000)
+    group.commit(a, 1, FOO_0, is_transactional=True)
+    assert group.left_ms(DeadlineKind.SESSION, a) == 6_000

@@ -32,3 +32,12 @@ def test_a_member_named_twice_leaves_once(group: GroupScript) -> None:
     reply = group.leave("c1", "c1")
     assert [member.error for member in reply.members] == [ErrorCode.NONE, ErrorCode.NONE]
     assert group.consumer.epoch == 11
+
+
+def test_each_entry_has_its_own_cause(group: GroupScript) -> None:
+    """Whoever named itself left; whoever was named by its instance id was removed by an admin."""
+    group.given_consumer_group(
+        given_classic("c1", instance_id="i1"), given_classic("c2"), given_native("n1")
+    )
+    group.leave(("", "i1"), "c2")
+    assert causes(group) == [RemovalCause.REMOVED_BY_ADMIN, RemovalCause.LEFT]

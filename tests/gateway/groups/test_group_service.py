@@ -140,7 +140,7 @@ async def test_a_group_without_a_name_is_refused() -> None:
     async with open_scene() as scene:
         client = GroupClient(scene.client.connection, "")
         assert (await client.join(version=5)).error_code == INVALID_GROUP_ID
-        assert (await client.native("n")).error_code == INVALID_GROUP_ID
+        assert (await client.native("n")).error_code == INVALID_REQUEST
         assert await client.commit({0: 1}) == {0: INVALID_GROUP_ID}
 
 
