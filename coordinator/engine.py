@@ -156,12 +156,9 @@ class GroupEngine:
 def _check_group_id(group_id: str, event: Event) -> None:
     """Raises GroupError: INVALID_REQUEST from the new protocol (spec 3.2), whose ids may not be
     blank, INVALID_GROUP_ID from all others, who may not leave it empty."""
-    match event:
-        case ConsumerHeartbeatReceived() if not group_id.strip():
+    if isinstance(event, ConsumerHeartbeatReceived):
+        if not group_id.strip():
             raise GroupError(ErrorCode.INVALID_REQUEST, "the group id is blank")
-        case JoinGroupReceived(member_id=member_id) if not group_id:
-            raise GroupError(
-                ErrorCode.INVALID_GROUP_ID, "the group id is empty", member_id=member_id
-            )
-        case _ if not group_id:
-            raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    elif not group_id:
+        echo_id = event.member_id if isinstance(event, JoinGroupReceived) else ""
+        raise GroupError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", member_id=echo_id)
