@@ -45,6 +45,7 @@ class GroupConfig:
     consumer_assignment_interval_ms: int = 1_000
     consumer_min_assignment_interval_ms: int = 0
     consumer_max_assignment_interval_ms: int = 15_000
+    consumer_regex_refresh_interval_ms: int = 600_000
 
     generic_pending_id_timeout_ms: int = INT32_MAX
     """How long an id handed out with MEMBER_ID_REQUIRED blocks a join phase, at most: a client that

@@ -12,6 +12,7 @@ from coordinator import classic_requests, group_configs, offsets
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.heartbeat import heartbeat as consumer_heartbeat
+from coordinator.consumer.regexes import regexes_resolved
 from coordinator.consumer.target import schedule_target
 from coordinator.deadlines import DeadlineQueue
 from coordinator.draft import Draft
@@ -21,6 +22,7 @@ from coordinator.events import (
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     Event,
+    Happening,
     HeartbeatReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
@@ -28,6 +30,8 @@ from coordinator.events import (
     OffsetCommitReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
+    RegexesResolved,
+    Request,
     SyncGroupReceived,
     TimePassed,
 )
@@ -38,7 +42,7 @@ from coordinator.state import DURABLE_TYPES, GroupState, Record
 from coordinator.timers import deadline_reached
 from coordinator.topics import Topics
 from coordinator.views import describe
-from coordinator.volatile import DeadlineSet, Token
+from coordinator.volatile import DeadlineSet, RegexResolution, RegexResolutionMoved, Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,15 @@ class Step:
     def durable(self) -> tuple[DurableRecord, ...]:
         """The records for the log."""
         return tuple(record for record in self.records if isinstance(record, DURABLE_TYPES))
+
+    @property
+    def resolution(self) -> RegexResolution | None:
+        """Regular expressions to match against the names of all topics of the cluster, without
+        holding up the group; `RegexesResolved` must follow."""
+        for record in self.records:
+            if isinstance(record, RegexResolutionMoved) and record.resolution is not None:
+                return record.resolution
+        return None
 
 
 class GroupEngine:
@@ -78,9 +91,12 @@ class GroupEngine:
         draft = Draft(self.state, config=self._config, topics=topics, now_ms=now_ms)
         try:
             _check_group_id(self.state.group_id, event)
-            self._decide(draft, event)
+            if isinstance(event, Happening):
+                self._take_note(draft, event)
+            else:
+                self._decide(draft, event)
         except GroupError as refusal:
-            if isinstance(event, OffsetCommitEnded | TimePassed):
+            if isinstance(event, Happening):
                 raise InvariantError("what has happened cannot be refused") from refusal
             return Step(replies=((event.token, event.refused(refusal)),))
         if isinstance(draft.state.group, ConsumerGroup):
@@ -107,7 +123,7 @@ class GroupEngine:
         """The group's configs as admin tools see them, whether there is a group or not."""
         return group_configs.describe(self.state.config_overrides, self._broker_config)
 
-    def _decide(self, draft: Draft, event: Event) -> None:
+    def _decide(self, draft: Draft, event: Request) -> None:
         match event:
             case JoinGroupReceived():
                 classic_requests.join(draft, event)
@@ -121,27 +137,27 @@ class GroupEngine:
                 consumer_heartbeat(draft, event)
             case OffsetCommitReceived():
                 offsets.commit(draft, event)
-            case OffsetCommitEnded():
-                offsets.commit_ended(draft, event)
             case OffsetFetchReceived():
                 offsets.fetch(draft, event)
-            case OffsetDeleteReceived() | DeleteGroupReceived() | ConfigsReceived():
-                self._administer(draft, event)
-            case TimePassed():
-                self._pass_time(draft)
-            case _:
-                assert_never(event)
-
-    def _administer(
-        self, draft: Draft, event: OffsetDeleteReceived | DeleteGroupReceived | ConfigsReceived
-    ) -> None:
-        match event:
             case OffsetDeleteReceived():
                 offsets.delete(draft, event)
             case DeleteGroupReceived():
                 offsets.delete_group(draft, event)
             case ConfigsReceived():
                 group_configs.alter(draft, event, self._broker_config)
+            case _:
+                assert_never(event)
+
+    def _take_note(self, draft: Draft, event: Happening) -> None:
+        match event:
+            case OffsetCommitEnded():
+                offsets.commit_ended(draft, event)
+            case RegexesResolved():
+                regexes_resolved(draft, event)
+            case TimePassed():
+                self._pass_time(draft)
+            case _:
+                assert_never(event)
 
     def _pass_time(self, draft: Draft) -> None:
         due = sorted(

@@ -5,6 +5,7 @@ None or the default. `token` names the request in the answer. Each request knows
 of it looks.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from uuid import UUID
@@ -216,6 +217,17 @@ class ConfigsReceived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RegexesResolved:
+    """What regular expressions matched (`Step.resolution`), None if that could not be found out.
+
+    `version` is that of the names they were matched against, see `Topics.names_version`.
+    """
+
+    topics: Mapping[str, frozenset[str]] | None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimePassed:
     """One or more deadlines may be due."""
 
@@ -232,4 +244,7 @@ Request = (
     | DeleteGroupReceived
     | ConfigsReceived
 )
-Event = Request | OffsetCommitEnded | TimePassed
+Happening = OffsetCommitEnded | RegexesResolved | TimePassed
+"""What nobody asked for and nobody can refuse."""
+
+Event = Request | Happening

@@ -37,6 +37,7 @@ class EpochCause(StrEnum):
     MEMBER_JOINED = "member_joined"
     MEMBER_REMOVED = "member_removed"
     SUBSCRIPTION_CHANGED = "subscription_changed"
+    REGEX_RESOLVED = "regex_resolved"
     TOPICS_CHANGED = "topics_changed"
     GROUP_REMOVED = "group_removed"
 
@@ -216,6 +217,28 @@ class GroupConfigs:
         return "group_configs"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedRegex:
+    """The topics that a regular expression matched. `version` is that of the cluster's topic names
+    (`Topics.names_version`), `timestamp_ms` the time when the resolution started."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegularExpression:
+    """A regular expression that members subscribe with, and what it stands for."""
+
+    regex: str
+    value: ResolvedRegex | None
+
+    @property
+    def key(self) -> Hashable:
+        return ("regular_expression", self.regex)
+
+
 DurableRecord = (
     GroupConfigs
     | GenericGroupMetadata
@@ -224,6 +247,7 @@ DurableRecord = (
     | TargetAssignmentMetadata
     | TargetAssignmentMember
     | CurrentAssignment
+    | RegularExpression
 )
 
 
@@ -236,7 +260,7 @@ def is_tombstone(record: DurableRecord) -> bool:
             return True
         case GenericGroupMetadata(value=None) | MemberMetadata(value=None):
             return True
-        case CurrentAssignment(value=None):
+        case CurrentAssignment(value=None) | RegularExpression(value=None):
             return True
         case GroupConfigs(overrides=overrides):
             return not overrides

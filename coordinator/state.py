@@ -15,6 +15,7 @@ from coordinator.records import (
     GroupConfigs,
     GroupEpoch,
     MemberMetadata,
+    RegularExpression,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
     is_tombstone,
@@ -28,6 +29,8 @@ from coordinator.volatile import (
     DeadlineKey,
     DeadlineSet,
     MemberPhaseMoved,
+    RegexResolution,
+    RegexResolutionMoved,
     Token,
     TopicsChecked,
     VolatileRecord,
@@ -37,12 +40,23 @@ Record = DurableRecord | VolatileRecord
 
 DURABLE_TYPES = get_args(DurableRecord)
 
+RecordBesideTheGroup = (
+    DeadlineSet
+    | DeadlineCleared
+    | CommitStarted
+    | CommitEnded
+    | RegexResolutionMoved
+    | GroupConfigs
+)
+"""What changes nothing in the group itself, whatever its kind."""
+
 
 class GroupState:
-    """`group` is None while the group does not exist. Deadlines and commits in flight belong to
-    no kind, so that they outlive a conversion; overrides of configs outlive the group."""
+    """`group` is None while the group does not exist. Deadlines, commits in flight and the
+    resolution of regular expressions belong to no kind, so that they outlive a conversion;
+    overrides of configs outlive the group."""
 
-    __slots__ = ("commits", "config_overrides", "deadlines", "group", "group_id")
+    __slots__ = ("commits", "config_overrides", "deadlines", "group", "group_id", "resolution")
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -50,6 +64,7 @@ class GroupState:
         self.config_overrides: Mapping[str, int] = {}
         self.deadlines: Table[DeadlineKey, int] = Table()
         self.commits: Table[Token, CommitInFlight] = Table()
+        self.resolution: RegexResolution | None = None
 
     def fork(self) -> "GroupState":
         """The same state, to decide on without this one noticing."""
@@ -59,6 +74,7 @@ class GroupState:
         twin.config_overrides = self.config_overrides
         twin.deadlines = self.deadlines.fork()
         twin.commits = self.commits.fork()
+        twin.resolution = self.resolution
         return twin
 
     @property
@@ -77,17 +93,10 @@ class GroupState:
     def apply(self, record: Record) -> None:
         """Change the state as the record says. Replay calls it with the durable records only;
         it then tolerates what the compaction of a log leaves (spec section 8)."""
+        if isinstance(record, RecordBesideTheGroup):
+            self._apply_beside_the_group(record)
+            return
         match record:
-            case DeadlineSet(key, at_ms):
-                self.deadlines.put(key, at_ms)
-            case DeadlineCleared(key):
-                self.deadlines.drop(key)
-            case CommitStarted(commit, in_flight):
-                self.commits.put(commit, in_flight)
-            case CommitEnded(commit):
-                self.commits.drop(commit)
-            case GroupConfigs(overrides=overrides):
-                self.config_overrides = overrides
             case GenericGroupMetadata(value=None):
                 if isinstance(self.group, GenericGroup):
                     self.group = None
@@ -100,6 +109,7 @@ class GroupState:
                 | TargetAssignmentMetadata()
                 | TargetAssignmentMember()
                 | CurrentAssignment()
+                | RegularExpression()
                 | MemberPhaseMoved()
                 | TopicsChecked()
             ):
@@ -108,6 +118,21 @@ class GroupState:
                 if not isinstance(self.group, GenericGroup):
                     self.group = GenericGroup()
                 self.group.apply(record)
+
+    def _apply_beside_the_group(self, record: RecordBesideTheGroup) -> None:
+        match record:
+            case DeadlineSet(key, at_ms):
+                self.deadlines.put(key, at_ms)
+            case DeadlineCleared(key):
+                self.deadlines.drop(key)
+            case CommitStarted(commit, in_flight):
+                self.commits.put(commit, in_flight)
+            case CommitEnded(commit):
+                self.commits.drop(commit)
+            case GroupConfigs(overrides=overrides):
+                self.config_overrides = overrides
+            case RegexResolutionMoved(resolution):
+                self.resolution = resolution
 
     def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
         if isinstance(self.group, ConsumerGroup):

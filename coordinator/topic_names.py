@@ -10,6 +10,7 @@ from coordinator.events import (
     ConsumerHeartbeatReceived,
     Event,
     JoinGroupReceived,
+    RegexesResolved,
     SyncGroupReceived,
 )
 from coordinator.generic.group import GenericGroup
@@ -36,7 +37,7 @@ def topics_of_group(state: GroupState) -> frozenset[str]:
 
 
 def topics_of_request(event: Event) -> frozenset[str]:
-    """The topics that a request brings into its group."""
+    """The topics that a request, or a resolved regular expression, brings into its group."""
     match event:
         case JoinGroupReceived(protocols=protocols):
             return frozenset(_subscribed(protocols))
@@ -44,6 +45,8 @@ def topics_of_request(event: Event) -> frozenset[str]:
             return frozenset(_assigned(assignment for _, assignment in assignments))
         case ConsumerHeartbeatReceived(topic_names=names) if names:
             return frozenset(names)
+        case RegexesResolved(topics=topics) if topics:
+            return frozenset().union(*topics.values())
         case _:
             return frozenset()
 

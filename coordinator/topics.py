@@ -29,11 +29,13 @@ class Topics:
     """The topics of the cluster that a group may care about.
 
     `version` grows whenever the image changes, so that a group compares its metadata hash only
-    when there is something to compare.
+    when there is something to compare. `names_version` grows whenever a topic appears anywhere in
+    the cluster, which a regular expression may match; it does not fall over a restart.
     """
 
     by_name: Mapping[str, Topic] = field(default_factory=dict)
     version: int = 0
+    names_version: int = 0
     by_id: Mapping[UUID, Topic] = field(init=False)
 
     def __post_init__(self) -> None:

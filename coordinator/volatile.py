@@ -1,7 +1,8 @@
 """The volatile records: state that a restart may forget, yet changed only by `apply`.
 
 Parked requests, ids handed out but not used yet, deadlines, the phase of a classic join, commits
-on their way to the cluster. Never logged; replay does not see them.
+on their way to the cluster, regular expressions being resolved. Never logged; replay does not see
+them.
 """
 
 from collections.abc import Mapping
@@ -219,6 +220,22 @@ class CommitEnded:
     commit: Token
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegexResolution:
+    """Regular expressions that are being matched against the names of all topics."""
+
+    regexes: frozenset[str]
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegexResolutionMoved:
+    """The driver has to match these, one resolution of a group at a time; None: it has, or could
+    not."""
+
+    resolution: RegexResolution | None
+
+
 VolatileRecord = (
     DeadlineSet
     | DeadlineCleared
@@ -236,4 +253,5 @@ VolatileRecord = (
     | TopicsChecked
     | CommitStarted
     | CommitEnded
+    | RegexResolutionMoved
 )

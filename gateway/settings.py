@@ -26,6 +26,7 @@ from pydantic_settings import (
 )
 
 from coordinator.config import INT32_MAX, GroupConfig, MigrationPolicy
+from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
 from gateway.logs import LogFormat, LogLevel
 
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
@@ -177,6 +178,9 @@ class Settings(BaseSettings):
     group_consumer_assignment_interval_ms: _Delay = 1_000
     group_consumer_min_assignment_interval_ms: _Delay = 0
     group_consumer_max_assignment_interval_ms: _Delay = 15_000
+    group_consumer_regex_refresh_interval_ms: Annotated[
+        int, Field(ge=RESOLUTIONS_APART_MS, le=INT32_MAX)
+    ] = 600_000
 
     max_connections: _Count = Field(2_000, description="client connections at a time")
     max_groups: _Count = Field(10_000, description="hosted groups at a time")
@@ -209,6 +213,7 @@ class Settings(BaseSettings):
             consumer_assignment_interval_ms=self.group_consumer_assignment_interval_ms,
             consumer_min_assignment_interval_ms=self.group_consumer_min_assignment_interval_ms,
             consumer_max_assignment_interval_ms=self.group_consumer_max_assignment_interval_ms,
+            consumer_regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,
         )
 
     @model_validator(mode="after")

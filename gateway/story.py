@@ -26,7 +26,9 @@ from coordinator.records import (
     GroupEpoch,
     Member,
     MemberMetadata,
+    RegularExpression,
     RemovalCause,
+    ResolvedRegex,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
@@ -55,6 +57,9 @@ PHASE_NAMES: Mapping[MemberPhase, str] = {
     MemberPhase.COMPLETING_REBALANCE: "CompletingRebalance",
     MemberPhase.STABLE: "Stable",
 }
+
+NAMED_TOPICS_MAX = 20
+"""Topics that an event about a regular expression names; of all it gives the number."""
 
 _OWN_WILL = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
 _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
@@ -146,6 +151,8 @@ class _Teller:
                 yield from self._target(record)
             case CurrentAssignment(member_id=member_id, value=assignment):
                 yield from self._assignment(member_id, assignment)
+            case RegularExpression(regex=regex, value=ResolvedRegex(topics=topics)):
+                yield from self._regex(regex, topics)
             case _:
                 pass
 
@@ -278,6 +285,20 @@ class _Teller:
                     member_epoch=epoch,
                     partitions=self._named(partitions),
                 )
+
+    def _regex(self, regex: str, topics: frozenset[str]) -> Iterator[GroupEvent]:
+        """A refresh that found nothing new is no event."""
+        group = self._state.group
+        known = group.regexes.get(regex) if isinstance(group, ConsumerGroup) else None
+        before = known.topics if known is not None else frozenset[str]()
+        if known is None or topics != before:
+            yield _event(
+                "regex_resolved",
+                regex=regex,
+                topics=len(topics),
+                added=sorted(topics - before)[:NAMED_TOPICS_MAX],
+                removed=sorted(before - topics)[:NAMED_TOPICS_MAX],
+            )
 
     def _phase(self, member_id: str, phase: MemberPhase) -> Iterator[GroupEvent]:
         group = self._state.group

@@ -1,8 +1,9 @@
 """Which member a ConsumerGroupHeartbeat speaks for, and whether its epoch holds (spec 3.3, 3.4)."""
 
+from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member, replace_member
-from coordinator.consumer.subscription import bump_epoch_if_needed
 from coordinator.consumer.validation import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
@@ -69,6 +70,7 @@ def _take_over(draft: Draft, instance_id: str, holder_id: str, member_id: str) -
     if member_id in group.members and member_id != holder_id:
         # It leaves a place of its own behind, whose target must go to somebody.
         delete_member(draft, member_id, RemovalCause.REPLACED)
+        forget_unused_regexes(draft)
         bump_epoch_if_needed(draft, EpochCause.MEMBER_REMOVED)
     replace_member(draft, holder_id, member_id)
 

@@ -5,6 +5,7 @@ If only classic members remain, the group becomes a generic one instead (spec 6.
 
 from collections.abc import Mapping
 
+from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
 from coordinator.draft import Draft
@@ -18,6 +19,7 @@ def fence(draft: Draft, causes: Mapping[str, RemovalCause]) -> None:
         return
     for member_id, cause in causes.items():
         delete_member(draft, member_id, cause)
+    forget_unused_regexes(draft)
     group = draft.consumer
     draft.emit(
         GroupEpoch(

@@ -3,6 +3,7 @@
 The group knows nothing of time or requests; the rules are in the modules beside this one.
 """
 
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from coordinator.records import (
@@ -12,6 +13,8 @@ from coordinator.records import (
     Member,
     MemberMetadata,
     MemberState,
+    RegularExpression,
+    ResolvedRegex,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
@@ -25,6 +28,7 @@ ConsumerRecord = (
     | TargetAssignmentMetadata
     | TargetAssignmentMember
     | CurrentAssignment
+    | RegularExpression
     | MemberPhaseMoved
     | TopicsChecked
 )
@@ -42,8 +46,10 @@ class ConsumerGroupState(StrEnum):
 class ConsumerGroup:
     """A group of KIP-848 (spec 3.1); *mixed* while some member carries classic metadata.
 
-    `holders` says who holds a partition, assigned or pending revocation; `subscribers` counts
-    the members that subscribe to a topic by name; both follow from the other tables.
+    `holders` says who holds a partition, assigned or pending revocation. `subscribers` counts
+    the members that subscribe to a topic by name and the regular expressions that match it,
+    `regex_subscribers` the members with a regular expression. All three follow from the other
+    tables.
     """
 
     __slots__ = (
@@ -56,6 +62,8 @@ class ConsumerGroup:
         "members",
         "metadata_hash",
         "phases",
+        "regex_subscribers",
+        "regexes",
         "subscribers",
         "target_timestamp_ms",
         "targets",
@@ -73,6 +81,8 @@ class ConsumerGroup:
         self.members: Table[str, Member] = Table()
         self.instances: Table[str, str] = Table()
         self.subscribers: Table[str, int] = Table()
+        self.regexes: Table[str, ResolvedRegex] = Table()
+        self.regex_subscribers: Table[str, int] = Table()
         self.targets: Table[str, frozenset[Partition]] = Table()
         self.assignments: Table[str, Assignment] = Table()
         self.holders: Table[Partition, str] = Table()
@@ -90,6 +100,8 @@ class ConsumerGroup:
         twin.members = self.members.fork()
         twin.instances = self.instances.fork()
         twin.subscribers = self.subscribers.fork()
+        twin.regexes = self.regexes.fork()
+        twin.regex_subscribers = self.regex_subscribers.fork()
         twin.targets = self.targets.fork()
         twin.assignments = self.assignments.fork()
         twin.holders = self.holders.fork()
@@ -121,6 +133,14 @@ class ConsumerGroup:
         """Whether anybody speaks the new protocol."""
         return any(not member.is_classic for member in self.members.values())
 
+    def topics_of(self, member: Member) -> Collection[str]:
+        """The topics that a member subscribes to, by name or by its regular expression, which
+        matches nothing until it is resolved."""
+        resolved = self.regexes.get(member.topic_regex)
+        if resolved is None:
+            return member.topic_names
+        return resolved.topics.union(member.topic_names)
+
     def target_of(self, member_id: str) -> frozenset[Partition]:
         """What the assignor wants the member to have; nothing if it was not told of it yet."""
         return self.targets.get(member_id, frozenset())
@@ -144,6 +164,8 @@ class ConsumerGroup:
                     self.targets.put(member_id, partitions)
             case CurrentAssignment(member_id=member_id, value=assignment):
                 self._put_assignment(member_id, assignment)
+            case RegularExpression(regex=regex, value=resolved):
+                self._put_regex(regex, resolved)
             case MemberPhaseMoved(member_id, phase):
                 self.phases.put(member_id, phase)
             case TopicsChecked(version):
@@ -152,7 +174,7 @@ class ConsumerGroup:
     def _put_member(self, member_id: str, member: Member | None) -> None:
         before = self.members.get(member_id)
         if before is not None:
-            self._count_subscriber(before.topic_names, -1)
+            self._count_subscriber(before, -1)
             instance_id = before.instance_id
             if instance_id is not None and self.instances.get(instance_id) == member_id:
                 self.instances.drop(instance_id)
@@ -160,7 +182,7 @@ class ConsumerGroup:
             self.members.drop(member_id)
         else:
             self.members.put(member_id, member)
-            self._count_subscriber(member.topic_names, +1)
+            self._count_subscriber(member, +1)
             if member.instance_id is not None:
                 self.instances.put(member.instance_id, member_id)
         if member is None or not member.is_classic:
@@ -168,13 +190,20 @@ class ConsumerGroup:
         elif member_id not in self.phases:
             self.phases.put(member_id, MemberPhase.STABLE)
 
-    def _count_subscriber(self, topic_names: tuple[str, ...], change: int) -> None:
-        for name in topic_names:
-            count = self.subscribers.get(name, 0) + change
-            if count:
-                self.subscribers.put(name, count)
-            else:
-                self.subscribers.drop(name)
+    def _count_subscriber(self, member: Member, change: int) -> None:
+        _count(self.subscribers, member.topic_names, change)
+        if member.topic_regex:
+            _count(self.regex_subscribers, [member.topic_regex], change)
+
+    def _put_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
+        before = self.regexes.get(regex)
+        if before is not None:
+            _count(self.subscribers, before.topics, -1)
+        if resolved is None:
+            self.regexes.drop(regex)
+        else:
+            self.regexes.put(regex, resolved)
+            _count(self.subscribers, resolved.topics, +1)
 
     def _put_assignment(self, member_id: str, assignment: Assignment | None) -> None:
         before = self.assignments.get(member_id)
@@ -189,3 +218,12 @@ class ConsumerGroup:
         self.assignments.put(member_id, assignment)
         for partition in (*assignment.assigned, *assignment.pending_revocation):
             self.holders.put(partition, member_id)
+
+
+def _count(counts: Table[str, int], keys: Iterable[str], change: int) -> None:
+    for key in keys:
+        count = counts.get(key, 0) + change
+        if count:
+            counts.put(key, count)
+        else:
+            counts.drop(key)

@@ -3,7 +3,7 @@
 from coordinator.consumer.admission import admit
 from coordinator.consumer.leave import leave
 from coordinator.consumer.reconcile import reconcile_member
-from coordinator.consumer.subscription import put_member
+from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.consumer.validation import JOIN_EPOCH, check_heartbeat
 from coordinator.conversion.upgrade import enter_consumer_group
@@ -33,12 +33,7 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     update_target(draft)
     group = draft.consumer
     assigned_before = _assigned(draft, member_id)
-    reconcile_member(
-        draft,
-        after,
-        event.owned,
-        subscription_changed=before is None or before.topic_names != after.topic_names,
-    )
+    reconcile_member(draft, after, event.owned, subscription_changed=has_changed(before, after))
     draft.arm(DeadlineKind.SESSION, member_id, draft.config.consumer_session_timeout_ms)
     assigned = _assigned(draft, member_id)
     must_tell = event.member_epoch == JOIN_EPOCH or event.is_full or assigned != assigned_before

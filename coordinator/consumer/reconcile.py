@@ -37,7 +37,7 @@ def reconcile_member(
     goal = Goal(
         target=group.target_of(member_id),
         assignment_epoch=group.assignment_epoch,
-        topic_ids=draft.topics.ids(member.topic_names),
+        topic_ids=draft.topics.ids(group.topics_of(member)),
         owned=owned,
         is_free=lambda partition: draft.is_free_for(partition, member_id),
     )

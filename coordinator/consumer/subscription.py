@@ -1,8 +1,14 @@
 """A member's description of itself, and when it bumps the group epoch (spec 3.5)."""
 
+from coordinator.consumer.epoch import bump_epoch_if_needed
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.regexes import (
+    check_new_regex,
+    forget_unused_regexes,
+    start_resolution_if_due,
+)
 from coordinator.draft import Draft
-from coordinator.records import EpochCause, GroupEpoch, Member, MemberMetadata
-from coordinator.volatile import TopicsChecked
+from coordinator.records import EpochCause, Member, MemberMetadata
 
 
 def put_member(
@@ -12,33 +18,37 @@ def put_member(
     if the group needs a new target for another reason.
 
     Rack, timeouts, client id and host, assignor and protocol change no partition: they bump
-    nothing.
+    nothing. Raises GroupError INVALID_REGULAR_EXPRESSION.
     """
     if after != before:
         draft.emit(MemberMetadata(member_id=after.member_id, value=after))
-    cause = _cause(before, after)
+    if before is None or before.topic_regex != after.topic_regex:
+        check_new_regex(draft, after.topic_regex)
+    start_resolution_if_due(draft)
+    forget_unused_regexes(draft)
+    cause = _cause(draft.consumer, before, after)
     if cause is None and needs_target:
         cause = EpochCause.REBALANCE_INTERRUPTED
     bump_epoch_if_needed(draft, cause)
 
 
-def _cause(before: Member | None, after: Member) -> EpochCause | None:
+def has_changed(before: Member | None, after: Member) -> bool:
+    """Whether the member subscribes otherwise than before."""
+    return (
+        before is None
+        or before.topic_names != after.topic_names
+        or before.topic_regex != after.topic_regex
+    )
+
+
+def _cause(group: ConsumerGroup, before: Member | None, after: Member) -> EpochCause | None:
+    """A regular expression that is not resolved yet bumps nothing now: its resolution will."""
+    is_resolved = after.topic_regex in group.regexes
     if before is None:
-        return EpochCause.MEMBER_JOINED if after.topic_names else None
-    if before.topic_names != after.topic_names or (before.topic_regex and not after.topic_regex):
+        return EpochCause.MEMBER_JOINED if after.topic_names or is_resolved else None
+    regex_counts = before.topic_regex != after.topic_regex and (
+        is_resolved or not after.topic_regex
+    )
+    if before.topic_names != after.topic_names or regex_counts:
         return EpochCause.SUBSCRIPTION_CHANGED
     return None
-
-
-def bump_epoch_if_needed(draft: Draft, cause: EpochCause | None) -> None:
-    """One bump per request: for `cause`, or because a subscribed topic changed."""
-    group, topics = draft.consumer, draft.topics
-    if cause is None and topics.version == group.topics_checked:
-        return
-    metadata_hash = topics.metadata_hash(group.subscribers)
-    if cause is None and metadata_hash != group.metadata_hash:
-        cause = EpochCause.TOPICS_CHANGED
-    if cause is not None:
-        draft.emit(GroupEpoch(epoch=group.epoch + 1, metadata_hash=metadata_hash, cause=cause))
-    if topics.version != group.topics_checked:
-        draft.emit(TopicsChecked(topics.version))

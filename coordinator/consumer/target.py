@@ -50,7 +50,7 @@ def _compute_target(draft: Draft) -> None:
     assignor = preferred_assignor(group, draft.config)
     subscribers = {
         member_id: Subscriber(
-            instance_id=member.instance_id, topic_ids=draft.topics.ids(member.topic_names)
+            instance_id=member.instance_id, topic_ids=draft.topics.ids(group.topics_of(member))
         )
         for member_id, member in group.members.items()
     }

@@ -12,7 +12,7 @@ FIRST_VERSION_WITH_CLIENT_MADE_ID = 1
 
 
 def check_heartbeat(event: ConsumerHeartbeatReceived, config: GroupConfig) -> None:
-    """Raises GroupError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION."""
+    """Raises GroupError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR."""
     for name, value in (("instance id", event.instance_id), ("rack id", event.rack_id)):
         _require(value is None or bool(value.strip()), f"the {name} is blank")
     needs_id = (
@@ -36,11 +36,6 @@ def check_heartbeat(event: ConsumerHeartbeatReceived, config: GroupConfig) -> No
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"the assignor {event.server_assignor!r} is not one of "
             + ", ".join(config.consumer_assignors),
-        )
-    if event.topic_regex:
-        raise GroupError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            "this gateway does not resolve regular expressions yet: subscribe to topic names",
         )
 
 

@@ -10,6 +10,7 @@ its log, somebody else may still hold what is in the target.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import MEMBER_DEADLINES
 from coordinator.conversion.embedded import version_of, write_assignment
 from coordinator.draft import Draft
@@ -149,4 +150,5 @@ def _delete_consumer_group(draft: Draft, causes: Mapping[str, RemovalCause]) -> 
     for member_id in list(group.members):
         cause = causes.get(member_id, RemovalCause.GROUP_CONVERTED)
         draft.emit(MemberMetadata(member_id=member_id, value=None, cause=cause))
+    forget_unused_regexes(draft)
     draft.emit(GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED))

@@ -7,7 +7,7 @@ from coordinator.config import MigrationPolicy
 from coordinator.consumer.admission import check_instance, check_room
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.removal import replace_member
-from coordinator.consumer.subscription import put_member
+from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.conversion.downgrade import downgrade_by_replacement, may_downgrade_without
 from coordinator.conversion.embedded import owned_partitions, read_subscription
@@ -93,7 +93,7 @@ def _join(draft: Draft, event: JoinGroupReceived, subscription: Subscription) ->
     after = _described(event, member_id, subscription, before)
     put_member(draft, before, after)
     owned = owned_partitions(subscription.owned_partitions, draft.topics)
-    subscription_changed = before is None or before.topic_names != after.topic_names
+    subscription_changed = has_changed(before, after)
     if takes_over_native and may_downgrade_without(draft, ()):
         reconcile_member(draft, after, owned, subscription_changed=subscription_changed)
         downgrade_by_replacement(draft, event, member_id, generation=epoch_before)
@@ -129,7 +129,8 @@ def _take_over(draft: Draft, event: JoinGroupReceived, member_id: str) -> bool:
 def _described(
     event: JoinGroupReceived, member_id: str, subscription: Subscription, before: Member | None
 ) -> Member:
-    """What the member is after this JoinGroup (spec 5.4 step 1)."""
+    """What the member is after this JoinGroup (spec 5.4 step 1); a classic member has no regular
+    expression (KAFKA-19720)."""
     instance_id = event.instance_id
     if instance_id is None and before is not None:
         instance_id = before.instance_id

@@ -16,7 +16,14 @@ import trio
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine, Step
 from coordinator.errors import ErrorCode, GroupError
-from coordinator.events import Event, OffsetCommitEnded, OffsetCommitReceived, Request, TimePassed
+from coordinator.events import (
+    Event,
+    Happening,
+    OffsetCommitEnded,
+    OffsetCommitReceived,
+    Request,
+    TimePassed,
+)
 from coordinator.replies import GroupView, Reply
 from coordinator.topic_names import topics_of_group, topics_of_request
 from coordinator.topics import Topics
@@ -236,7 +243,7 @@ class GroupTask:
             await self._state_log.append(self.group_id, step.durable)
         except StateLogError as error:
             log.error("state_log_failed", group_id=self.group_id, reason=str(error))  # noqa: TRY400
-            if isinstance(event, OffsetCommitEnded | TimePassed):
+            if isinstance(event, Happening):
                 self._postpone(event)
             else:
                 ask = self._waiting.pop(event.token)
@@ -244,7 +251,7 @@ class GroupTask:
         else:
             self._carry_out(step, topics)
 
-    def _postpone(self, event: OffsetCommitEnded | TimePassed) -> None:
+    def _postpone(self, event: Happening) -> None:
         """It has happened all the same, and nobody is there to ask again."""
         if isinstance(event, OffsetCommitEnded):
             self._ended_commits.appendleft(event)

@@ -39,6 +39,7 @@ class Stranger:
         dice = self.dice
         deeds = [self.join, self.sync, self.beat, self.leave, self.native, self.native]
         deeds += [self.join, self.commit, self.commit_ends, self.time, self.admin, self.restart]
+        deeds += [self.resolution_ends]
         dice.choice(deeds)()
         self.script.view()
 
@@ -125,6 +126,7 @@ class Stranger:
             member_id,
             epoch,
             topics=dice.choice([None, self.topic_names()]),
+            regex=dice.choice([None, None, "", "f.*", "bar|foo", "x*", "("]),
             owned=None if epoch == 0 else self.owned(member_id),
             instance_id=self.instance_id(),
             assignor=dice.choice([None, None, "range", "uniform", "none"]),
@@ -152,6 +154,10 @@ class Stranger:
             if self.dice.random() < 0.1:
                 self.script.commit_answered(token)
 
+    def resolution_ends(self) -> None:
+        if self.script.engine.state.resolution is not None:
+            self.script.resolve(fails=self.dice.random() < 0.1)
+
     def time(self) -> None:
         self.script.wait(self.dice.choice([1, 500, 3_000, 11_000, 60_000]))
 
@@ -167,7 +173,7 @@ class Stranger:
             )
         if self.dice.random() < 0.3:
             version = self.script.topics.version + 1
-            self.script.topics = make_topics(version, foo=self.dice.randint(1, 6), bar=2)
+            self.script.topics = make_topics(version, version, foo=self.dice.randint(1, 6), bar=2)
 
     def restart(self) -> None:
         if self.dice.random() < 0.2:

@@ -11,6 +11,7 @@ from coordinator.records import (
     GroupEpoch,
     MemberMetadata,
     MemberState,
+    RegularExpression,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
     is_tombstone,
@@ -25,6 +26,7 @@ RECORDS: list[DurableRecord] = [
     *(MemberMetadata(member_id=id_, value=None) for id_ in "ab"),
     *(TargetAssignmentMember(member_id=id_, partitions=None) for id_ in "ab"),
     *(CurrentAssignment(member_id=id_, value=None) for id_ in "ab"),
+    *(RegularExpression(regex=regex, value=None) for regex in "ab"),
 ]
 
 
@@ -38,7 +40,7 @@ def test_a_key_names_what_the_record_is_of() -> None:
 
 def test_what_deletes_and_what_does_not() -> None:
     """None is the tombstone, and configs without an override; an empty target or epoch 0 is not."""
-    assert [is_tombstone(record) for record in RECORDS] == [True, *3 * [False], *6 * [True]]
+    assert [is_tombstone(record) for record in RECORDS] == [True, *3 * [False], *8 * [True]]
     assert is_tombstone(GroupConfigs(overrides={}))
     assert not is_tombstone(TargetAssignmentMember(member_id="a", partitions=frozenset()))
     assert not is_tombstone(TargetAssignmentMetadata(epoch=0))

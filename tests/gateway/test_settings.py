@@ -85,6 +85,7 @@ def test_every_setting_can_be_set_in_every_place(
         "group_consumer_assignment_interval_ms": "3",
         "group_consumer_min_assignment_interval_ms": "3",
         "group_consumer_max_assignment_interval_ms": "4",
+        "group_consumer_regex_refresh_interval_ms": "10000",
         "max_connections": "9",
         "max_groups": "10",
         "drain_timeout_ms": "11",

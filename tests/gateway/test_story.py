@@ -391,6 +391,35 @@ def test_the_topics_change() -> None:
     assert group.of("partitions_assigned")["partitions"] == {"foo": [3]}
 
 
+def test_a_regular_expression_is_resolved() -> None:
+    """What it stands for, and what that adds or takes away; a refresh without news says nothing."""
+    group = Told()
+    group.native("n1", regex="f.*")
+    assert group.names == ["group_created", "member_joined"]
+    group.resolve()
+    found = {"regex": "f.*", "topics": 1, "added": ["foo"], "removed": []}
+    assert group.of("regex_resolved") == found
+    assert group.of("group_epoch_bumped") == {"group_epoch": 2, "cause": "regex_resolved"}
+    group.native("n1", 1)
+    group.topics = make_topics(2, 2, foo=3, far=1)
+    group.wait(10_001)
+    group.native("n1", 2)
+    group.resolve()
+    found = {"regex": "f.*", "topics": 2, "added": ["far"], "removed": []}
+    assert group.of("regex_resolved") == found
+    group.topics = make_topics(3, 3, foo=3, far=1, bar=1)
+    group.wait(10_001)
+    group.native("n1", 2)
+    group.resolve()
+    assert group.names == []
+    group.topics = make_topics(4, 4, far=1)
+    group.wait(10_001)
+    group.native("n1", 3, owned={"far": (0,)})
+    group.resolve()
+    found = {"regex": "f.*", "topics": 1, "added": [], "removed": ["foo"]}
+    assert group.of("regex_resolved") == found
+
+
 def test_a_heartbeat_that_finds_all_well_is_no_event() -> None:
     """Nor is a refusal."""
     group = Told()

@@ -37,7 +37,8 @@ def snapshot(state: GroupState) -> str:
     """Everything there is to know of a state, volatile parts included."""
     group = state.group
     fields = {name: getattr(group, name) for name in getattr(group, "__slots__", ())}
-    return repr((type(group), fields, state.deadlines, state.commits, state.config_overrides))
+    others = (state.deadlines, state.commits, state.resolution, state.config_overrides)
+    return repr((type(group), fields, *others))
 
 
 def durable_state(state: GroupState) -> object:
@@ -60,6 +61,8 @@ def durable_state(state: GroupState) -> object:
                 "holders": dict(group.holders),
                 "instances": dict(group.instances),
                 "subscribers": dict(group.subscribers),
+                "regexes": dict(group.regexes),
+                "regex_subscribers": dict(group.regex_subscribers),
             }
 
 
@@ -149,8 +152,15 @@ def _check_consumer_group(group: ConsumerGroup) -> None:
         if member.instance_id is not None
     }
     assert dict(group.subscribers) == Counter(
-        name for member in group.members.values() for name in member.topic_names
+        chain(
+            (name for member in group.members.values() for name in member.topic_names),
+            (name for resolved in group.regexes.values() for name in resolved.topics),
+        )
     )
+    assert dict(group.regex_subscribers) == Counter(
+        member.topic_regex for member in group.members.values() if member.topic_regex
+    )
+    assert group.regexes.keys() <= group.regex_subscribers.keys(), "a regex that nobody uses"
     assert group.phases.keys() == {
         member_id for member_id, member in group.members.items() if member.is_classic
     }

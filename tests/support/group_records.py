@@ -1,6 +1,6 @@
 """Groups as their logs would bring them back: scenarios begin where they become interesting."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coordinator.records import (
@@ -17,6 +17,8 @@ from coordinator.records import (
     MemberMetadata,
     MemberState,
     Protocols,
+    RegularExpression,
+    ResolvedRegex,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
@@ -35,6 +37,7 @@ class GivenMember:
     epoch: int = 10
     previous_epoch: int | None = None
     topics: Iterable[str] = ("foo",)
+    regex: str = ""
     assigned: Owned = field(default_factory=dict)
     target: Owned | None = None
     has_target: bool = True
@@ -52,6 +55,7 @@ class GivenMember:
             client_host=CLIENT_HOST,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             topic_names=tuple(sorted(self.topics)),
+            topic_regex=self.regex,
             classic=self.classic,
         )
         yield MemberMetadata(member_id=self.member_id, value=member)
@@ -99,10 +103,16 @@ def consumer_group(
     assignment_epoch: int | None,
     timestamp_ms: int,
     image: Topics,
+    regexes: Mapping[str, Iterable[str]],
 ) -> list[DurableRecord]:
-    """The log of a consumer group; without an assignment epoch it never had a target."""
-    subscribed = {name for member in members for name in member.topics}
+    """The log of a consumer group; without an assignment epoch it never had a target. `regexes`
+    gives the topics that regular expressions were resolved to, long ago."""
+    matched = {regex: frozenset(names) for regex, names in regexes.items()}
+    subscribed = {name for member in members for name in member.topics}.union(*matched.values())
     records = [record for member in members for record in member.records()]
+    for regex, names in matched.items():
+        resolved = ResolvedRegex(topics=names, version=image.names_version, timestamp_ms=1)
+        records.append(RegularExpression(regex=regex, value=resolved))
     records.append(
         GroupEpoch(
             epoch=epoch,

@@ -21,6 +21,7 @@ from coordinator.events import (
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     Event,
+    Happening,
     HeartbeatReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
@@ -29,6 +30,7 @@ from coordinator.events import (
     OffsetCommitReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
+    RegexesResolved,
     SyncGroupReceived,
     TimePassed,
 )
@@ -47,6 +49,7 @@ from coordinator.replies import (
     Reply,
     SyncGroupReply,
 )
+from coordinator.topic_regex import match_topics
 from coordinator.topics import Partition, Topics
 from coordinator.volatile import DeadlineKey, DeadlineKind
 from tests.support.group_checks import (
@@ -107,6 +110,7 @@ class GroupScript:
         step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
         self.conversation += [f"> {event}", *(f"  {r}" for r in step.records)]
         assert snapshot(self.engine.state) == before, "handle changed the state\n" + self.story()
+        assert not (step.resolution and self.engine.state.resolution), "two resolutions at a time"
         if self.log_is_broken and step.durable:
             self._refuse(event)
             return step
@@ -124,7 +128,7 @@ class GroupScript:
 
     def _refuse(self, event: Event) -> None:
         """The batch cannot be written: nothing has happened, and the client hears that."""
-        if not isinstance(event, TimePassed | OffsetCommitEnded):
+        if not isinstance(event, Happening):
             why = GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
             self.answers[event.token] = event.refused(why)
 
@@ -132,7 +136,7 @@ class GroupScript:
         try:
             check_group(self.engine.state)
             self._check_classic_replies()
-            if not isinstance(event, TimePassed | OffsetCommitEnded):
+            if not isinstance(event, Happening):
                 self._asked.add(event.token)
             assert self._asked - self.answers.keys() == parked_tokens(self.engine.state)
             assert self._group_epoch() == 0 or self._group_epoch() >= epoch_before
@@ -190,6 +194,7 @@ class GroupScript:
         assignment_epoch: int | None = None,
         timestamp_ms: int = 0,
         has_target: bool = True,
+        regexes: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         """Begin with a consumer group; its target is of the group epoch unless stated."""
         if assignment_epoch is None and has_target:
@@ -201,6 +206,7 @@ class GroupScript:
                 assignment_epoch=assignment_epoch,
                 timestamp_ms=timestamp_ms,
                 image=self.topics,
+                regexes=regexes or {},
             )
         )
 
@@ -343,6 +349,7 @@ class GroupScript:
         epoch: int = 0,
         *,
         topics: Iterable[str] | None = None,
+        regex: str | None = None,
         owned: Owned | None = None,
         instance_id: str | None = None,
         assignor: str | None = None,
@@ -352,7 +359,7 @@ class GroupScript:
         """A ConsumerGroupHeartbeat; with epoch 0 the fields that joining needs are filled in."""
         token = next(self._tokens)
         if epoch == 0:
-            topics = ("foo",) if topics is None else topics
+            topics = ("foo",) if topics is None and regex is None else topics
             owned = {} if owned is None else owned
             rebalance_timeout_ms = 10_000 if rebalance_timeout_ms == -1 else rebalance_timeout_ms
         self.feed(
@@ -366,12 +373,20 @@ class GroupScript:
                 instance_id=instance_id,
                 rebalance_timeout_ms=rebalance_timeout_ms,
                 topic_names=None if topics is None else tuple(topics),
+                topic_regex=regex,
                 server_assignor=assignor,
                 owned=None if owned is None else partitions(owned),
                 fresh_id=uuid5(NAMESPACE, str(token)),
             )
         )
         return self.answer(token, ConsumerHeartbeatReply)
+
+    def resolve(self, *, fails: bool = False) -> Step:
+        """The regular expressions that wait for it are matched against the topics there are now."""
+        resolution = self.engine.state.resolution
+        assert resolution is not None, "nothing is being resolved\n" + self.story()
+        matched = None if fails else match_topics(resolution.regexes, self.topics.by_name)
+        return self.feed(RegexesResolved(topics=matched, version=self.topics.names_version))
 
     # -- offsets ---------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ def topic_id(name: str) -> UUID:
     return uuid5(NAMESPACE, name)
 
 
-def make_topics(version: int = 1, **partition_counts: int) -> Topics:
+def make_topics(version: int = 1, names_version: int = 1, **partition_counts: int) -> Topics:
     """An image of the cluster: topic names to partition counts."""
     return Topics(
         {
@@ -30,6 +30,7 @@ def make_topics(version: int = 1, **partition_counts: int) -> Topics:
             for name, count in partition_counts.items()
         },
         version=version,
+        names_version=names_version,
     )
 
 

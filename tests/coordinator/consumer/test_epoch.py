@@ -1,0 +1,38 @@
+"""One bump per request, if anything calls for it."""
+
+import pytest
+
+from coordinator.consumer.epoch import bump_epoch_if_needed
+from coordinator.draft import Draft
+from coordinator.records import EpochCause, GroupEpoch
+from coordinator.volatile import TopicsChecked
+from tests.support.group_records import given_native
+from tests.support.group_script import GroupScript, make_topics
+
+
+def bumped(group: GroupScript, *causes: EpochCause | None) -> list[object]:
+    """The records that bumping for these causes in turn gives."""
+    draft = Draft(group.engine.state, config=group.config, topics=group.topics, now_ms=0)
+    for cause in causes:
+        bump_epoch_if_needed(draft, cause)
+    return [
+        (record.epoch, record.cause) if isinstance(record, GroupEpoch) else record
+        for record in draft.records
+    ]
+
+
+@pytest.mark.parametrize("cause", [EpochCause.MEMBER_JOINED, EpochCause.REGEX_RESOLVED])
+def test_a_cause_bumps(group: GroupScript, cause: EpochCause) -> None:
+    """And the topics count as looked at."""
+    group.given_consumer_group(given_native("n1"))
+    assert bumped(group, cause, None) == [(11, cause), TopicsChecked(group.topics.version)]
+
+
+def test_without_a_cause_the_topics_decide(group: GroupScript) -> None:
+    """Only a topic that somebody subscribes to."""
+    group.given_consumer_group(given_native("n1"))
+    assert bumped(group, None) == [TopicsChecked(group.topics.version)]
+    group.topics = make_topics(version=2, foo=4)
+    assert bumped(group, None, None) == [(11, EpochCause.TOPICS_CHANGED), TopicsChecked(2)]
+    group.topics = make_topics(version=3, foo=3, bar=1)
+    assert bumped(group, None) == [TopicsChecked(3)]
