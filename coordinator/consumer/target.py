@@ -25,7 +25,11 @@ def schedule_target(draft: Draft) -> None:
     left an all-classic consumer group stay unassigned until somebody joins.
     """
     group = draft.consumer
-    is_due = group.assignment_epoch < group.epoch and not group.has_native_members
+    is_due = (
+        bool(group.members)
+        and group.assignment_epoch < group.epoch
+        and not group.has_native_members
+    )
     if not is_due:
         draft.disarm(DeadlineKind.TARGET_DUE)
     elif not draft.is_armed(DeadlineKind.TARGET_DUE):

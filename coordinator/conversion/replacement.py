@@ -7,12 +7,10 @@ generic group and a native joiner, is in `upgrade.py`.
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.draft import Draft
 from coordinator.records import EpochCause, GroupEpoch, TargetAssignmentMetadata
-from coordinator.volatile import DeadlineKind
 
 
 def remove_empty_consumer_group(draft: Draft) -> None:
     """Tombstones for all that a consumer group without members still has."""
-    draft.disarm(DeadlineKind.TARGET_DUE)
     draft.emit(TargetAssignmentMetadata(epoch=None))
     forget_unused_regexes(draft)
     draft.emit(GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED))

@@ -112,8 +112,14 @@ class AdminApis:
             answer: ListGroupsResponse = await request.upstream.ask(ListGroupsRequest(), version)
             listed = {group.group_id: group for group in answer.groups}
             error = answer.error_code
-        for task in self._registry.all_running():
-            view, _ = task.describe()
+        views = [task.describe()[0] for task in self._registry.all_running()]
+        views += [
+            view
+            for view in await self._registry.quiet()
+            # Offsets only, or somebody of the cluster's own by now?
+            if view.group_id not in listed or not listed[view.group_id].protocol_type
+        ]
+        for view in views:
             if view.group_type is not None and await self._is_here(view.group_id, request.node_id):
                 listed[view.group_id] = ListedGroup(
                     group_id=view.group_id,

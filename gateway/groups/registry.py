@@ -3,7 +3,7 @@
 Owns the tasks and their number. Must not know what a request means, or who sent it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -105,6 +105,14 @@ class Registry:
     def all_running(self) -> tuple[GroupTask, ...]:
         """Every group that is in memory now."""
         return tuple(self._tasks.values())
+
+    async def quiet(self) -> Sequence[GroupView]:
+        """The hosted groups that are empty and not in memory. Raises StateLogError."""
+        return [
+            view[0]
+            for group_id in await self._state_log.group_ids()
+            if group_id not in self._tasks and (view := await self.view(group_id)) is not None
+        ]
 
     def release_waiting(self) -> None:
         """Answer what is parked, and park nothing from now on: the gateway is about to end."""

@@ -1,6 +1,6 @@
 """The interface of every state log."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from coordinator.records import DurableRecord
@@ -18,6 +18,10 @@ class StateLog(Protocol):
 
         Raises StateLogError.
         """
+        ...
+
+    async def group_ids(self) -> Collection[str]:
+        """The groups that have records. Raises StateLogError."""
         ...
 
     async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:

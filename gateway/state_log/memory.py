@@ -1,6 +1,6 @@
 """A state log that lasts as long as the process: for the demo and for tests."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 from coordinator.records import DurableRecord, is_tombstone
 
@@ -13,6 +13,9 @@ class MemoryLog:
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
         return tuple(self._groups.get(group_id, {}).values())
+
+    async def group_ids(self) -> Collection[str]:
+        return tuple(self._groups)
 
     async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
         records = self._groups.setdefault(group_id, {})

@@ -3,7 +3,7 @@ of hosted group, see test_group_service.py."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -95,6 +95,24 @@ async def test_a_cluster_that_lists_no_states_is_filtered_all_the_same() -> None
         assert set(await scene.listed(states_filter=("STABLE",))) == {"theirs", "g"}
         assert set(await scene.listed(types_filter=("classic",))) == {"theirs", "g"}
         assert await scene.listed(types_filter=("consumer",)) == {}
+
+
+async def test_a_group_that_is_empty_here_is_listed_as_what_it_was() -> None:
+    """To the cluster it is offsets without a protocol, or unknown; with its own members, theirs."""
+    async with open_scene() as scene:
+        joined = await scene.client.enter()
+        await scene.client.leave(joined.member_id)
+        assert await scene.listed() == {"g": ("Empty", "classic")}
+        offsets_only = ListedGroup(
+            group_id="g", protocol_type="", group_state="Empty", group_type="classic"
+        )
+        scene.broker.listed = (offsets_only,)
+        answer = await scene.client.connection.ask(ListGroupsRequest(), 5)
+        assert [group.protocol_type for group in answer.groups] == ["consumer"]
+        scene.broker.listed = (
+            replace(offsets_only, protocol_type="consumer", group_state="Stable"),
+        )
+        assert (await scene.listed())["g"][0] == "Stable"
 
 
 async def test_a_list_asks_the_cluster_for_its_own_groups_and_nothing_else() -> None:

@@ -104,6 +104,7 @@ async def test_groups_are_apart() -> None:
     assert await log.read("g") == (first,)
     assert await log.read("h") == (second,)
     assert await log.read("never") == ()
+    assert set(await log.group_ids()) == {"g", "h"}
 
 
 async def test_an_empty_batch_leaves_no_trace() -> None:

@@ -1,0 +1,40 @@
+"""Plays differential scripts by hand: `python -m tests.differential.play --help`."""
+
+import argparse
+import sys
+import time
+from fnmatch import fnmatchcase
+
+import trio
+
+from tests.support.differential.script import SCRIPTS, load_scripts
+from tests.support.differential.stage import running_stage
+
+
+def main() -> int:
+    """Play what the arguments name; the exit status is 1 if anything differed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=["*"], help="patterns of script names")
+    parser.add_argument("--story", action="store_true", help="show what was asked and answered")
+    given = parser.parse_args()
+    load_scripts()
+    chosen = [
+        each
+        for each in SCRIPTS.values()
+        if any(fnmatchcase(each.name, pattern) for pattern in given.names)
+    ]
+    with running_stage(each.profile for each in chosen) as stage:
+        began_s = time.monotonic()
+        outcomes = trio.run(stage.play, chosen)
+        took_s = time.monotonic() - began_s
+    for name, outcome in outcomes.items():
+        if outcome.failure or given.story:
+            print(f"\n===== {name}\n{outcome.failure or outcome.story}")
+    failed = sum(outcome.failure is not None for outcome in outcomes.values())
+    steps = sum(outcome.steps for outcome in outcomes.values())
+    print(f"\n{len(outcomes)} scripts, {steps} steps, {took_s:.1f} s; {failed} differ")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,633 @@
+"""The language of the differential scripts: one request at a time, to a broker and to the gateway.
+
+Members have names; what these stand for on either side (ids, epochs, partitions) each side knows
+by itself. Every pair of answers is compared as soon as both are there. A request that neither side
+answers at once is parked; its answers are compared when they come.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from kafka_codecs import consumer_group_heartbeat as native
+from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.declaration import Struct
+from kafka_codecs.delete_groups import DeleteGroupsRequest
+from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
+from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_codecs.list_groups import ListGroupsRequest
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
+from tests.support.differential.deviations import Deviation, Unlike
+from tests.support.differential.plain import Plain, differences
+from tests.support.differential.profiles import Profile
+from tests.support.differential.side import Held, Side
+from tests.support.differential.topic_admin import TopicAdmin
+from tests.support.group_values import embedded_assignment, subscription
+
+PARKED_AFTER_S = 0.4
+"""If neither side has answered a request that may wait by then, it is taken to wait."""
+ANSWER_WITHIN_S = 5.0
+"""How much later than the other one a side may answer."""
+SETTLE_S = 0.05
+"""How long what a request may have released has time to arrive."""
+
+LAST_FETCH_VERSION_OF_ONE_GROUP = 7
+LAST_LEAVE_VERSION_OF_ONE_MEMBER = 2
+FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
+
+Owned = Mapping[str, Iterable[int]]
+Make = Callable[[Side], Struct]
+Protocols = Sequence[tuple[str, bytes]]
+
+
+class _Told:
+    """Stands for what the member was told last."""
+
+
+TOLD = _Told()
+
+
+class Difference(AssertionError):  # noqa: N818  (what was found, not what went wrong)
+    """The two sides answered differently."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """One request on its way to both sides."""
+
+    what: str
+    who: str
+    answers: dict[str, Struct | str] = field(default_factory=dict)
+    progress: trio.Event = field(default_factory=trio.Event)
+    plain: Plain | None = None
+    """The answer, once both sides gave it and it was the same."""
+    unlike: Unlike | None = None
+
+
+class Duel:
+    """A script's view of the two sides."""
+
+    def __init__(
+        self,
+        kafka: Side,
+        gateway: Side,
+        *,
+        profile: Profile,
+        nursery: trio.Nursery,
+        topic_admin: TopicAdmin,
+    ) -> None:
+        self.sides = (kafka, gateway)
+        self.profile = profile
+        self.topic_admin = topic_admin
+        self.steps = 0
+        self.deviations: set[Deviation] = set()
+        self.parked: list[Asked] = []
+        self._story: list[str] = []
+        self._nursery = nursery
+
+    @property
+    def story(self) -> str:
+        """Everything that was asked and answered."""
+        return "\n".join(self._story)
+
+    def is_parked(self, who: str) -> bool:
+        """Whether a request of this member waits."""
+        return any(asked.who == who for asked in self.parked)
+
+    async def ask(
+        self,
+        who: str,
+        what: str,
+        make: Make,
+        *,
+        version: int | None = None,
+        may_wait: bool = False,
+        error: int | None = None,
+        unlike: Unlike | None = None,
+    ) -> Plain:
+        """Ask both; the common answer, or None while the request is parked.
+
+        `error` is the code that a script wants to see from both, so that it tests what it means
+        to test. Raises Difference.
+        """
+        asked = Asked(what=f"{who}: {what}", who=who, unlike=unlike)
+        self.steps += 1
+        for side in self.sides:
+            self._nursery.start_soon(self._exchange, asked, side, make, version)
+        with trio.move_on_after(PARKED_AFTER_S if may_wait else ANSWER_WITHIN_S):
+            await asked.progress.wait()
+        if not asked.answers and may_wait:
+            self._tell(f"{asked.what}\n    waits")
+            self.parked.append(asked)
+        else:
+            await self._settle([asked])
+        if error is not None:
+            code = None if asked.plain is None else error_of(asked.plain)
+            assert code == error, f"wanted error {error}, both say {code}\n{self.story}"
+        return asked.plain
+
+    async def answers(self, who: str, *, within_s: float = ANSWER_WITHIN_S) -> Plain:
+        """The answer to the member's parked request, which comes by itself."""
+        asked = next(asked for asked in self.parked if asked.who == who)
+        with trio.move_on_after(within_s):
+            await asked.progress.wait()
+        await self._settle([asked])
+        return asked.plain
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass on both sides."""
+        self._tell(f"-- {seconds} s pass")
+        await trio.sleep(seconds)
+        await self._settle([])
+
+    def _tell(self, line: str) -> None:
+        self._story.append(line)
+
+    async def _exchange(self, asked: Asked, side: Side, make: Make, version: int | None) -> None:
+        answer = await side.ask(asked.who, make(side), version)
+        side.learn(asked.who, answer)
+        asked.answers[side.name] = answer
+        asked.progress.set()
+
+    async def _settle(self, asked: list[Asked]) -> None:
+        """Wait for both answers of what one side has answered, and compare them."""
+        if self.parked:
+            await trio.sleep(SETTLE_S)
+        progressed = [each for each in self.parked if each.answers]
+        self.parked = [each for each in self.parked if each not in progressed]
+        answered = [*(each for each in asked if each not in progressed), *progressed]
+        with trio.move_on_after(ANSWER_WITHIN_S):
+            while any(len(each.answers) < len(self.sides) for each in answered):  # noqa: ASYNC110
+                await trio.sleep(0.005)
+        for each in answered:
+            self._compare(each)
+
+    def _compare(self, asked: Asked) -> None:
+        kafka, gateway = (
+            side.plain(asked.answers[side.name])
+            if side.name in asked.answers
+            else {"error_code": "waits"}
+            for side in self.sides
+        )
+        self._tell(f"{asked.what}\n    {_short(kafka)}")
+        lines = differences(kafka, gateway)
+        if asked.unlike is not None:
+            self._check_deviation(asked.unlike, kafka, gateway)
+        elif lines:
+            shown = "\n".join(f"  {line}" for line in lines)
+            raise Difference(f"{self.story}\n    gateway: {_short(gateway)}\nDIFFERENT:\n{shown}")
+        asked.plain = kafka
+
+    def _check_deviation(self, unlike: Unlike, kafka: Plain, gateway: Plain) -> None:
+        self._tell(f"    gateway, {unlike.deviation}: {_short(gateway)}")
+        assert kafka == {**kafka, **unlike.kafka}, f"kafka says otherwise\n{self.story}"
+        assert gateway == {**gateway, **unlike.gateway}, f"gateway says otherwise\n{self.story}"
+        assert kafka != gateway, f"not seen: {unlike.deviation}\n{self.story}"
+        self.deviations.add(unlike.deviation)
+
+    # -- classic requests ------------------------------------------------------------------------
+
+    async def join(
+        self,
+        who: str,
+        member_id: str | None = None,
+        *,
+        topics: Iterable[str] = ("foo",),
+        owned: Owned | _Told | None = None,
+        generation: int = -1,
+        rack: str | None = None,
+        instance: str | None = None,
+        protocol: str = "range",
+        protocols: Protocols | None = None,
+        metadata: bytes | None = None,
+        protocol_type: str = "consumer",
+        version: int = 9,
+        embedded_version: int = 1,
+        session_timeout_ms: int = 60_000,
+        rebalance_timeout_ms: int = 60_000,
+        **how: Any,
+    ) -> Plain:
+        """A JoinGroup, with the member's id as far as it has one."""
+
+        def make(side: Side) -> Struct:
+            held = side.held.get(who, {}) if isinstance(owned, _Told) else owned
+            listed = protocols or [
+                (
+                    protocol,
+                    subscription(
+                        topics, owned=held, generation=generation, version=embedded_version
+                    )
+                    if metadata is None
+                    else metadata,
+                )
+            ]
+            if protocols is not None and not protocols:
+                listed = []
+            return JoinGroupRequest(
+                group_id=side.group,
+                session_timeout_ms=session_timeout_ms,
+                rebalance_timeout_ms=rebalance_timeout_ms,
+                member_id=side.ids.get(who, "") if member_id is None else side.id_of(member_id),
+                group_instance_id=instance,
+                protocol_type=protocol_type,
+                protocols=tuple(JoinGroupProtocol(name=n, metadata=m) for n, m in listed),
+            )
+
+        said = f"JoinGroup v{version}" + _said(
+            member_id=member_id, instance=instance, topics=topics, owned=owned
+        )
+        return await self.ask(who, said, make, version=version, may_wait=True, **how)
+
+    async def sync(
+        self,
+        who: str,
+        assign: Mapping[str, Owned | bytes] | None = None,
+        *,
+        member_id: str | None = None,
+        generation: int | None = None,
+        instance: str | None = None,
+        protocol_type: str | None = "consumer",
+        protocol: str | None = "range",
+        version: int = 5,
+        **how: Any,
+    ) -> Plain:
+        """A SyncGroup, with assignments by the members' names."""
+        by_version = version >= FIRST_SYNC_VERSION_WITH_PROTOCOL
+
+        def make(side: Side) -> Struct:
+            return SyncGroupRequest(
+                group_id=side.group,
+                generation_id=side.epochs.get(who, -1) if generation is None else generation,
+                member_id=side.id_of(who if member_id is None else member_id),
+                group_instance_id=instance,
+                protocol_type=protocol_type if by_version else None,
+                protocol_name=protocol if by_version else None,
+                assignments=tuple(
+                    SyncGroupAssignment(
+                        member_id=side.id_of(each),
+                        assignment=owned
+                        if isinstance(owned, bytes)
+                        else embedded_assignment(owned),
+                    )
+                    for each, owned in (assign or {}).items()
+                ),
+            )
+
+        said = f"SyncGroup v{version}" + _said(
+            assign=assign, member_id=member_id, generation=generation, instance=instance
+        )
+        return await self.ask(who, said, make, version=version, may_wait=True, **how)
+
+    async def beat(
+        self,
+        who: str,
+        *,
+        member_id: str | None = None,
+        generation: int | None = None,
+        instance: str | None = None,
+        version: int = 4,
+        **how: Any,
+    ) -> Plain:
+        """A classic Heartbeat."""
+
+        def make(side: Side) -> Struct:
+            return HeartbeatRequest(
+                group_id=side.group,
+                generation_id=side.epochs.get(who, -1) if generation is None else generation,
+                member_id=side.id_of(who if member_id is None else member_id),
+                group_instance_id=instance,
+            )
+
+        said = f"Heartbeat v{version}" + _said(
+            member_id=member_id, generation=generation, instance=instance
+        )
+        return await self.ask(who, said, make, version=version, **how)
+
+    async def leave(
+        self, *leavers: str | tuple[str, str | None], version: int = 5, **how: Any
+    ) -> Plain:
+        """A LeaveGroup; entries are names or (name, instance id)."""
+
+        def make(side: Side) -> Struct:
+            entries = [
+                (side.id_of(each), None)
+                if isinstance(each, str)
+                else (side.id_of(each[0]), each[1])
+                for each in leavers
+            ]
+            if version <= LAST_LEAVE_VERSION_OF_ONE_MEMBER:
+                return LeaveGroupRequest(group_id=side.group, member_id=entries[0][0])
+            members = tuple(MemberIdentity(member_id=m, group_instance_id=i) for m, i in entries)
+            return LeaveGroupRequest(group_id=side.group, members=members)
+
+        return await self.ask(
+            "leaver", f"LeaveGroup v{version} {leavers}", make, version=version, **how
+        )
+
+    # -- the new protocol ------------------------------------------------------------------------
+
+    async def native(
+        self,
+        who: str,
+        epoch: int | None = None,
+        *,
+        member_id: str | None = None,
+        topics: Iterable[str] | None = None,
+        regex: str | None = None,
+        owned: Owned | _Told | None = None,
+        instance: str | None = None,
+        rack: str | None = None,
+        assignor: str | None = None,
+        rebalance_timeout_ms: int | None = None,
+        version: int = 1,
+        bare: bool = False,
+        **how: Any,
+    ) -> Plain:
+        """A ConsumerGroupHeartbeat at the member's epoch.
+
+        With epoch 0 what joining needs is filled in, unless `bare`.
+        """
+        joins = epoch == 0 and not bare
+        if joins and topics is None and regex is None:
+            topics = ("foo",)
+        if joins and owned is None:
+            owned = {}
+        if rebalance_timeout_ms is None:
+            rebalance_timeout_ms = 60_000 if joins else -1
+
+        def make(side: Side) -> Struct:
+            held = side.held.get(who, {}) if isinstance(owned, _Told) else owned
+            return ConsumerGroupHeartbeatRequest(
+                group_id=side.group,
+                member_id=side.id_of(who if member_id is None else member_id),
+                member_epoch=side.epochs.get(who, 0) if epoch is None else epoch,
+                instance_id=instance,
+                rack_id=rack,
+                rebalance_timeout_ms=rebalance_timeout_ms,
+                subscribed_topic_names=None if topics is None else tuple(topics),
+                subscribed_topic_regex=regex,
+                server_assignor=assignor,
+                topic_partitions=None if held is None else _listed(side, held),
+            )
+
+        said = f"ConsumerGroupHeartbeat v{version}" + _said(
+            epoch=epoch,
+            member_id=member_id,
+            topics=topics,
+            regex=regex,
+            owned=owned,
+            instance=instance,
+            assignor=assignor,
+        )
+        return await self.ask(who, said, make, version=version, **how)
+
+    async def full(self, who: str, epoch: int | None = None, **how: Any) -> Plain:
+        """A full heartbeat: everything is stated, by default what the member was told last."""
+        given: dict[str, Any] = {
+            "topics": ("foo",),
+            "owned": TOLD,
+            "rebalance_timeout_ms": 60_000,
+        }
+        return await self.native(who, epoch, **{**given, **how})
+
+    # -- offsets ---------------------------------------------------------------------------------
+
+    async def commit(
+        self,
+        who: str,
+        offsets: Mapping[str, Mapping[int, int]],
+        *,
+        member_id: str | None = None,
+        epoch: int | None = None,
+        instance: str | None = None,
+        metadata: str | None = "",
+        version: int = 9,
+        **how: Any,
+    ) -> Plain:
+        """An OffsetCommit: offsets by topic and partition."""
+
+        def make(side: Side) -> Struct:
+            return OffsetCommitRequest(
+                group_id=side.group,
+                generation_id_or_member_epoch=side.epochs.get(who, -1) if epoch is None else epoch,
+                member_id=side.id_of(who if member_id is None else member_id),
+                group_instance_id=instance,
+                topics=tuple(
+                    OffsetCommitRequestTopic(
+                        name=name,
+                        partitions=tuple(
+                            OffsetCommitRequestPartition(
+                                partition_index=number,
+                                committed_offset=offset,
+                                committed_metadata=metadata,
+                            )
+                            for number, offset in by_partition.items()
+                        ),
+                    )
+                    for name, by_partition in offsets.items()
+                ),
+            )
+
+        said = f"OffsetCommit v{version} {offsets}" + _said(
+            member_id=member_id, epoch=epoch, instance=instance
+        )
+        return await self.ask(who, said, make, version=version, **how)
+
+    async def fetch(
+        self,
+        who: str = "admin",
+        of: Owned | None = None,
+        *,
+        member_id: str | None = None,
+        epoch: int = -1,
+        require_stable: bool = False,
+        version: int = 9,
+        **how: Any,
+    ) -> Plain:
+        """An OffsetFetch, of everything if nothing is named; by default nobody's."""
+
+        def make(side: Side) -> Struct:
+            if version <= LAST_FETCH_VERSION_OF_ONE_GROUP:
+                named = None if of is None else [(n, tuple(numbers)) for n, numbers in of.items()]
+                return OffsetFetchRequest(
+                    group_id=side.group,
+                    topics=None
+                    if named is None
+                    else tuple(
+                        OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in named
+                    ),
+                    require_stable=require_stable,
+                )
+            group = OffsetFetchRequestGroup(
+                group_id=side.group,
+                member_id=None if member_id is None else side.id_of(member_id),
+                member_epoch=epoch,
+                topics=None
+                if of is None
+                else tuple(
+                    OffsetFetchRequestTopics(name=n, partition_indexes=tuple(numbers))
+                    for n, numbers in of.items()
+                ),
+            )
+            return OffsetFetchRequest(groups=(group,), require_stable=require_stable)
+
+        said = f"OffsetFetch v{version} {of}" + _said(member_id=member_id, epoch=epoch)
+        return await self.ask(who, said, make, version=version, **how)
+
+    async def delete_offsets(self, of: Owned, **how: Any) -> Plain:
+        """An OffsetDelete."""
+
+        def make(side: Side) -> Struct:
+            return OffsetDeleteRequest(
+                group_id=side.group,
+                topics=tuple(
+                    OffsetDeleteRequestTopic(
+                        name=name,
+                        partitions=tuple(
+                            OffsetDeleteRequestPartition(partition_index=number)
+                            for number in numbers
+                        ),
+                    )
+                    for name, numbers in of.items()
+                ),
+            )
+
+        return await self.ask("admin", f"OffsetDelete {of}", make, version=0, **how)
+
+    # -- admin tools -----------------------------------------------------------------------------
+
+    async def delete_group(self, *, version: int = 2, **how: Any) -> Plain:
+        """A DeleteGroups that names this group."""
+
+        def make(side: Side) -> Struct:
+            return DeleteGroupsRequest(groups_names=(side.group,))
+
+        return await self.ask("admin", f"DeleteGroups v{version}", make, version=version, **how)
+
+    async def describe_classic(self, *, version: int = 6, **how: Any) -> Plain:
+        """A DescribeGroups."""
+
+        def make(side: Side) -> Struct:
+            return DescribeGroupsRequest(groups=(side.group,))
+
+        return await self.ask("admin", f"DescribeGroups v{version}", make, version=version, **how)
+
+    async def describe(self, *, version: int = 1, **how: Any) -> Plain:
+        """A ConsumerGroupDescribe."""
+
+        def make(side: Side) -> Struct:
+            return ConsumerGroupDescribeRequest(
+                group_ids=(side.group,), include_authorized_operations=False
+            )
+
+        said = f"ConsumerGroupDescribe v{version}"
+        return await self.ask("admin", said, make, version=version, **how)
+
+    async def list(
+        self,
+        *,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        version: int = 5,
+        **how: Any,
+    ) -> Plain:
+        """A ListGroups; of its answer, this group."""
+
+        def make(side: Side) -> Struct:
+            return ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
+
+        said = f"ListGroups v{version}" + _said(states=states, types=types)
+        return await self.ask("admin", said, make, version=version, **how)
+
+    # -- situations ------------------------------------------------------------------------------
+
+    async def enter(self, assign: Mapping[str, Owned], **how: Any) -> None:
+        """Classic members join one after the other; in the end they have these partitions."""
+        inside: list[str] = []
+        for who in assign:
+            joined = await self.join(who, **how)
+            if error_of(joined) == MEMBER_ID_REQUIRED:
+                joined = await self.join(who, **how)
+            for other in inside:
+                await self.join(other, **how)
+            inside.append(who)
+            assert not self.parked, self.story
+            for each in inside:
+                await self.sync(each, assign, protocol=how.get("protocol", "range"))
+            assert not self.parked, self.story
+
+    async def create_topic(self, name: str, partitions: int) -> str:
+        """A topic of this script's own; its full name."""
+        full_name = f"{name}-{self.sides[0].group}"
+        self._tell(f"-- topic {full_name} of {partitions} partitions is created")
+        made = await self.topic_admin.create(full_name, partitions)
+        for side in self.sides:
+            side.topics[full_name] = made.topic_id
+        return full_name
+
+
+MEMBER_ID_REQUIRED = 79
+
+
+def error_of(plain: Plain) -> Any:
+    """The first error code in an answer."""
+    match plain:
+        case {"error_code": code} if code:
+            return code
+        case dict():
+            found = [error_of(value) for value in plain.values()]
+        case tuple():
+            found = [error_of(value) for value in plain]
+        case _:
+            found = []
+    return next((code for code in found if code), 0)
+
+
+def _listed(side: Side, held: Owned | Held) -> tuple[native.TopicPartitions, ...]:
+    return tuple(
+        native.TopicPartitions(topic_id=side.topic_id(name), partitions=tuple(numbers))
+        for name, numbers in held.items()
+    )
+
+
+def _short(plain: Plain) -> Plain:
+    """Without what is empty."""
+    match plain:
+        case dict():
+            shown = {key: _short(value) for key, value in plain.items()}
+            return {
+                key: value for key, value in shown.items() if value not in (None, "", (), False)
+            }
+        case tuple():
+            return tuple(_short(value) for value in plain)
+        case _:
+            return plain
+
+
+def _said(**given: Any) -> str:
+    return "".join(
+        f" {name}={'told' if value is TOLD else value!r}"
+        for name, value in given.items()
+        if value is not None
+    )

@@ -1,0 +1,58 @@
+"""Under which settings scripts run: the same ones for the broker and for the gateway."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coordinator.config import GroupConfig
+from gateway.settings import load
+
+QUICK = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.assignment.interval.ms": "0",
+    # It depends on nothing but ids, so that partitions can be compared one by one.
+    "group.consumer.assignors": "range,uniform",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """Settings by Kafka's own names, on top of those that make everything quick."""
+
+    name: str
+    own: Mapping[str, str]
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """All settings, for a broker's file."""
+        return {**QUICK, **self.own}
+
+    def group_config(self) -> GroupConfig:
+        """The same, for a gateway; read as `groupferry serve` reads them."""
+        given = {key.replace(".", "_"): value for key, value in self.settings.items()}
+        return load({"upstream": "127.0.0.1:1", **given}).group_config()
+
+
+MAIN = Profile("main", {})
+UNIFORM = Profile("uniform", {"group.consumer.assignors": "uniform,range"})
+PACED = Profile(
+    "paced",
+    {
+        "group.consumer.assignment.interval.ms": "1500",
+        "group.initial.rebalance.delay.ms": "500",
+    },
+)
+TIMERS = Profile(
+    "timers",
+    {
+        "group.consumer.session.timeout.ms": "2000",
+        "group.consumer.heartbeat.interval.ms": "500",
+    },
+)
+UPGRADE = Profile("upgrade", {"group.consumer.migration.policy": "Upgrade"})
+DOWNGRADE = Profile("downgrade", {"group.consumer.migration.policy": "DOWNGRADE"})
+DISABLED = Profile("disabled", {"group.consumer.migration.policy": "disabled"})
+SMALL = Profile("small", {"group.max.size": "3", "group.consumer.max.size": "2"})
+NARROW = Profile("narrow", {"group.max.size": "1", "group.consumer.max.size": "3"})

@@ -1,0 +1,118 @@
+"""One of the two servers that a script is played to: its group, its ids, its connections."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.errors import UpstreamError
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.consumer_protocol import decode_assignment
+from kafka_codecs.declaration import Struct
+from kafka_codecs.errors import WireError
+from kafka_codecs.join_group import JoinGroupResponse
+from kafka_codecs.list_groups import ListGroupsResponse
+from kafka_codecs.sync_group import SyncGroupResponse
+from tests.support.differential.plain import Names, Plain, shape
+
+Address = tuple[str, int]
+Held = dict[str, tuple[int, ...]]
+"""Partitions by topic."""
+
+NO_ANSWER = "no answer: the connection ended"
+
+
+@dataclass(slots=True, kw_only=True)
+class Side:
+    """What a script's names stand for here, and what each member was told last."""
+
+    name: str
+    address: Address
+    group: str
+    topics: dict[str, UUID]
+    ids: dict[str, str] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
+    _idle: dict[str, list[BrokerConnection]] = field(default_factory=dict)
+    _open: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._open.aclose()
+
+    def id_of(self, who: str) -> str:
+        """The member's id; a name that nobody has is meant as it is."""
+        return self.ids.get(who, who)
+
+    def topic_id(self, name: str) -> UUID:
+        """The topic's id; one that no topic has if there is none of this name."""
+        return self.topics.get(name, UUID(int=0xBAD))
+
+    async def ask(self, who: str, message: Struct, version: int | None) -> Struct | str:
+        """The answer to a request on a connection of the member's own, or why there is none.
+
+        A request that waits keeps its connection: the next one takes another.
+        """
+        connections = self._idle.setdefault(who, [])
+        if connections:
+            connection = connections.pop()
+        else:
+            connection = await BrokerConnection.open(*self.address, client_id=who)
+            self._open.push_async_exit(connection)
+        try:
+            answer: Struct = await connection.ask(message, version)
+        except UpstreamError:
+            return NO_ANSWER
+        connections.append(connection)
+        return answer
+
+    def learn(self, who: str, answer: Struct | str) -> None:
+        """Take note of what a member was told of itself."""
+        match answer:
+            case JoinGroupResponse() if answer.member_id:
+                known = self.ids.values()
+                if answer.member_id not in known and shape(answer.member_id) != answer.member_id:
+                    self.ids[who] = answer.member_id
+                if not answer.error_code:
+                    self.epochs[who] = answer.generation_id
+            case SyncGroupResponse(error_code=0):
+                self.held[who] = _read(answer.assignment)
+            case ConsumerGroupHeartbeatResponse(error_code=0):
+                if who not in self.ids and answer.member_id:
+                    self.ids[who] = answer.member_id
+                self.epochs[who] = answer.member_epoch
+                if answer.assignment is not None:
+                    names = {topic_id: name for name, topic_id in self.topics.items()}
+                    self.held[who] = {
+                        names[each.topic_id]: each.partitions
+                        for each in answer.assignment.topic_partitions
+                        if each.topic_id in names
+                    }
+            case _:
+                pass
+
+    def plain(self, answer: Struct | str) -> Plain:
+        """An answer in the script's words."""
+        members: Mapping[str, str] = {member_id: who for who, member_id in self.ids.items()}
+        topics = {topic_id: name for name, topic_id in self.topics.items()}
+        if isinstance(answer, str):
+            return {"error_code": answer}
+        if isinstance(answer, ListGroupsResponse):
+            ours = tuple(group for group in answer.groups if group.group_id == self.group)
+            answer = replace(answer, groups=ours)
+        plain: dict[str, Any] = Names(group=self.group, members=members, topics=topics).plain(
+            answer
+        )
+        if isinstance(answer, JoinGroupResponse | ConsumerGroupHeartbeatResponse):
+            plain["shape_of_id"] = answer.member_id and shape(answer.member_id)
+        return plain
+
+
+def _read(assignment: bytes) -> Held:
+    try:
+        _version, decoded = decode_assignment(assignment)
+    except WireError:
+        return {}
+    return {each.topic: each.partitions for each in decoded.assigned_partitions}

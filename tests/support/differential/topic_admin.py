@@ -1,0 +1,82 @@
+"""Topics made, grown and deleted at a real broker, by hand-packed requests.
+
+The gateway relays these requests without looking at them, so the codecs do not know them.
+"""
+
+import struct
+
+import trio
+
+from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import decode_response_header
+from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from tests.support.wire import Wire, request_frame
+
+Address = tuple[str, int]
+
+CREATE_VERSION, GROW_VERSION, DELETE_VERSION = 2, 0, 1
+TIMEOUT_MS = 10_000
+READY_TIMEOUT_S = 20
+
+
+class TopicAdmin:
+    """One broker's topics; each call returns when the broker's own metadata shows the change."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    async def create(self, name: str, partitions: int) -> MetadataResponseTopic:
+        """A new topic; returns what Metadata says of it."""
+        body = _array(_text(name) + struct.pack(">ih", partitions, 1) + _array() + _array())
+        await self._ask(ApiKey.CREATE_TOPICS, CREATE_VERSION, body + _timeout() + b"\0")
+        return await self._wait_until(name, partitions)
+
+    async def grow(self, name: str, partitions: int) -> None:
+        """More partitions for a topic."""
+        body = _array(_text(name) + struct.pack(">ii", partitions, -1))
+        await self._ask(ApiKey.CREATE_PARTITIONS, GROW_VERSION, body + _timeout() + b"\0")
+        await self._wait_until(name, partitions)
+
+    async def delete(self, name: str) -> None:
+        """No such topic any more."""
+        body = _array(_text(name)) + _timeout()
+        await self._ask(ApiKey.DELETE_TOPICS, DELETE_VERSION, body)
+        await self._wait_until(name, 0)
+
+    async def _ask(self, key: ApiKey, version: int, body: bytes) -> None:
+        stream = await trio.open_tcp_stream(*self._address)
+        async with stream:
+            wire = Wire(stream)
+            await wire.send(request_frame(key, version, 1, body))
+            answer = await wire.frame()
+        _, offset = decode_response_header(key, version, answer)
+        # Throttle time, one entry, its name, its error.
+        (length,) = struct.unpack_from(">h", answer, offset + 8)
+        (error,) = struct.unpack_from(">h", answer, offset + 10 + length)
+        assert error == 0, f"{key.name} failed with error {error}"
+
+    async def _wait_until(self, name: str, partitions: int) -> MetadataResponseTopic:
+        request = MetadataRequest(
+            topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=False
+        )
+        with trio.fail_after(READY_TIMEOUT_S):
+            async with await BrokerConnection.open(*self._address) as connection:
+                while True:
+                    answer = await connection.ask(request, 12)
+                    topic: MetadataResponseTopic = answer.topics[0]
+                    if len(topic.partitions) == partitions:
+                        return topic
+                    await trio.sleep(0.02)
+
+
+def _text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def _array(*items: bytes) -> bytes:
+    return struct.pack(">i", len(items)) + b"".join(items)
+
+
+def _timeout() -> bytes:
+    return struct.pack(">i", TIMEOUT_MS)
