@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 load_scripts()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest) -> Mapping[str, Outcome]:
     """How each selected script ended."""
     selected = {

@@ -37,17 +37,12 @@ class Profile:
 
 MAIN = Profile("main", {})
 UNIFORM = Profile("uniform", {"group.consumer.assignors": "uniform,range"})
-PACED = Profile(
-    "paced",
+TIMED = Profile(
+    "timed",
     {
         "group.consumer.assignment.interval.ms": "1500",
         "group.initial.rebalance.delay.ms": "500",
-    },
-)
-TIMERS = Profile(
-    "timers",
-    {
-        "group.consumer.session.timeout.ms": "2000",
+        "group.consumer.session.timeout.ms": "3000",
         "group.consumer.heartbeat.interval.ms": "500",
     },
 )

@@ -1,9 +1,11 @@
 """Plays scripts: a broker and a gateway per profile, many scripts at a time, each in own groups."""
 
+import tempfile
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import trio
@@ -16,7 +18,7 @@ from tests.support.differential.side import Side
 from tests.support.differential.topic_admin import TopicAdmin
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import group_client
-from tests.support.kafka_broker import KafkaCluster, running_kafka
+from tests.support.kafka_broker import KafkaCluster
 
 RELEASE = "4.3"
 AT_A_TIME = 12
@@ -135,9 +137,21 @@ async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAd
 @contextmanager
 def running_stage(profiles: Iterable[Profile]) -> Iterator[Stage]:
     """Brokers for these profiles, for the length of the block."""
-    with ExitStack() as stack:
-        clusters = {
-            profile: stack.enter_context(running_kafka(RELEASE, 1, profile.settings))
-            for profile in dict.fromkeys(profiles)
-        }
-        yield Stage(clusters)
+    with tempfile.TemporaryDirectory(prefix="groupferry-stage-") as folder:
+        clusters: dict[Profile, KafkaCluster] = {}
+        for profile in dict.fromkeys(profiles):
+            home = Path(folder) / profile.name
+            home.mkdir()
+            clusters[profile] = KafkaCluster(RELEASE, home, 1, profile.settings)
+        try:
+            trio.run(_start, clusters.values())
+            yield Stage(clusters)
+        finally:
+            for cluster in clusters.values():
+                cluster.kill_now()
+
+
+async def _start(clusters: Iterable[KafkaCluster]) -> None:
+    async with trio.open_nursery() as nursery:
+        for cluster in clusters:
+            nursery.start_soon(cluster.start)
