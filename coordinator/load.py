@@ -11,7 +11,7 @@ from dataclasses import replace
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.generic.group import GenericGroup
-from coordinator.records import Member, MemberState
+from coordinator.records import Member
 from coordinator.state import GroupState
 from coordinator.volatile import (
     DeadlineKey,
@@ -68,7 +68,7 @@ def _arm_member(
     current = group.assignments.get(member_id)
     if current is None:
         return
-    if current.state is MemberState.UNREVOKED_PARTITIONS:
+    if current.pending_revocation:
         yield DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, member_id), rebalance_at_ms)
     if member.is_classic and current.member_epoch < group.assignment_epoch:
         yield MemberPhaseMoved(member_id, MemberPhase.PREPARE_REBALANCE)

@@ -27,6 +27,7 @@ from coordinator.events import (
 from coordinator.generic.group import GenericGroup
 from coordinator.generic.offsets import check_commit as check_generic_commit
 from coordinator.generic.rebalance import maybe_complete_join
+from coordinator.generic.subscriptions import subscribed_topics
 from coordinator.replies import DeleteGroupReply, OffsetDeleteVerdict, OffsetVerdict
 from coordinator.topics import Partition
 from coordinator.volatile import (
@@ -36,8 +37,7 @@ from coordinator.volatile import (
     DeadlineKind,
     Token,
 )
-from kafka_codecs import WireError
-from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 # OffsetCommit v9 is the first that may say that the group is not there.
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
@@ -98,8 +98,12 @@ def delete(draft: Draft, event: OffsetDeleteReceived) -> None:
     match draft.state.group:
         case ConsumerGroup() as group:
             subscribed = names & group.subscribers.keys()
-        case GenericGroup() as group if group.members:
-            subscribed = _subscribed_topics(group, names)
+        case GenericGroup(core=core) as group if group.members:
+            if core.protocol_type != CONSUMER_PROTOCOL_TYPE:
+                raise GroupError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
+            # As long as nobody knows, all of them (spec 2.9).
+            known = subscribed_topics(group)
+            subscribed = names if known is None else names & known
         case _:
             subscribed = frozenset()
     draft.answer(event.token, OffsetDeleteVerdict(subscribed=subscribed))
@@ -142,18 +146,3 @@ def _check_no_stray_commit(draft: Draft, partitions: frozenset[Partition] | None
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
                 "the cluster may still store an earlier commit of these partitions",
             )
-
-
-def _subscribed_topics(group: GenericGroup, names: frozenset[str]) -> frozenset[str]:
-    """Those of the named topics that some member subscribes to: all of them, as long as no protocol
-    is selected or a subscription cannot be read (spec 2.9)."""
-    if group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        raise GroupError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
-    subscribed: set[str] = set()
-    for member in group.members.values():
-        try:
-            _version, subscription = decode_subscription(member.metadata_for(group.core.protocol))
-        except WireError:
-            return names
-        subscribed.update(subscription.topics)
-    return names & subscribed

@@ -81,6 +81,8 @@ class GenericGroupValue:
     protocol: str | None
     leader: str | None
     members: tuple[GenericMember, ...] = ()
+    unwatched_hash: int | None = None
+    """The metadata hash of the members' topics, while no leader watches them; None if one does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,10 @@ class GenericCore:
     protocol: str | None = None
     leader: str | None = None
     initial_delay: InitialDelay | None = None
+    unwatched_hash: int | None = None
+    """As in `GenericGroupValue`."""
+    topics_checked: int = -1
+    """The version of the topics' image that `unwatched_hash` was compared with."""
     held_at_downgrade: Mapping[str, Assignment] | None = None
     """A consumer group until now, and no rebalance completed since: what each member held. One
     that presents its older epoch is known to lag, not a stranger (spec 11.2 row 8)."""

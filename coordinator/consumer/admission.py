@@ -58,11 +58,16 @@ def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> No
         )
 
 
+def is_away(group: ConsumerGroup, member_id: str) -> bool:
+    """Whether it is a static member that left with -2 and is expected back (spec 3.10)."""
+    current = group.assignments.get(member_id)
+    return current is not None and current.member_epoch == STATIC_LEAVE_EPOCH
+
+
 def _take_over(draft: Draft, instance_id: str, holder_id: str, member_id: str) -> None:
     """A live native holder keeps its place; one that left with -2, or a classic one, gives way."""
     group = draft.consumer
-    holder_has_left = group.assignments[holder_id].member_epoch == STATIC_LEAVE_EPOCH
-    if not (holder_has_left or group.members[holder_id].is_classic):
+    if not (is_away(group, holder_id) or group.members[holder_id].is_classic):
         raise GroupError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"the instance id {instance_id} is in use: its member must leave, or its session end",

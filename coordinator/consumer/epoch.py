@@ -17,3 +17,14 @@ def bump_epoch_if_needed(draft: Draft, cause: EpochCause | None) -> None:
         draft.emit(GroupEpoch(epoch=group.epoch + 1, metadata_hash=metadata_hash, cause=cause))
     if topics.version != group.topics_checked:
         draft.emit(TopicsChecked(topics.version))
+
+
+def notice_changed_topics(draft: Draft) -> None:
+    """DEV (spec 11.2 row 6): on the heartbeat of a classic member, if nobody else would look.
+
+    In Kafka only native heartbeats and JoinGroups do, and a group that has classic members only
+    does not see that a topic grew before one of them joins again.
+    """
+    group = draft.consumer
+    if draft.topics.version != group.topics_checked and not group.has_native_members:
+        bump_epoch_if_needed(draft, None)

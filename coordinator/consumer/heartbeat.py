@@ -9,6 +9,7 @@ from coordinator.consumer.validation import JOIN_EPOCH, check_heartbeat
 from coordinator.conversion.upgrade import enter_consumer_group
 from coordinator.draft import Draft
 from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.member_ids import member_id_from
 from coordinator.records import Member
 from coordinator.replies import ConsumerHeartbeatReply
 from coordinator.topics import Partition
@@ -22,7 +23,7 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
         leave(draft, event)
         return
     needs_target = enter_consumer_group(draft, event)
-    member_id = event.member_id or str(event.fresh_id)
+    member_id = event.member_id or member_id_from(event.fresh_id)
     before = admit(draft, event, member_id)
     after = _described(event, member_id, before)
     put_member(draft, before, after, needs_target=needs_target)
@@ -33,7 +34,9 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     update_target(draft)
     group = draft.consumer
     assigned_before = _assigned(draft, member_id)
-    reconcile_member(draft, after, event.owned, subscription_changed=has_changed(before, after))
+    reconcile_member(
+        draft, after, _proven_owned(event), subscription_changed=has_changed(before, after)
+    )
     draft.arm(DeadlineKind.SESSION, member_id, draft.config.consumer_session_timeout_ms)
     assigned = _assigned(draft, member_id)
     must_tell = event.member_epoch == JOIN_EPOCH or event.is_full or assigned != assigned_before
@@ -46,6 +49,17 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
             assignment=assigned if must_tell else None,
         ),
     )
+
+
+def _proven_owned(event: ConsumerHeartbeatReceived) -> frozenset[Partition] | None:
+    """What the member owns as far as this heartbeat proves it, None if it proves nothing.
+
+    DEV: joining always states "nothing", also in a request that was delayed and arrives when its
+    member has partitions; in Kafka that frees what the member was told to revoke and still uses.
+    The heartbeat after it says what is owned. A static member is let in again only once it left.
+    """
+    is_dynamic_join = event.member_epoch == JOIN_EPOCH and event.instance_id is None
+    return None if is_dynamic_join else event.owned
 
 
 def _assigned(draft: Draft, member_id: str) -> frozenset[Partition]:

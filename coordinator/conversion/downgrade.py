@@ -111,6 +111,7 @@ def _become_generic(
                 protocol=protocol,
                 leader=members[0].member_id if is_quiet else None,
                 members=members,
+                unwatched_hash=group.metadata_hash if is_quiet else None,
             )
         )
     )

@@ -87,6 +87,7 @@ class GenericGroup:
             protocol=self.core.protocol,
             leader=self.core.leader,
             members=tuple(self.members.values()),
+            unwatched_hash=self.core.unwatched_hash,
         )
 
     def apply(self, record: GenericRecord) -> None:
@@ -125,6 +126,7 @@ class GenericGroup:
             protocol_type=value.protocol_type,
             protocol=value.protocol,
             leader=value.leader,
+            unwatched_hash=value.unwatched_hash,
             initial_delay=None,
             held_at_downgrade=None,
         )

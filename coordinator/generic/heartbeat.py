@@ -4,7 +4,8 @@ from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import HeartbeatReceived
 from coordinator.generic.guards import check_generation, held_by_laggard, known_member
-from coordinator.generic.rebalance import restart_session
+from coordinator.generic.rebalance import prepare_rebalance, restart_session
+from coordinator.generic.subscriptions import notice_unwatched_change
 from coordinator.replies import HeartbeatReply
 from coordinator.volatile import GenericPhase
 
@@ -18,6 +19,8 @@ def heartbeat(draft: Draft, event: HeartbeatReceived) -> None:
     if group.phase is GenericPhase.EMPTY:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "the group is empty")
     restart_session(draft, member)
+    if group.phase is GenericPhase.STABLE and notice_unwatched_change(draft):
+        prepare_rebalance(draft)
     if group.phase is GenericPhase.PREPARING_REBALANCE:
         reply = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
     else:

@@ -196,7 +196,7 @@ def _complete_join(draft: Draft) -> None:
 
 def _become_empty(draft: Draft) -> None:
     core = draft.generic.core
-    _move(draft, generation=core.generation + 1, protocol=None, leader=None)
+    _move(draft, generation=core.generation + 1, protocol=None, leader=None, unwatched_hash=None)
     draft.emit(GenericGroupMetadata(value=draft.generic.stored_value()))
 
 
@@ -210,6 +210,7 @@ def _start_generation(draft: Draft) -> None:
         generation=core.generation + 1,
         protocol=selected([member.protocols for member in group.members.values()]),
         leader=leader,
+        unwatched_hash=None,
         held_at_downgrade=None,
     )
     draft.emit(SyncsExpected(frozenset(group.members)))

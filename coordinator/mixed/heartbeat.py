@@ -1,5 +1,6 @@
 """Heartbeat on a consumer group: the member hears whether it has to rejoin (spec 5.7)."""
 
+from coordinator.consumer.epoch import notice_changed_topics
 from coordinator.consumer.reconcile import waits_for_nobody
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode
@@ -16,6 +17,7 @@ def heartbeat(draft: Draft, event: HeartbeatReceived) -> None:
     member = classic_member(draft, event.member_id, event.instance_id, event.generation)
     assert member.classic is not None
     draft.arm(DeadlineKind.SESSION, member.member_id, member.classic.session_timeout_ms)
+    notice_changed_topics(draft)
     if _must_rejoin(draft, member.member_id):
         move_phase(draft, member.member_id, PhaseEvent.TOLD_TO_REJOIN)
         reply = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)

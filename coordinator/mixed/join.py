@@ -4,19 +4,20 @@ There is no barrier: the answer does not wait for other members, and nobody lead
 """
 
 from coordinator.config import MigrationPolicy
-from coordinator.consumer.admission import check_instance, check_room
+from coordinator.consumer.admission import check_instance, check_room, is_away
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.removal import replace_member
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.conversion.downgrade import downgrade_by_replacement, may_downgrade_without
-from coordinator.conversion.embedded import owned_partitions, read_subscription
+from coordinator.conversion.embedded import read_subscription
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import JoinGroupReceived
 from coordinator.generic.join import FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
 from coordinator.generic.protocols import is_acceptable
-from coordinator.mixed.member_ids import member_id_from
+from coordinator.member_ids import member_id_from
+from coordinator.mixed.ownership import owned_by_sender
 from coordinator.mixed.phases import PhaseEvent, move_phase
 from coordinator.records import ClassicMetadata, Member
 from coordinator.replies import JoinGroupReply
@@ -89,10 +90,14 @@ def _join(draft: Draft, event: JoinGroupReceived, subscription: Subscription) ->
     epoch_before = group.epoch
     member_id = event.member_id or member_id_from(event.fresh_id)
     takes_over_native = _take_over(draft, event, member_id)
+    if is_away(group, member_id):
+        # DEV: as a native one comes back (spec 3.3). In Kafka its answer may say generation -2.
+        replace_member(draft, member_id, member_id)
     before = group.members.get(member_id)
     after = _described(event, member_id, subscription, before)
     put_member(draft, before, after)
-    owned = owned_partitions(subscription.owned_partitions, draft.topics)
+    held = group.assignments[member_id].held if member_id in group.assignments else {}
+    owned = owned_by_sender(subscription, held, draft.topics)
     subscription_changed = has_changed(before, after)
     if takes_over_native and may_downgrade_without(draft, ()):
         reconcile_member(draft, after, owned, subscription_changed=subscription_changed)

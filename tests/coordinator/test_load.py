@@ -91,3 +91,14 @@ def test_a_group_that_no_longer_fits_rebalances(make_group: MakeGroup) -> None:
     token = group.send_join("a")
     assert group.join("b").error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert not group.is_parked(token)
+
+
+def test_who_left_for_a_while_has_nothing_left_to_revoke(group: GroupScript) -> None:
+    """It gave everything up when it left: after a restart only its session runs."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0, 1)}, target={}, instance_id="i1"), epoch=11
+    )
+    group.native("n1", 10, owned={"foo": (0, 1)})
+    group.native("n1", -2, instance_id="i1")
+    group.restart()
+    assert {key.kind for key in group.engine.state.deadlines} == {DeadlineKind.SESSION}

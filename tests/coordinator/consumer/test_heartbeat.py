@@ -94,3 +94,42 @@ def test_an_unsubscription_counts_at_once(make_group: MakeGroup) -> None:
     group.wait(1_000)
     assert group.native("n1", 2, owned=ALL).member_epoch == 3
     assert group.view().state == "Stable"
+
+
+def test_a_join_that_comes_late_frees_nothing(group: GroupScript) -> None:
+    """DEV: it states to own nothing because joining does. Its member has partitions by now, and
+    goes on using what it was not told to revoke."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
+        given_native("n2", target={"foo": (1,)}),
+        epoch=11,
+    )
+    late = group.native("n1")
+    assert (late.error, late.member_epoch) == (ErrorCode.NONE, 10)
+    assert group.named(late.assignment) == {"foo": (0,)}
+    group.native("n2", 10, owned={})
+    assert group.assigned("n2") == {}
+
+
+def test_a_member_that_joins_again_gives_up_with_its_next_heartbeat(group: GroupScript) -> None:
+    """Clients state what they own in the heartbeat after joining (spec 3.9)."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
+        given_native("n2", target={"foo": (1,)}),
+        epoch=11,
+    )
+    assert group.native("n1").member_epoch == 10
+    assert group.native("n1", 10, owned={"foo": (0,)}).member_epoch == 11
+    assert group.named(group.native("n2", 10, owned={}).assignment) == {"foo": (1,)}
+
+
+def test_a_static_member_that_left_starts_with_nothing(group: GroupScript) -> None:
+    """It is let in because it said goodbye: what it shall not keep is free at once."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),
+        given_native("n2", target={"foo": (1,)}),
+        epoch=11,
+    )
+    group.native("n1", -2, instance_id="i1")
+    assert group.native("n1-restarted", instance_id="i1").member_epoch == 11
+    assert group.named(group.native("n2", 10, owned={}).assignment) == {"foo": (1,)}

@@ -1,9 +1,11 @@
 """Heartbeat on a consumer group (spec 5.7); scenarios 42 to 44 tell its answers."""
 
+from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.errors import ErrorCode
 from coordinator.volatile import DeadlineKind
+from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
-from tests.support.group_script import GroupScript
+from tests.support.group_script import GroupScript, make_topics
 
 FOO_0 = {"foo": (0,)}
 
@@ -27,3 +29,32 @@ def test_who_is_told_to_rejoin_is_still_there(group: GroupScript) -> None:
     assert group.last_step.durable == ()
     assert group.left_ms(DeadlineKind.SESSION, "c1") == 10_000
     assert group.left_ms(DeadlineKind.JOIN, "c1") == 8_000  # since the group was loaded
+
+
+def test_classic_members_alone_notice_that_a_topic_grew(make_group: MakeGroup) -> None:
+    """DEV 11.2 row 6: nobody else would look. The next target is computed after the interval, and
+    then the members are told to rejoin."""
+    policy = MigrationPolicy.UPGRADE
+    group = make_group(config=GroupConfig(consumer_migration_policy=policy))
+    group.given_consumer_group(
+        given_classic("c1", assigned={"foo": (0, 1, 2)}), timestamp_ms=group.now_ms
+    )
+    group.topics = make_topics(2, foo=4)
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    assert group.consumer.epoch == 11
+    group.wait(999)
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    group.wait(1)
+    assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.join("c1", owned={"foo": (0, 1, 2)}).generation == 11
+    assert group.synced("c1", 11) == {"foo": (0, 1, 2, 3)}
+
+
+def test_beside_native_members_a_classic_heartbeat_looks_at_no_topic(group: GroupScript) -> None:
+    """As in Kafka; the next native heartbeat does."""
+    group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_native("n1"))
+    group.topics = make_topics(2, foo=4)
+    group.beat("c1", 10)
+    assert group.consumer.epoch == 10
+    group.native("n1", 10)
+    assert group.consumer.epoch == 11

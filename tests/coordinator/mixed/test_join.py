@@ -1,7 +1,9 @@
 """JoinGroup on a consumer group (spec 5.2 to 5.5)."""
 
+import pytest
+
 from coordinator.errors import ErrorCode
-from tests.support.group_records import given_native
+from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
 
@@ -42,3 +44,33 @@ def test_a_fenced_client_does_not_come_back_owning(group: GroupScript) -> None:
 
     assert group.join("fenced").error == ErrorCode.NONE
     assert "fenced" in group.consumer.members
+
+
+@pytest.mark.parametrize("instance_id", ["i2", None])
+def test_who_left_for_a_while_comes_back_by_joining(
+    group: GroupScript, instance_id: str | None
+) -> None:
+    """DEV: at epoch 0, as a native one comes back. In Kafka it would go on at -2 as long as it has
+    something to revoke, a generation with which no SyncGroup and no commit makes sense."""
+    group.given_consumer_group(
+        given_native("n1", target={"foo": (0,)}),
+        given_native("n2", assigned={"foo": (0, 1)}, target={"foo": (1,)}, instance_id="i2"),
+        epoch=11,
+    )
+    group.native("n2", -2, instance_id="i2")
+    reply = group.join("n2", instance_id=instance_id, owned={"foo": (0, 1)})
+    assert (reply.error, reply.generation) == (ErrorCode.NONE, 0)
+    assert group.synced("n2", 0, instance_id=instance_id) == {"foo": (1,)}
+    assert group.beat("n2", 0).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.join("n2", owned={"foo": (1,)}).generation == 11
+
+
+def test_who_left_for_a_while_is_back_where_it_was(group: GroupScript) -> None:
+    """With nothing to give up there is nothing in between."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0,)}),
+        given_classic("c2", assigned={"foo": (1, 2)}, instance_id="i2"),
+    )
+    group.native("c2", -2, instance_id="i2")
+    assert group.join("c2", instance_id="i2").generation == 10
+    assert group.synced("c2", 10) == {"foo": (1, 2)}

@@ -1,8 +1,8 @@
-"""Ids for classic members of a consumer group (spec 5.3)."""
+"""Ids that the engine gives to members of a consumer group (spec 3.2, 5.3)."""
 
 from uuid import UUID
 
-from coordinator.mixed.member_ids import member_id_from
+from coordinator.member_ids import member_id_from
 
 
 def test_an_id_is_a_uuid_as_kafka_prints_it() -> None:

@@ -1,0 +1,41 @@
+"""The topics of a generic group, as far as its members tell: the group itself needs none of them.
+
+Its leader watches them. DEV (spec 11.2 row 11): after a quiet downgrade the leader does not know
+that it leads, and a topic that grows would stay unnoticed until the next rebalance. So the group
+watches by itself, from heartbeat to heartbeat, until a join phase makes a leader that knows.
+"""
+
+from dataclasses import replace
+
+from coordinator.draft import Draft
+from coordinator.generic.group import GenericGroup
+from coordinator.volatile import GenericCoreMoved
+from kafka_codecs import WireError
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
+
+
+def subscribed_topics(group: GenericGroup) -> frozenset[str] | None:
+    """What the members subscribe to by the selected protocol; None if that cannot be known: there
+    is no protocol yet, it is not the consumer's, or bytes cannot be read (spec 2.9)."""
+    if group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return None
+    names: set[str] = set()
+    for member in group.members.values():
+        try:
+            _version, subscription = decode_subscription(member.metadata_for(group.core.protocol))
+        except WireError:
+            return None
+        names.update(subscription.topics)
+    return frozenset(names)
+
+
+def notice_unwatched_change(draft: Draft) -> bool:
+    """Whether a topic changed and no leader looks out for that; looks once per change of the
+    topics' image."""
+    group = draft.generic
+    core = group.core
+    if core.unwatched_hash is None or core.topics_checked == draft.topics.version:
+        return False
+    draft.emit(GenericCoreMoved(replace(core, topics_checked=draft.topics.version)))
+    names = subscribed_topics(group) or frozenset()
+    return draft.topics.metadata_hash(names) != core.unwatched_hash

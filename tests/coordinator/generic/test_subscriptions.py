@@ -1,0 +1,70 @@
+"""The topics of a generic group, and who watches them (spec 2.9, 11.2 row 11)."""
+
+import pytest
+
+from coordinator.errors import ErrorCode
+from coordinator.generic.subscriptions import subscribed_topics
+from coordinator.volatile import GenericPhase
+from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_script import GroupScript, make_topics
+
+FOO_0 = {"foo": (0,)}
+REST = {"foo": (1, 2)}
+
+
+def test_what_the_members_subscribe_to(group: GroupScript) -> None:
+    """All of their topics together."""
+    group.given_generic_group(given_generic("a"), given_generic("b", topics=("bar",)))
+    assert subscribed_topics(group.generic) == frozenset({"foo", "bar"})
+
+
+@pytest.mark.parametrize("how", ["no protocol yet", "foreign", "junk"])
+def test_what_cannot_be_known(group: GroupScript, how: str) -> None:
+    """None, which is not the same as no topic."""
+    if how == "no protocol yet":
+        group.send_join(group.take_id())
+    elif how == "foreign":
+        group.given_generic_group(given_generic("a"), protocol_type="connect")
+    else:
+        group.given_generic_group(given_generic("a"), given_generic("b", metadata=b"junk"))
+    assert subscribed_topics(group.generic) is None
+
+
+def given_a_quiet_downgrade(group: GroupScript) -> str:
+    """c1 and a static member that came back classic; returns the latter's id."""
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0), given_native("n2", assigned=REST, instance_id="i2")
+    )
+    joined = group.join(instance_id="i2")
+    assert group.generic.phase is GenericPhase.STABLE
+    return joined.member_id
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_topic_that_grows_after_a_quiet_downgrade(group: GroupScript, is_restarted: bool) -> None:
+    """DEV 11.2 row 11: nobody was told to lead, so the group itself watches, and makes a leader."""
+    c2 = given_a_quiet_downgrade(group)
+    if is_restarted:
+        group.restart()
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    group.topics = make_topics(2, foo=3, bar=1)
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    group.topics = make_topics(3, foo=4, bar=1)
+    assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.beat(c2, 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+    first = group.send_join("c1")
+    assert group.join(c2).generation == 11
+    assert not group.is_parked(first)
+    assert group.generic.core.leader in ("c1", c2)
+    group.send_sync("c1", 11)
+    group.send_sync(c2, 11)
+    assert group.generic.phase is GenericPhase.STABLE
+    group.topics = make_topics(4, foo=5, bar=1)
+    assert group.beat("c1", 11).error == ErrorCode.NONE, "its leader watches from now on"
+
+
+def test_a_leader_that_knows_watches_by_itself(group: GroupScript) -> None:
+    """As in Kafka: the group looks at no topic."""
+    ids = group.stable_generic_group({"a": FOO_0})
+    group.topics = make_topics(2, foo=4)
+    assert group.beat(ids["a"], 1).error == ErrorCode.NONE
