@@ -1,7 +1,7 @@
-"""The next deadline of a group, found without looking at all of them."""
+"""The next deadline of a group, and those that are due, found without looking at all of them."""
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from coordinator.volatile import DeadlineKey, DeadlineSet
 
@@ -34,6 +34,20 @@ class DeadlineQueue:
                 return at_ms
             heapq.heappop(self._heap)
         return None
+
+    def due(self, deadlines: Mapping[DeadlineKey, int], now_ms: int) -> list[DeadlineKey]:
+        """Those that ran out by now, in the order in which they did. Changes nothing."""
+        reached = {entry for entry in self._reached(now_ms) if deadlines.get(entry[1]) == entry[0]}
+        return [key for _, key in sorted(reached)]
+
+    def _reached(self, now_ms: int) -> Iterator[tuple[int, DeadlineKey]]:
+        """In a heap no entry comes before the one above it: below a later one, all are later."""
+        below = [0]
+        while below:
+            position = below.pop()
+            if position < len(self._heap) and self._heap[position][0] <= now_ms:
+                yield self._heap[position]
+                below += (2 * position + 1, 2 * position + 2)
 
     def _rebuild(self, deadlines: Mapping[DeadlineKey, int]) -> None:
         self._heap = [(at_ms, key) for key, at_ms in deadlines.items()]

@@ -160,12 +160,9 @@ class GroupEngine:
                 assert_never(event)
 
     def _pass_time(self, draft: Draft) -> None:
-        due = sorted(
-            (at_ms, key) for key, at_ms in self.state.deadlines.items() if at_ms <= draft.now_ms
-        )
-        for at_ms, key in due:
+        for key in self._deadlines.due(self.state.deadlines, draft.now_ms):
             # An earlier one may have cleared or moved it.
-            if draft.state.deadlines.get(key) == at_ms:
+            if draft.state.deadlines.get(key) == self.state.deadlines[key]:
                 deadline_reached(draft, key)
 
 

@@ -6,6 +6,7 @@ from enum import IntEnum
 class ErrorCode(IntEnum):
     """Kafka's codes that a group operation may answer with (Kafka protocol guide, error codes)."""
 
+    UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15

@@ -8,6 +8,7 @@ records, which a restart forgets, are in `volatile.py`.
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 from coordinator.topics import Partition
 
@@ -117,6 +118,13 @@ class ClassicMetadata:
     protocols: Protocols
 
 
+class Subscription(NamedTuple):
+    """What a member subscribes to: the union of both. `topic_names` is sorted."""
+
+    topic_names: tuple[str, ...]
+    topic_regex: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """A member of a consumer group as it described itself. `topic_names` is sorted."""
@@ -135,6 +143,10 @@ class Member:
     @property
     def is_classic(self) -> bool:
         return self.classic is not None
+
+    @property
+    def subscription(self) -> Subscription:
+        return Subscription(self.topic_names, self.topic_regex)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,15 @@ from coordinator.consumer.fence import fence
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.target import update_target
 from coordinator.draft import Draft
+from coordinator.errors import GroupError
 from coordinator.generic import rebalance
 from coordinator.generic.group import GenericGroup
 from coordinator.offsets import end_commit
 from coordinator.records import RemovalCause
 from coordinator.volatile import DeadlineCleared, DeadlineKey, DeadlineKind
+
+TARGET_RETRY_MS = 1_000
+"""How long after an assignor failed a group without native members computes its target again."""
 
 FENCE_CAUSES = {
     DeadlineKind.SESSION: RemovalCause.SESSION_EXPIRED,
@@ -54,6 +58,10 @@ def _in_generic_group(draft: Draft, group: GenericGroup, key: DeadlineKey) -> No
 
 def _in_consumer_group(draft: Draft, group: ConsumerGroup, key: DeadlineKey) -> None:
     if key.kind is DeadlineKind.TARGET_DUE:
-        update_target(draft)
+        try:
+            update_target(draft)
+        except GroupError:
+            # An assignor failed, and nobody is there to hear of it: try again later.
+            draft.arm(key.kind, "", TARGET_RETRY_MS)
     elif key.owner in group.members:
         fence(draft, {key.owner: FENCE_CAUSES[key.kind]})

@@ -7,26 +7,32 @@ subscribers and partition counts are co-partitioned.
 from collections.abc import Mapping
 from uuid import UUID
 
-from coordinator.assignors.subscriber import Subscriber, Target, subscribers_by_topic
+from coordinator.assignors.group_spec import GroupSpec, Subscriber, Target
 from coordinator.topics import Partition
 
 
-def assign_range(
-    members: Mapping[str, Subscriber], partition_counts: Mapping[UUID, int], _old: Target
-) -> Target:
+def assign_range(spec: GroupSpec) -> Target:
     """Every member's share of each topic it subscribes to; the first ones get one more."""
-    target: dict[str, set[Partition]] = {member_id: set() for member_id in members}
-    for topic_id, subscribers in subscribers_by_topic(members).items():
-        ordered = sorted(subscribers, key=lambda member_id: _rank(member_id, members[member_id]))
-        share, extra = divmod(partition_counts[topic_id], len(ordered))
+    target: dict[str, set[Partition]] = {member_id: set() for member_id in spec.members}
+    for topic_id, subscribers in _ranked_subscribers(spec.members).items():
+        share, extra = divmod(spec.partition_count(topic_id), len(subscribers))
         start = 0
-        for position, member_id in enumerate(ordered):
+        for position, member_id in enumerate(subscribers):
             end = start + share + (1 if position < extra else 0)
             target[member_id].update(Partition(topic_id, number) for number in range(start, end))
             start = end
-    return {member_id: frozenset(partitions) for member_id, partitions in target.items()}
+    return spec.changed(target)
 
 
-def _rank(member_id: str, member: Subscriber) -> tuple[bool, str]:
+def _ranked_subscribers(members: Mapping[str, Subscriber]) -> dict[UUID, list[str]]:
+    by_topic: dict[UUID, list[str]] = {}
+    for member_id, member in sorted(members.items(), key=_rank):
+        for topic_id in member.topic_ids:
+            by_topic.setdefault(topic_id, []).append(member_id)
+    return by_topic
+
+
+def _rank(item: tuple[str, Subscriber]) -> tuple[bool, str]:
     """Static members first, by instance id; then dynamic ones by member id."""
+    member_id, member = item
     return member.instance_id is None, member.instance_id or member_id

@@ -1,105 +1,73 @@
 """The uniform assignor: equal numbers of partitions, moving as few as possible (spec 9.1).
 
-Balance comes before stickiness. With equal subscriptions the sizes differ by one at most; with
-different ones no single move improves the balance, within a bounded number of passes.
+Balance comes before stickiness. With equal subscriptions the loads differ by one at most, and the
+work follows the change: only members whose load must change are looked at.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import chain, islice
 from uuid import UUID
 
-from coordinator.assignors.subscriber import Subscriber, Target, subscribers_by_topic
+from coordinator.assignors.group_spec import NOTHING, GroupSpec, Target
+from coordinator.assignors.heterogeneous import assign_heterogeneously
+from coordinator.assignors.loads import Loads
 from coordinator.topics import Partition
 
-BALANCING_PASSES_MAX = 16
 
-
-def assign_uniformly(
-    members: Mapping[str, Subscriber], partition_counts: Mapping[UUID, int], old: Target
-) -> Target:
+def assign_uniformly(spec: GroupSpec) -> Target:
     """Keep of the old target what balance allows, and spread the rest."""
-    if not members:
+    if not spec.members:
         return {}
-    by_topic = subscribers_by_topic(members)
-    kept = {
-        member_id: {
-            partition
-            for partition in old.get(member_id, frozenset())
-            if partition.topic_id in member.topic_ids
-            and partition.number < partition_counts[partition.topic_id]
-        }
-        for member_id, member in sorted(members.items())
-    }
-    if all(len(subscribers) == len(members) for subscribers in by_topic.values()):
-        target = _assign_homogeneous(kept, _partitions(by_topic, partition_counts))
-    else:
-        target = _assign_heterogeneous(kept, by_topic, partition_counts)
-    return {member_id: frozenset(partitions) for member_id, partitions in target.items()}
-
-
-def _partitions(topic_ids: Iterable[UUID], counts: Mapping[UUID, int]) -> list[Partition]:
-    return [
-        Partition(topic_id, number) for topic_id in topic_ids for number in range(counts[topic_id])
+    if not spec.is_homogeneous:
+        return assign_heterogeneously(spec)
+    counts = {topic_id: spec.partition_count(topic_id) for topic_id in spec.subscriber_counts}
+    changed = _without_lost_partitions(spec, counts)
+    loads = spec.loads.fork()
+    for member_id, kept in changed.items():
+        loads.put(member_id, len(kept))
+    free = [
+        partition
+        for topic_id in sorted(counts)
+        for partition in spec.owners.missing(topic_id, counts[topic_id])
     ]
+    receivers: dict[str, int] = {}
+    for member_id, load in _new_loads(loads, sum(counts.values())).items():
+        mine = sorted(changed.get(member_id, spec.target.get(member_id, NOTHING)))
+        changed[member_id] = frozenset(mine[:load])
+        free += mine[load:]
+        receivers[member_id] = load - len(mine)
+    supply = iter(free)
+    for member_id, lacking in receivers.items():
+        changed[member_id] |= frozenset(islice(supply, max(0, lacking)))
+    return changed
 
 
-def _assign_homogeneous(
-    kept: dict[str, set[Partition]], partitions: list[Partition]
-) -> dict[str, set[Partition]]:
-    share, extra = divmod(len(partitions), len(kept))
-    # Whoever holds more already gets the one more (KAFKA-18688: the first ones got it, and
-    # partitions moved without need).
-    by_size = sorted(kept, key=lambda member_id: -len(kept[member_id]))
-    quota = {
-        member_id: share + (1 if position < extra else 0)
-        for position, member_id in enumerate(by_size)
-    }
-    target = {
-        member_id: set(sorted(partitions_kept)[: quota[member_id]])
-        for member_id, partitions_kept in kept.items()
-    }
-    taken = {partition for partitions_kept in target.values() for partition in partitions_kept}
-    free = iter([partition for partition in partitions if partition not in taken])
-    for member_id, mine in target.items():
-        for _ in range(quota[member_id] - len(mine)):
-            mine.add(next(free))
-    return target
+def _without_lost_partitions(
+    spec: GroupSpec, counts: Mapping[UUID, int]
+) -> dict[str, frozenset[Partition]]:
+    """What is left to the members that had partitions which are gone, or not subscribed any
+    more."""
+    kept: dict[str, set[Partition]] = {}
+    for partition in spec.owners.beyond(counts):
+        member_id = spec.owners[partition]
+        kept.setdefault(member_id, set(spec.target[member_id])).remove(partition)
+    return {member_id: frozenset(partitions) for member_id, partitions in kept.items()}
 
 
-def _assign_heterogeneous(
-    kept: dict[str, set[Partition]],
-    by_topic: Mapping[UUID, list[str]],
-    counts: Mapping[UUID, int],
-) -> dict[str, set[Partition]]:
-    target = {member_id: set(partitions) for member_id, partitions in kept.items()}
-    owners = {p: member_id for member_id, partitions in kept.items() for p in partitions}
-    for topic_id in sorted(
-        by_topic,
-        key=lambda id_: (-counts[id_] / len(by_topic[id_]), len(by_topic[id_]), id_),
-    ):
-        for partition in _partitions([topic_id], counts):
-            if partition not in owners:
-                receiver = min(by_topic[topic_id], key=lambda member_id: len(target[member_id]))
-                target[receiver].add(partition)
-                owners[partition] = receiver
-    for _ in range(BALANCING_PASSES_MAX):
-        if not _improve(target, owners, by_topic):
-            break
-    return target
+def _new_loads(loads: Loads, total: int) -> dict[str, int]:
+    """The members whose load must change for all loads to be within one, and what it becomes.
 
-
-def _improve(
-    target: dict[str, set[Partition]],
-    owners: dict[Partition, str],
-    by_topic: Mapping[UUID, list[str]],
-) -> bool:
-    """Move each partition to its least loaded subscriber where that helps; False if none moved."""
-    has_moved = False
-    for partition in sorted(owners):
-        owner = owners[partition]
-        receiver = min(by_topic[partition.topic_id], key=lambda member_id: len(target[member_id]))
-        if len(target[owner]) > len(target[receiver]) + 1:
-            target[owner].remove(partition)
-            target[receiver].add(partition)
-            owners[partition] = receiver
-            has_moved = True
-    return has_moved
+    The one more stays with members that have it, or more (KAFKA-18688: the first members got it,
+    and partitions moved without need).
+    """
+    share, extra = divmod(total, len(loads))
+    heavy, light = list(loads.above(share + 1)), list(loads.below(share))
+    new = dict.fromkeys(heavy, share + 1)
+    surplus = loads.count_above(share) - extra
+    if surplus > 0:
+        give_up_the_one_more = chain(loads.at(share + 1), reversed(heavy))
+        new |= dict.fromkeys(islice(give_up_the_one_more, surplus), share)
+    else:
+        get_the_one_more = chain(loads.at(share), light)
+        new |= dict.fromkeys(islice(get_the_one_more, -surplus), share + 1)
+    return new | {member_id: share for member_id in light if member_id not in new}

@@ -3,9 +3,12 @@
 The group knows nothing of time or requests; the rules are in the modules beside this one.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from enum import StrEnum
 
+from coordinator.assignors.loads import Loads
+from coordinator.assignors.owners import Owners
+from coordinator.generic.protocols import names
 from coordinator.records import (
     Assignment,
     CurrentAssignment,
@@ -15,10 +18,12 @@ from coordinator.records import (
     MemberState,
     RegularExpression,
     ResolvedRegex,
+    Subscription,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
 from coordinator.table import Table
+from coordinator.tally import Tally
 from coordinator.topics import Partition
 from coordinator.volatile import MemberPhase, MemberPhaseMoved, TopicsChecked
 
@@ -46,25 +51,34 @@ class ConsumerGroupState(StrEnum):
 class ConsumerGroup:
     """A group of KIP-848 (spec 3.1); *mixed* while some member carries classic metadata.
 
-    `holders` says who holds a partition, assigned or pending revocation. `subscribers` counts
-    the members that subscribe to a topic by name and the regular expressions that match it,
-    `regex_subscribers` the members with a regular expression. All three follow from the other
-    tables.
+    Some fields follow from the others, and are kept so that no rule has to look at all members:
+    `holders` says who holds a partition, assigned or pending revocation, `target_owners` who is to
+    have it, `loads` how many each member is to have. The tallies count members: `subscriptions`
+    by what they subscribe to, `regex_subscribers` by regular expression, `assignor_votes` by the
+    assignor they prefer, `classic_offers` by the protocols that classic members offer,
+    `standings` by state and member epoch; `subscribers` counts the members that subscribe to a
+    topic by name and the regular expressions that match it.
     """
 
     __slots__ = (
         "assignment_epoch",
         "assignments",
         "assignor",
+        "assignor_votes",
+        "classic_offers",
         "epoch",
         "holders",
         "instances",
+        "loads",
         "members",
         "metadata_hash",
         "phases",
         "regex_subscribers",
         "regexes",
+        "standings",
         "subscribers",
+        "subscriptions",
+        "target_owners",
         "target_timestamp_ms",
         "targets",
         "topics_checked",
@@ -80,13 +94,19 @@ class ConsumerGroup:
         self.topics_checked = -1
         self.members: Table[str, Member] = Table()
         self.instances: Table[str, str] = Table()
-        self.subscribers: Table[str, int] = Table()
         self.regexes: Table[str, ResolvedRegex] = Table()
-        self.regex_subscribers: Table[str, int] = Table()
         self.targets: Table[str, frozenset[Partition]] = Table()
         self.assignments: Table[str, Assignment] = Table()
-        self.holders: Table[Partition, str] = Table()
         self.phases: Table[str, MemberPhase] = Table()
+        self.holders: Table[Partition, str] = Table()
+        self.target_owners = Owners()
+        self.loads = Loads()
+        self.subscribers: Tally[str] = Tally()
+        self.regex_subscribers: Tally[str] = Tally()
+        self.subscriptions: Tally[Subscription] = Tally()
+        self.assignor_votes: Tally[str] = Tally()
+        self.classic_offers: Tally[str] = Tally()
+        self.standings: Tally[tuple[MemberState, int]] = Tally()
 
     def fork(self) -> "ConsumerGroup":
         """The same group, to decide on without this one noticing."""
@@ -99,13 +119,19 @@ class ConsumerGroup:
         twin.topics_checked = self.topics_checked
         twin.members = self.members.fork()
         twin.instances = self.instances.fork()
-        twin.subscribers = self.subscribers.fork()
         twin.regexes = self.regexes.fork()
-        twin.regex_subscribers = self.regex_subscribers.fork()
         twin.targets = self.targets.fork()
         twin.assignments = self.assignments.fork()
-        twin.holders = self.holders.fork()
         twin.phases = self.phases.fork()
+        twin.holders = self.holders.fork()
+        twin.target_owners = self.target_owners.fork()
+        twin.loads = self.loads.fork()
+        twin.subscribers = self.subscribers.fork()
+        twin.regex_subscribers = self.regex_subscribers.fork()
+        twin.subscriptions = self.subscriptions.fork()
+        twin.assignor_votes = self.assignor_votes.fork()
+        twin.classic_offers = self.classic_offers.fork()
+        twin.standings = self.standings.fork()
         return twin
 
     @property
@@ -115,7 +141,8 @@ class ConsumerGroup:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        if all(self.is_settled(member_id) for member_id in self.members):
+        settled = self.standings.get((MemberState.STABLE, self.assignment_epoch), 0)
+        if settled == len(self.members):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
@@ -131,9 +158,14 @@ class ConsumerGroup:
     @property
     def has_native_members(self) -> bool:
         """Whether anybody speaks the new protocol."""
-        return any(not member.is_classic for member in self.members.values())
+        return self.native_count > 0
 
-    def topics_of(self, member: Member) -> Collection[str]:
+    @property
+    def native_count(self) -> int:
+        """How many members speak the new protocol; the others have a phase."""
+        return len(self.members) - len(self.phases)
+
+    def topics_of(self, member: Member | Subscription) -> Collection[str]:
         """The topics that a member subscribes to, by name or by its regular expression, which
         matches nothing until it is resolved."""
         resolved = self.regexes.get(member.topic_regex)
@@ -158,10 +190,7 @@ class ConsumerGroup:
                     self.assignment_epoch, self.target_timestamp_ms = epoch, at_ms
                     self.assignor = assignor
             case TargetAssignmentMember(member_id=member_id, partitions=partitions):
-                if partitions is None:
-                    self.targets.drop(member_id)
-                else:
-                    self.targets.put(member_id, partitions)
+                self._put_target(member_id, partitions)
             case CurrentAssignment(member_id=member_id, value=assignment):
                 self._put_assignment(member_id, assignment)
             case RegularExpression(regex=regex, value=resolved):
@@ -174,40 +203,64 @@ class ConsumerGroup:
     def _put_member(self, member_id: str, member: Member | None) -> None:
         before = self.members.get(member_id)
         if before is not None:
-            self._count_subscriber(before, -1)
+            self._count_out(before)
             instance_id = before.instance_id
             if instance_id is not None and self.instances.get(instance_id) == member_id:
                 self.instances.drop(instance_id)
         if member is None:
             self.members.drop(member_id)
+            self.loads.drop(member_id)
         else:
             self.members.put(member_id, member)
-            self._count_subscriber(member, +1)
+            self._count_in(member)
             if member.instance_id is not None:
                 self.instances.put(member.instance_id, member_id)
+            if before is None:
+                self.loads.put(member_id, len(self.target_of(member_id)))
         if member is None or not member.is_classic:
             self.phases.drop(member_id)
         elif member_id not in self.phases:
             self.phases.put(member_id, MemberPhase.STABLE)
 
-    def _count_subscriber(self, member: Member, change: int) -> None:
-        _count(self.subscribers, member.topic_names, change)
-        if member.topic_regex:
-            _count(self.regex_subscribers, [member.topic_regex], change)
+    def _count_in(self, member: Member) -> None:
+        self.subscribers.add(member.topic_names)
+        self.regex_subscribers.add(_regexes(member))
+        self.subscriptions.add([member.subscription])
+        self.assignor_votes.add(_votes(member))
+        self.classic_offers.add(_offers(member))
+
+    def _count_out(self, member: Member) -> None:
+        self.subscribers.remove(member.topic_names)
+        self.regex_subscribers.remove(_regexes(member))
+        self.subscriptions.remove([member.subscription])
+        self.assignor_votes.remove(_votes(member))
+        self.classic_offers.remove(_offers(member))
 
     def _put_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
         before = self.regexes.get(regex)
         if before is not None:
-            _count(self.subscribers, before.topics, -1)
+            self.subscribers.remove(before.topics)
         if resolved is None:
             self.regexes.drop(regex)
         else:
             self.regexes.put(regex, resolved)
-            _count(self.subscribers, resolved.topics, +1)
+            self.subscribers.add(resolved.topics)
+
+    def _put_target(self, member_id: str, partitions: frozenset[Partition] | None) -> None:
+        before, after = self.target_of(member_id), partitions or frozenset()
+        self.target_owners.take(before - after, member_id)
+        self.target_owners.give(after, member_id)
+        if member_id in self.members:
+            self.loads.put(member_id, len(after))
+        if partitions is None:
+            self.targets.drop(member_id)
+        else:
+            self.targets.put(member_id, partitions)
 
     def _put_assignment(self, member_id: str, assignment: Assignment | None) -> None:
         before = self.assignments.get(member_id)
         if before is not None:
+            self.standings.remove([(before.state, before.member_epoch)])
             for partition in (*before.assigned, *before.pending_revocation):
                 # While a log is read during its compaction, the next holder may come first.
                 if self.holders.get(partition) == member_id:
@@ -216,14 +269,18 @@ class ConsumerGroup:
             self.assignments.drop(member_id)
             return
         self.assignments.put(member_id, assignment)
+        self.standings.add([(assignment.state, assignment.member_epoch)])
         for partition in (*assignment.assigned, *assignment.pending_revocation):
             self.holders.put(partition, member_id)
 
 
-def _count(counts: Table[str, int], keys: Iterable[str], change: int) -> None:
-    for key in keys:
-        count = counts.get(key, 0) + change
-        if count:
-            counts.put(key, count)
-        else:
-            counts.drop(key)
+def _regexes(member: Member) -> tuple[str, ...]:
+    return (member.topic_regex,) if member.topic_regex else ()
+
+
+def _votes(member: Member) -> tuple[str, ...]:
+    return (member.server_assignor,) if member.server_assignor else ()
+
+
+def _offers(member: Member) -> tuple[str, ...]:
+    return names(member.classic.protocols) if member.classic else ()

@@ -1,13 +1,15 @@
 """The target assignment: when it is computed, by which assignor, and what of it is written."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from uuid import UUID
 
-from coordinator.assignors import ASSIGNORS, Subscriber, Target
+from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.draft import Draft
 from coordinator.records import TargetAssignmentMember, TargetAssignmentMetadata
+from coordinator.topics import Topics
 from coordinator.volatile import DeadlineKind
 
 
@@ -38,7 +40,7 @@ def schedule_target(draft: Draft) -> None:
 
 def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
     """The assignor that most members ask for; without any wish the first configured one."""
-    votes = Counter(m.server_assignor for m in group.members.values() if m.server_assignor)
+    votes = group.assignor_votes
     if not votes:
         return config.consumer_assignors[0]
     return max(sorted(votes), key=lambda name: votes[name])
@@ -52,19 +54,44 @@ def _due_at_ms(draft: Draft) -> int:
 def _compute_target(draft: Draft) -> None:
     group = draft.consumer
     assignor = preferred_assignor(group, draft.config)
-    subscribers = {
-        member_id: Subscriber(
-            instance_id=member.instance_id, topic_ids=draft.topics.ids(group.topics_of(member))
-        )
-        for member_id, member in group.members.items()
-    }
-    counts: dict[UUID, int] = {
-        topic.topic_id: topic.partition_count for topic in draft.topics.by_name.values()
-    }
-    target: Target = ASSIGNORS[assignor](subscribers, counts, group.targets)
-    for member_id in sorted(target):
-        if target[member_id] != group.target_of(member_id):
-            draft.emit(TargetAssignmentMember(member_id=member_id, partitions=target[member_id]))
+    changed = ASSIGNORS[assignor](group_spec(group, draft.topics))
+    for member_id in sorted(changed):
+        draft.emit(TargetAssignmentMember(member_id=member_id, partitions=changed[member_id]))
     draft.emit(
         TargetAssignmentMetadata(epoch=group.epoch, timestamp_ms=draft.now_ms, assignor=assignor)
     )
+
+
+def group_spec(group: ConsumerGroup, topics: Topics) -> GroupSpec:
+    """The group as an assignor sees it: topics that do not exist are left out (spec section 9)."""
+    subscriber_counts: Counter[UUID] = Counter()
+    for subscription, count in group.subscriptions.items():
+        for topic_id in topics.ids(group.topics_of(subscription)):
+            subscriber_counts[topic_id] += count
+    return GroupSpec(
+        members=_Subscribers(group, topics),
+        subscriber_counts=subscriber_counts,
+        partition_counts={id_: topics.by_id[id_].partition_count for id_ in subscriber_counts},
+        target=group.targets,
+        owners=group.target_owners,
+        loads=group.loads,
+    )
+
+
+class _Subscribers(Mapping[str, Subscriber]):
+    """The members of a group, each translated when an assignor looks at it."""
+
+    def __init__(self, group: ConsumerGroup, topics: Topics) -> None:
+        self._group = group
+        self._topics = topics
+
+    def __getitem__(self, member_id: str) -> Subscriber:
+        member = self._group.members[member_id]
+        topic_ids = self._topics.ids(self._group.topics_of(member))
+        return Subscriber(instance_id=member.instance_id, topic_ids=topic_ids)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._group.members)
+
+    def __len__(self) -> int:
+        return len(self._group.members)

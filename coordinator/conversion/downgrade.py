@@ -39,11 +39,13 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 def may_downgrade_without(draft: Draft, removed_ids: Collection[str]) -> bool:
     """Whether the group becomes generic once these members are gone (spec 6.1, 6.2)."""
-    remaining = [m for id_, m in draft.consumer.members.items() if id_ not in removed_ids]
+    group = draft.consumer
+    removed = [group.members[member_id] for member_id in removed_ids]
+    remaining_count = len(group.members) - len(removed)
     return (
         draft.config.consumer_migration_policy.allows_downgrade
-        and 0 < len(remaining) <= draft.config.generic_max_size
-        and all(member.is_classic for member in remaining)
+        and 0 < remaining_count <= draft.config.generic_max_size
+        and group.native_count == sum(1 for member in removed if not member.is_classic)
     )
 
 

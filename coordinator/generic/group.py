@@ -5,8 +5,10 @@ The group knows nothing of time or requests; the rules are in the modules beside
 
 from dataclasses import replace
 
+from coordinator.generic.protocols import names
 from coordinator.records import GenericGroupMetadata, GenericGroupValue, GenericMember
 from coordinator.table import Table
+from coordinator.tally import Tally
 from coordinator.volatile import (
     GenericCore,
     GenericCoreMoved,
@@ -43,15 +45,26 @@ class GenericGroup:
     """A leader-based group (spec 2.1).
 
     `joins` and `syncs` are parked requests by member id, `unsynced` the members whose SyncGroup
-    of this generation is missing, `instances` maps instance ids to member ids.
+    of this generation is missing, `instances` maps instance ids to member ids, `offers` counts
+    the members that offer a protocol.
     """
 
-    __slots__ = ("core", "instances", "joins", "members", "pending_ids", "syncs", "unsynced")
+    __slots__ = (
+        "core",
+        "instances",
+        "joins",
+        "members",
+        "offers",
+        "pending_ids",
+        "syncs",
+        "unsynced",
+    )
 
     def __init__(self) -> None:
         self.core = GenericCore()
         self.members: Table[str, GenericMember] = Table()
         self.instances: Table[str, str] = Table()
+        self.offers: Tally[str] = Tally()
         self.pending_ids: Table[str, None] = Table()
         self.joins: Table[str, ParkedJoin] = Table()
         self.syncs: Table[str, Token] = Table()
@@ -63,6 +76,7 @@ class GenericGroup:
         twin.core = self.core
         twin.members = self.members.fork()
         twin.instances = self.instances.fork()
+        twin.offers = self.offers.fork()
         twin.pending_ids = self.pending_ids.fork()
         twin.joins = self.joins.fork()
         twin.syncs = self.syncs.fork()
@@ -132,11 +146,16 @@ class GenericGroup:
         )
         self.members.clear()
         self.instances.clear()
+        self.offers.clear()
         for member in value.members:
             self._put(member)
 
     def _put(self, member: GenericMember) -> None:
+        before = self.members.get(member.member_id)
+        if before is not None:
+            self.offers.remove(names(before.protocols))
         self.members.put(member.member_id, member)
+        self.offers.add(names(member.protocols))
         if member.instance_id is not None:
             self.instances.put(member.instance_id, member.member_id)
 
@@ -145,6 +164,7 @@ class GenericGroup:
         if member is None:
             return
         self.members.drop(member_id)
+        self.offers.remove(names(member.protocols))
         if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
             self.instances.drop(member.instance_id)
         self.unsynced -= {member_id}

@@ -110,9 +110,9 @@ def _turn_away(draft: Draft, event: JoinGroupReceived) -> None:
 
 
 def _check_protocols(group: GenericGroup, event: JoinGroupReceived) -> None:
-    others = [member.protocols for member in group.members.values()]
-    type_fits = event.protocol_type == group.core.protocol_type if others else event.protocol_type
-    if not (type_fits and is_acceptable(event.protocols, others)):
+    count = len(group.members)
+    type_fits = event.protocol_type == group.core.protocol_type if count else event.protocol_type
+    if not (type_fits and is_acceptable(event.protocols, group.offers, count)):
         raise GroupError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             "the protocol type differs from the group's, or no protocol is common to all members",

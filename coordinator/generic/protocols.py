@@ -1,13 +1,14 @@
 """Which protocols the members of a group have in common, and which one they choose (spec 2.5)."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator.records import Protocols
 
 
 def names(protocols: Protocols) -> tuple[str, ...]:
-    return tuple(name for name, _ in protocols)
+    """Each name once, most wanted first."""
+    return tuple(dict.fromkeys(name for name, _ in protocols))
 
 
 def supported_by_all(lists: Iterable[Protocols]) -> frozenset[str]:
@@ -19,11 +20,12 @@ def supported_by_all(lists: Iterable[Protocols]) -> frozenset[str]:
     return common or frozenset()
 
 
-def is_acceptable(offered: Protocols, others: Sequence[Protocols]) -> bool:
-    """Whether a member with this list may join members with those lists (spec 2.2 rule 7)."""
-    if not others:
+def is_acceptable(offered: Protocols, offers: Mapping[str, int], member_count: int) -> bool:
+    """Whether a member with this list may join so many members, of whom `offers` counts those that
+    offer a protocol (spec 2.2 rule 7)."""
+    if not member_count:
         return bool(offered)
-    return not supported_by_all(others).isdisjoint(names(offered))
+    return any(offers.get(name) == member_count for name in names(offered))
 
 
 def selected(lists: Sequence[Protocols]) -> str:

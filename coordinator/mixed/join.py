@@ -58,8 +58,9 @@ def _check(draft: Draft, event: JoinGroupReceived) -> None:
             "the migration policy disabled keeps classic members out of consumer groups",
         )
     check_room(draft, group, event.member_id, event.instance_id)
-    others = [m.classic.protocols for m in group.members.values() if m.classic is not None]
-    if event.protocol_type != CONSUMER_PROTOCOL_TYPE or not is_acceptable(event.protocols, others):
+    classic_count = len(group.members) - group.native_count
+    is_acceptable_list = is_acceptable(event.protocols, group.classic_offers, classic_count)
+    if event.protocol_type != CONSUMER_PROTOCOL_TYPE or not is_acceptable_list:
         raise GroupError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             "the protocol type is not 'consumer', or no protocol is common to all classic members",

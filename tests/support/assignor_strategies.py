@@ -1,12 +1,15 @@
 """Groups for the assignors: members, partition counts and what the members had before."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
 from hypothesis import strategies as st
 
-from coordinator.assignors import Subscriber, Target
+from coordinator.assignors import Assignor, GroupSpec, Subscriber, Target
+from coordinator.assignors.loads import Loads
+from coordinator.assignors.owners import Owners
 from coordinator.topics import Partition
 from tests.support.group_values import topic_id
 
@@ -19,6 +22,28 @@ class Case(NamedTuple):
     members: Mapping[str, Subscriber]
     counts: Mapping[UUID, int]
     old: Target
+
+    @property
+    def spec(self) -> GroupSpec:
+        """The same as a group tells it: of the old target, only what members have."""
+        known = {id_: mine for id_, mine in self.old.items() if id_ in self.members}
+        return spec_of(self.members, self.counts, known)
+
+    def assigned_by(self, assignor: Assignor) -> Target:
+        """The whole new target."""
+        return new_target(assignor, self.spec)
+
+    @property
+    def kept(self) -> dict[str, frozenset[Partition]]:
+        """What the members had and could keep."""
+        return {
+            id_: frozenset(
+                p
+                for p in self.old.get(id_, ())
+                if p.topic_id in member.topic_ids and p.number < self.counts[p.topic_id]
+            )
+            for id_, member in self.members.items()
+        }
 
     @property
     def subscribed(self) -> set[Partition]:
@@ -50,6 +75,46 @@ def cases(draw: st.DrawFn, *, is_homogeneous: bool | None = None) -> Case:
             old.setdefault(draw(holders), set()).add(Partition(id_, number))
     old.pop("nobody", None)
     return Case(members, counts, {id_: frozenset(mine) for id_, mine in old.items()})
+
+
+def spec_of(
+    members: Mapping[str, Subscriber], counts: Mapping[UUID, int], old: Target
+) -> GroupSpec:
+    """A group with the indexes that it keeps of its target."""
+    owners, loads = Owners(), Loads()
+    for member_id in sorted(members):
+        mine = old.get(member_id, frozenset())
+        owners.give(mine, member_id)
+        loads.put(member_id, len(mine))
+    return GroupSpec(
+        members=members,
+        subscriber_counts=Counter(id_ for each in members.values() for id_ in each.topic_ids),
+        partition_counts=counts,
+        target=old,
+        owners=owners,
+        loads=loads,
+    )
+
+
+def new_target(assignor: Assignor, spec: GroupSpec) -> Target:
+    """The old target with the changes that the assignor makes, none of which is empty."""
+    changed = assignor(spec)
+    old = {member_id: spec.target.get(member_id, frozenset()) for member_id in spec.members}
+    assert changed.keys() <= old.keys()
+    assert all(mine != old[member_id] for member_id, mine in changed.items())
+    return {**old, **changed}
+
+
+def fewest_moves(kept: Target, total: int) -> int:
+    """How many partitions must leave their owners for all loads to be within one."""
+    share, extra = divmod(total, len(kept))
+    loads = sorted((len(mine) for mine in kept.values()), reverse=True)
+    return sum(max(0, load - share - (n < extra)) for n, load in enumerate(loads))
+
+
+def moves(kept: Target, target: Target) -> int:
+    """How many partitions left their owners."""
+    return sum(len(mine - target[member_id]) for member_id, mine in kept.items())
 
 
 def check_contract(case: Case, target: Target) -> None:

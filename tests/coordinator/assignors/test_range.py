@@ -1,62 +1,117 @@
 """The range assignor (spec 9.2)."""
 
+from collections.abc import Iterable
+from itertools import pairwise, product
+from uuid import UUID
+
+import pytest
 from hypothesis import given
 
+from coordinator.assignors import Target
+from coordinator.assignors.group_spec import Subscriber
 from coordinator.assignors.range import assign_range
-from coordinator.assignors.subscriber import Subscriber
-from coordinator.topics import Partition
-from tests.support.assignor_strategies import Case, cases, check_contract
+from coordinator.errors import ErrorCode, GroupError
+from tests.support.assignor_strategies import (
+    TOPIC_IDS,
+    Case,
+    cases,
+    check_contract,
+    new_target,
+    spec_of,
+)
 from tests.support.group_values import partitions, topic_id
 
 FOO, BAR = topic_id("foo"), topic_id("bar")
 
 
+def numbers(target: Target, member_id: str, topic_id_: UUID) -> list[int]:
+    return sorted(p.number for p in target[member_id] if p.topic_id == topic_id_)
+
+
+def ranked(case: Case, member_ids: Iterable[str]) -> list[str]:
+    """Static members by instance id, then dynamic ones by member id."""
+    instance_ids = {id_: case.members[id_].instance_id for id_ in member_ids}
+    static = sorted((instance, id_) for id_, instance in instance_ids.items() if instance)
+    dynamic = sorted(id_ for id_, instance in instance_ids.items() if not instance)
+    return [*(id_ for _, id_ in static), *dynamic]
+
+
 @given(cases())
 def test_everything_goes_to_one_subscriber(case: Case) -> None:
     """Valid, complete, disjoint."""
-    check_contract(case, assign_range(*case))
+    check_contract(case, case.assigned_by(assign_range))
 
 
 @given(cases())
 def test_blocks_in_the_order_of_ranks(case: Case) -> None:
     """Per topic a contiguous block each; the first ones get one more; static members, by
     instance id, come before dynamic ones, by member id."""
-    target = assign_range(*case)
+    target = case.assigned_by(assign_range)
     for topic_id_, count in case.counts.items():
         subscribers = [id_ for id_, m in case.members.items() if topic_id_ in m.topic_ids]
-        static = sorted(
-            (m.instance_id, id_)
-            for id_, m in case.members.items()
-            if id_ in subscribers and m.instance_id is not None
-        )
-        dynamic = sorted(id_ for id_ in subscribers if case.members[id_].instance_id is None)
-        numbers: list[int] = []
-        sizes = []
-        for member_id in [*(id_ for _, id_ in static), *dynamic]:
-            mine = sorted(p.number for p in target[member_id] if p.topic_id == topic_id_)
-            sizes.append(len(mine))
-            numbers += mine
+        blocks = [numbers(target, id_, topic_id_) for id_ in ranked(case, subscribers)]
         if subscribers:
-            assert numbers == list(range(count))
-            assert sizes == sorted(sizes, reverse=True)
-            assert sizes[0] - sizes[-1] <= 1
+            share, extra = divmod(count, len(subscribers))
+            assert [len(block) for block in blocks] == [
+                share + (n < extra) for n in range(len(subscribers))
+            ]
+            assert [number for block in blocks for number in block] == list(range(count))
+
+
+@given(cases())
+def test_topics_with_equal_subscribers_and_counts_are_co_partitioned(case: Case) -> None:
+    """All topics of a homogeneous group; in another one those with the same subscribers."""
+    target = case.assigned_by(assign_range)
+    subscribers = {
+        id_: {name for name, member in case.members.items() if id_ in member.topic_ids}
+        for id_ in TOPIC_IDS
+    }
+    for one, other in product(TOPIC_IDS, repeat=2):
+        if case.counts[one] == case.counts[other] and subscribers[one] == subscribers[other]:
+            for member_id in case.members:
+                assert numbers(target, member_id, one) == numbers(target, member_id, other)
+
+
+@given(cases(is_homogeneous=True))
+def test_one_order_of_members_for_all_topics(case: Case) -> None:
+    """Hence the extras of all topics pile up on the first members."""
+    target = case.assigned_by(assign_range)
+    loads = [len(target[member_id]) for member_id in ranked(case, case.members)]
+    assert all(one >= other for one, other in pairwise(loads))
 
 
 @given(cases())
 def test_the_past_does_not_matter(case: Case) -> None:
     """Stickiness exists only as far as ids are stable."""
-    assert assign_range(case.members, case.counts, {}) == assign_range(*case)
+    afresh = Case(case.members, case.counts, {})
+    assert afresh.assigned_by(assign_range) == case.assigned_by(assign_range)
 
 
-def test_equal_topics_are_co_partitioned() -> None:
-    """Equal subscribers, equal counts: equal numbers."""
-    both = frozenset({FOO, BAR})
-    members = {id_: Subscriber(instance_id=None, topic_ids=both) for id_ in ("a", "b")}
-    target = assign_range(members, {FOO: 3, BAR: 3}, {})
-    assert target["a"] == partitions({"foo": (0, 1), "bar": (0, 1)})
-    assert target["b"] == {Partition(FOO, 2), Partition(BAR, 2)}
+def test_a_static_member_that_comes_back_gets_what_it_had() -> None:
+    """Under another member id, whatever that is."""
+    topic_ids = frozenset({FOO})
+    old = {id_: Subscriber(instance_id=f"i-{id_}", topic_ids=topic_ids) for id_ in "abc"}
+    new = {("x" if id_ == "a" else id_): member for id_, member in old.items()}
+    before = new_target(assign_range, spec_of(old, {FOO: 7}, {}))
+    after = new_target(assign_range, spec_of(new, {FOO: 7}, {}))
+    assert after == {("x" if id_ == "a" else id_): mine for id_, mine in before.items()}
+
+
+def test_an_unknown_topic_is_an_error() -> None:
+    """UNKNOWN_SERVER_ERROR (spec section 9)."""
+    members = {"a": Subscriber(instance_id=None, topic_ids=frozenset({FOO}))}
+    with pytest.raises(GroupError) as refusal:
+        assign_range(spec_of(members, {BAR: 1}, {}))
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_only_changes_are_told() -> None:
+    """Who keeps its block is not named."""
+    members = {id_: Subscriber(instance_id=None, topic_ids=frozenset({FOO})) for id_ in "abc"}
+    old = {"a": partitions({"foo": (0, 1)}), "b": partitions({"foo": (2, 3)})}
+    assert assign_range(spec_of(members, {FOO: 5}, old)) == {"c": partitions({"foo": (4,)})}
 
 
 def test_no_members_no_target() -> None:
     """An empty group has an empty target."""
-    assert assign_range({}, {FOO: 3}, {"a": frozenset({Partition(FOO, 0)})}) == {}
+    assert assign_range(spec_of({}, {FOO: 3}, {})) == {}

@@ -1,56 +1,110 @@
-"""The uniform assignor (spec 9.1)."""
+"""The uniform assignor among equal subscriptions (spec 9.1)."""
 
+from collections.abc import Iterator, Mapping
+from itertools import product
 from random import Random
+from typing import TypeVar
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.assignors.subscriber import Subscriber
+from coordinator.assignors import Target
+from coordinator.assignors.group_spec import GroupSpec, Subscriber
 from coordinator.assignors.uniform import assign_uniformly
-from tests.support.assignor_strategies import Case, cases, check_contract
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.topics import Partition
+from tests.support.assignor_strategies import (
+    Case,
+    cases,
+    check_contract,
+    fewest_moves,
+    moves,
+    new_target,
+    spec_of,
+)
 from tests.support.group_values import partitions, topic_id
 
-FOO = topic_id("foo")
+FOO, BAR = topic_id("foo"), topic_id("bar")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def loads(target: Target) -> list[int]:
+    return sorted(len(mine) for mine in target.values())
+
+
+def subscribed_to_foo(*member_ids: str) -> dict[str, Subscriber]:
+    return {id_: Subscriber(instance_id=None, topic_ids=frozenset({FOO})) for id_ in member_ids}
 
 
 @given(cases())
 def test_everything_goes_to_one_subscriber(case: Case) -> None:
     """Valid, complete, disjoint."""
-    check_contract(case, assign_uniformly(*case))
+    check_contract(case, case.assigned_by(assign_uniformly))
 
 
 @given(cases(is_homogeneous=True))
-def test_equal_subscriptions_make_equal_sizes(case: Case) -> None:
-    """They differ by one at most."""
-    by_size = sorted(len(mine) for mine in assign_uniformly(*case).values())
-    assert by_size[-1] - by_size[0] <= 1
+def test_the_loads_are_within_one(case: Case) -> None:
+    """Over all members, all topics together."""
+    lowest, *_, highest = [*loads(case.assigned_by(assign_uniformly))] * 2
+    assert highest - lowest <= 1
 
 
 @given(cases(is_homogeneous=True))
 def test_a_member_keeps_what_fits_its_quota(case: Case) -> None:
     """It loses only partitions that are gone and those beyond its quota."""
-    target = assign_uniformly(*case)
-    for member_id, mine in target.items():
-        still_there = case.old.get(member_id, frozenset()) & case.subscribed
-        assert mine <= still_there or still_there <= mine
+    target = case.assigned_by(assign_uniformly)
+    for member_id, kept in case.kept.items():
+        assert target[member_id] <= kept or kept <= target[member_id]
 
 
-@given(cases())
-def test_nothing_moves_once_it_is_assigned(case: Case) -> None:
-    """The same group assigned again: the same target (KAFKA-18688)."""
-    target = assign_uniformly(*case)
-    assert assign_uniformly(case.members, case.counts, target) == target
+@given(cases(is_homogeneous=True))
+def test_no_partition_moves_without_need(case: Case) -> None:
+    """Of all balanced targets it is one with the fewest moves."""
+    target = case.assigned_by(assign_uniformly)
+    assert moves(case.kept, target) == fewest_moves(case.kept, len(case.subscribed))
 
 
-@given(cases(is_homogeneous=False))
-def test_no_single_move_improves_the_balance(case: Case) -> None:
-    """Between different subscriptions: who could take a partition has at most one less."""
-    target = assign_uniformly(*case)
-    for member_id, mine in target.items():
-        for partition in mine:
-            for other_id, other in case.members.items():
-                if partition.topic_id in other.topic_ids:
-                    assert len(mine) - len(target[other_id]) <= 1, (member_id, other_id)
+def all_balanced_targets(case: Case) -> Iterator[Target]:
+    """Every way to deal the partitions out such that loads are within one."""
+    deck = sorted(case.subscribed)
+    for hands in product(case.members, repeat=len(deck)):
+        dealt = {
+            id_: frozenset(p for p, hand in zip(deck, hands, strict=True) if hand == id_)
+            for id_ in case.members
+        }
+        if loads(dealt)[-1] - loads(dealt)[0] <= 1:
+            yield dealt
+
+
+@st.composite
+def small_cases(draw: st.DrawFn) -> Case:
+    """Few enough to try all targets."""
+    counts = {FOO: draw(st.integers(0, 4)), BAR: draw(st.integers(0, 2))}
+    both = Subscriber(instance_id=None, topic_ids=frozenset(counts))
+    members = dict.fromkeys("abc"[: draw(st.integers(1, 3))], both)
+    old: dict[str, set[Partition]] = {}
+    for id_, number in product(counts, range(5)):
+        old.setdefault(draw(st.sampled_from("abcd")), set()).add(Partition(id_, number))
+    return Case(members, counts, {id_: frozenset(mine) for id_, mine in old.items()})
+
+
+@given(small_cases())
+def test_fewest_of_all_there_are(case: Case) -> None:
+    """Against an oracle that knows nothing but the definition: it tries them all."""
+    best = min(moves(case.kept, target) for target in all_balanced_targets(case))
+    assert moves(case.kept, case.assigned_by(assign_uniformly)) == best
+    assert fewest_moves(case.kept, len(case.subscribed)) == best
+
+
+@given(cases(is_homogeneous=True))
+def test_the_one_more_goes_to_those_who_hold_more(case: Case) -> None:
+    """Nobody ends with less than a member that held less before (KAFKA-18688)."""
+    target, kept = case.assigned_by(assign_uniformly), case.kept
+    for one, other in product(case.members, repeat=2):
+        if len(target[one]) < len(target[other]):
+            assert len(kept[one]) <= len(kept[other])
 
 
 @given(cases(is_homogeneous=True), st.randoms(use_true_random=False))
@@ -60,26 +114,99 @@ def test_whatever_is_balanced_within_one_stays(case: Case, dice: Random) -> None
     dice.shuffle(deck)
     dice.shuffle(hands)
     old = {id_: frozenset(deck[n :: len(hands)]) for n, id_ in enumerate(hands)}
-    assert assign_uniformly(case.members, case.counts, old) == old
+    assert assign_uniformly(spec_of(case.members, case.counts, old)) == {}
 
 
-def test_the_one_more_goes_to_who_has_it() -> None:
-    """Sizes within one are balanced: no partition moves to the member that comes first."""
-    members = {id_: Subscriber(instance_id=None, topic_ids=frozenset({FOO})) for id_ in ("a", "b")}
+@given(cases(is_homogeneous=True))
+def test_nothing_moves_once_it_is_assigned(case: Case) -> None:
+    """The same group assigned again: no change."""
+    target = case.assigned_by(assign_uniformly)
+    assert assign_uniformly(spec_of(case.members, case.counts, target)) == {}
+
+
+def test_the_one_more_stays_where_it_is() -> None:
+    """No partition moves to the member that comes first."""
     old = {"a": partitions({"foo": (1,)}), "b": partitions({"foo": (0, 2)})}
-    assert assign_uniformly(members, {FOO: 3}, old) == old
+    assert assign_uniformly(spec_of(subscribed_to_foo("a", "b"), {FOO: 3}, old)) == {}
 
 
 def test_a_newcomer_gets_its_share_with_the_fewest_moves() -> None:
     """Two of six partitions move to the third member, none between the others."""
-    members = {id_: Subscriber(instance_id=None, topic_ids=frozenset({FOO})) for id_ in "abc"}
     old = {"a": partitions({"foo": (0, 2, 4)}), "b": partitions({"foo": (1, 3, 5)})}
-    target = assign_uniformly(members, {FOO: 6}, old)
-    assert [len(target[id_]) for id_ in "abc"] == [2, 2, 2]
+    spec = spec_of(subscribed_to_foo("a", "b", "c"), {FOO: 6}, old)
+    target = new_target(assign_uniformly, spec)
+    assert loads(target) == [2, 2, 2]
     assert target["a"] < old["a"]
     assert target["b"] < old["b"]
 
 
+def test_partitions_that_cannot_be_are_not_kept() -> None:
+    """A client that led the group before it converted may have assigned anything."""
+    old = {"a": partitions({"foo": (-1, 0, 2**31 - 1), "bar": (0,)})}
+    spec = spec_of(subscribed_to_foo("a"), {FOO: 1}, old)
+    assert assign_uniformly(spec) == {"a": partitions({"foo": (0,)})}
+
+
+class Guarded(Mapping[K, V]):
+    """A mapping that counts how often it is asked, and does not let itself be walked through."""
+
+    def __init__(self, rows: Mapping[K, V]) -> None:
+        self.rows = rows
+        self.asked = 0
+
+    def __getitem__(self, key: K) -> V:
+        self.asked += 1
+        return self.rows[key]
+
+    def __iter__(self) -> Iterator[K]:
+        pytest.fail("somebody looked at everything")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@pytest.mark.parametrize("changes", ["m999 leaves", "m999 joins", "the topic grows by 5"])
+def test_the_work_follows_the_change(changes: str) -> None:
+    """Of a thousand members only those are looked at that get or give a partition."""
+    members = subscribed_to_foo(*(f"m{n:03}" for n in range(1_000)))
+    counts = {FOO: 10_000}
+    old = new_target(assign_uniformly, spec_of(members, counts, {}))
+    match changes:
+        case "m999 leaves":
+            members.popitem()
+            old = {id_: mine for id_, mine in old.items() if id_ in members}
+        case "m999 joins":
+            others = subscribed_to_foo(*list(members)[:-1])
+            old = new_target(assign_uniformly, spec_of(others, counts, {}))
+        case _:
+            counts = {FOO: 10_005}
+    spec = spec_of(members, counts, old)
+    guarded_members, guarded_target = Guarded(members), Guarded(old)
+    changed = assign_uniformly(
+        GroupSpec(
+            members=guarded_members,
+            subscriber_counts=spec.subscriber_counts,
+            partition_counts=counts,
+            target=guarded_target,
+            owners=spec.owners,
+            loads=spec.loads,
+        )
+    )
+    assert len(changed) <= 11
+    assert guarded_members.asked == 0
+    assert guarded_target.asked <= len(changed)
+    after = {**{id_: old.get(id_, frozenset()) for id_ in members}, **changed}
+    assert loads(after)[-1] - loads(after)[0] <= 1
+
+
+def test_an_unknown_topic_is_an_error() -> None:
+    """UNKNOWN_SERVER_ERROR (spec section 9)."""
+    spec = spec_of(subscribed_to_foo("a"), {BAR: 1}, {})
+    with pytest.raises(GroupError) as refusal:
+        assign_uniformly(spec)
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def test_no_members_no_target() -> None:
     """An empty group has an empty target."""
-    assert assign_uniformly({}, {FOO: 3}, {"a": partitions({"foo": (0,)})}) == {}
+    assert assign_uniformly(spec_of({}, {FOO: 3}, {})) == {}

@@ -1,0 +1,62 @@
+"""What an assignor is told of a group, and the shape of its answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from coordinator.assignors.loads import Loads
+from coordinator.assignors.owners import Owners
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.topics import Partition
+
+Target = Mapping[str, frozenset[Partition]]
+"""Member id to partitions."""
+
+NOTHING: frozenset[Partition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """`topic_ids` holds only topics that exist."""
+
+    instance_id: str | None
+    topic_ids: frozenset[UUID]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpec:
+    """A group as an assignor sees it.
+
+    `target` is the old one, without the members that have nothing; `owners` and `loads` are the
+    same target seen from the partitions, and by size. To look at all of `members` or `target` costs
+    what the group costs; all else is as good as free.
+    """
+
+    members: Mapping[str, Subscriber]
+    subscriber_counts: Mapping[UUID, int]
+    partition_counts: Mapping[UUID, int]
+    target: Target
+    owners: Owners
+    loads: Loads
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether every subscribed topic is subscribed by all members."""
+        return all(count == len(self.members) for count in self.subscriber_counts.values())
+
+    def partition_count(self, topic_id: UUID) -> int:
+        """Raises GroupError UNKNOWN_SERVER_ERROR if the topic is unknown (spec section 9)."""
+        try:
+            return self.partition_counts[topic_id]
+        except KeyError:
+            raise GroupError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"the assignor does not know the topic {topic_id}"
+            ) from None
+
+    def changed(self, target: Mapping[str, set[Partition]]) -> Target:
+        """Of a whole new target, the members for whom it is a change."""
+        return {
+            member_id: frozenset(partitions)
+            for member_id, partitions in target.items()
+            if partitions != self.target.get(member_id, NOTHING)
+        }

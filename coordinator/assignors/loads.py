@@ -1,0 +1,88 @@
+"""Members by load: how many partitions they are to have, hence who has more and who has less.
+
+An index that is kept with the target, so that the member to take from or to give to is found
+without a look at the others. Members of one load come in the order in which they got their target.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from coordinator.table import Table
+
+_NOBODY: Table[str, None] = Table()
+
+
+class Loads:
+    """Each member of a group has a load, if only 0."""
+
+    __slots__ = ("_by_load", "_load_of", "_written")
+
+    def __init__(self) -> None:
+        self._load_of: Table[str, int] = Table()
+        self._by_load: Table[int, Table[str, None]] = Table()
+        self._written: set[int] = set()
+
+    def fork(self) -> "Loads":
+        """The same loads, to change without this one noticing."""
+        twin = Loads.__new__(Loads)
+        twin._load_of = self._load_of.fork()
+        twin._by_load = self._by_load.fork()
+        twin._written = set()
+        return twin
+
+    def put(self, member_id: str, load: int) -> None:
+        """Note a member's load; it goes behind those that have the same."""
+        self.drop(member_id)
+        self._load_of.put(member_id, load)
+        self._writable(load).put(member_id, None)
+
+    def drop(self, member_id: str) -> None:
+        """Forget a member, if it is known."""
+        load = self._load_of.get(member_id)
+        if load is None:
+            return
+        self._load_of.drop(member_id)
+        peers = self._writable(load)
+        peers.drop(member_id)
+        if not peers:
+            self._by_load.drop(load)
+            self._written.discard(load)
+
+    def at(self, load: int) -> Iterator[str]:
+        """The members with this load."""
+        return iter(self._by_load.get(load, _NOBODY))
+
+    def above(self, load: int) -> Iterator[str]:
+        """The members with more, those with most first."""
+        return chain.from_iterable(
+            self.at(more) for more in sorted(self._by_load, reverse=True) if more > load
+        )
+
+    def below(self, load: int) -> Iterator[str]:
+        """The members with less, those with most first."""
+        return chain.from_iterable(
+            self.at(less) for less in sorted(self._by_load, reverse=True) if less < load
+        )
+
+    def count_above(self, load: int) -> int:
+        """How many members have more."""
+        return sum(len(peers) for more, peers in self._by_load.items() if more > load)
+
+    def __len__(self) -> int:
+        return len(self._load_of)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Loads) and self._load_of == other._load_of
+
+    __hash__ = None  # type: ignore[assignment]  # loads change
+
+    def __repr__(self) -> str:
+        return f"Loads({self._by_load!r})"
+
+    def _writable(self, load: int) -> Table[str, None]:
+        """The members with this load, as a table of our own."""
+        if load not in self._written:
+            peers = self._by_load.get(load)
+            self._by_load.put(load, Table() if peers is None else peers.fork())
+            self._written.add(load)
+        return self._by_load[load]

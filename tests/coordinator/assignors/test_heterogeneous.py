@@ -1,0 +1,95 @@
+"""The uniform assignor where subscriptions differ (spec 9.1)."""
+
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given
+
+from coordinator.assignors import heterogeneous
+from coordinator.assignors.group_spec import Subscriber
+from coordinator.assignors.heterogeneous import assign_heterogeneously
+from coordinator.errors import ErrorCode, GroupError
+from tests.support.assignor_strategies import (
+    Case,
+    cases,
+    check_contract,
+    new_target,
+    spec_of,
+)
+from tests.support.group_values import partitions, topic_id
+
+FOO, BAR, ZAR = topic_id("foo"), topic_id("bar"), topic_id("zar")
+
+
+def subscribed_to(*names: str) -> Subscriber:
+    return Subscriber(instance_id=None, topic_ids=frozenset(map(topic_id, names)))
+
+
+@given(cases())
+def test_everything_goes_to_one_subscriber(case: Case) -> None:
+    """Valid, complete, disjoint."""
+    check_contract(case, case.assigned_by(assign_heterogeneously))
+
+
+@given(cases())
+def test_no_single_move_improves_the_balance(case: Case) -> None:
+    """Who could take a partition has at most one less than who has it."""
+    target = case.assigned_by(assign_heterogeneously)
+    for (one, mine), (other_id, other) in product(target.items(), case.members.items()):
+        if any(partition.topic_id in other.topic_ids for partition in mine):
+            assert len(mine) - len(target[other_id]) <= 1, (one, other_id)
+
+
+@given(cases())
+def test_nothing_moves_once_it_is_assigned(case: Case) -> None:
+    """The same group assigned again: no change."""
+    target = case.assigned_by(assign_heterogeneously)
+    assert assign_heterogeneously(spec_of(case.members, case.counts, target)) == {}
+
+
+def test_partitions_start_where_they_were() -> None:
+    """What is as balanced as it can be stays, however lopsided it looks."""
+    members = {"a": subscribed_to("foo", "bar"), "b": subscribed_to("bar")}
+    old = {"a": partitions({"foo": (0, 1, 2, 3)}), "b": partitions({"bar": (0, 1)})}
+    assert assign_heterogeneously(spec_of(members, {FOO: 4, BAR: 2}, old)) == {}
+
+
+def test_partitions_that_cannot_be_are_not_kept() -> None:
+    """A client that led the group before it converted may have assigned anything."""
+    members = {"a": subscribed_to("foo"), "b": subscribed_to()}
+    old = {"a": partitions({"foo": (-1, 0, 1)})}
+    assert assign_heterogeneously(spec_of(members, {FOO: 1}, old)) == {
+        "a": partitions({"foo": (0,)})
+    }
+
+
+def test_the_most_crowded_topic_is_dealt_out_first() -> None:
+    """Most partitions per subscriber; so that the others can fill the gaps."""
+    members = {"a": subscribed_to("foo", "bar"), "b": subscribed_to("bar")}
+    target = new_target(assign_heterogeneously, spec_of(members, {FOO: 3, BAR: 3}, {}))
+    assert target == {"a": partitions({"foo": (0, 1, 2)}), "b": partitions({"bar": (0, 1, 2)})}
+
+
+def test_the_passes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain of members that each must hand something on; cut off, it is valid all the same."""
+    names = [f"t{n}" for n in range(6)]
+    members = {f"m{n}": subscribed_to(*pair) for n, pair in enumerate(pairwise(names))}
+    counts = {topic_id(name): 2 for name in names}
+    old = {
+        member_id: partitions(dict.fromkeys(names[n : n + 1 + (member_id == "m4")], (0, 1)))
+        for n, member_id in enumerate(members)
+    }
+    case = Case(members, counts, old)
+    monkeypatch.setattr(heterogeneous, "BALANCING_PASSES_MAX", 0)
+    assert case.assigned_by(assign_heterogeneously) == old
+    monkeypatch.setattr(heterogeneous, "BALANCING_PASSES_MAX", 16)
+    target = case.assigned_by(assign_heterogeneously)
+    check_contract(case, target)
+    assert max(len(mine) for mine in target.values()) == 3
+
+
+def test_an_unknown_topic_is_an_error() -> None:
+    """UNKNOWN_SERVER_ERROR (spec section 9)."""
+    with pytest.raises(GroupError) as refusal:
+        assign_heterogeneously(spec_of({"a": subscribed_to("foo")}, {BAR: 1}, {}))
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
