@@ -23,6 +23,39 @@ def test_the_earliest_of_those_that_run(changes: list[tuple[DeadlineKey, int | N
         assert queue.next_ms(running) == min(running.values(), default=None)
 
 
+@given(st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 9))))
+def test_those_that_are_due(changes: list[tuple[DeadlineKey, int | None]]) -> None:
+    """At any time, earliest first, each once; to ask changes nothing."""
+    running: dict[DeadlineKey, int] = {}
+    queue = DeadlineQueue(running)
+    for key, at_ms in changes:
+        if at_ms is None:
+            running.pop(key, None)
+        else:
+            running[key] = at_ms
+            queue.note(DeadlineSet(key, at_ms))
+    length = len(queue)
+    for now_ms in range(-1, 10):
+        expected = sorted((at_ms, key) for key, at_ms in running.items() if at_ms <= now_ms)
+        assert queue.due(running, now_ms) == [key for _, key in expected]
+    assert len(queue) == length
+
+
+def test_those_that_are_not_due_are_not_looked_at() -> None:
+    """Of ten thousand, two are due."""
+    asked = []
+
+    class Watched(dict[DeadlineKey, int]):
+        def get(self, key: DeadlineKey, default: int | None = None) -> int | None:  # type: ignore[override]
+            asked.append(key)
+            return super().get(key, default)
+
+    running = {DeadlineKey(DeadlineKind.SESSION, str(n)): n for n in range(10_000)}
+    queue = DeadlineQueue(running)
+    assert [key.owner for key in queue.due(Watched(running), 1)] == ["0", "1"]
+    assert len(asked) == 2
+
+
 def test_the_queue_knows_deadlines_that_ran_before_it() -> None:
     """It is an index, and can be made anew at any time."""
     assert DeadlineQueue({KEYS[0]: 7, KEYS[1]: 5}).next_ms({KEYS[0]: 7, KEYS[1]: 5}) == 5

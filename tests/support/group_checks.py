@@ -115,6 +115,9 @@ def _check_generic_group(group: GenericGroup) -> None:
         for member_id, member in group.members.items()
         if member.instance_id is not None
     }
+    assert dict(group.offers) == Counter(
+        name for member in group.members.values() for name in {name for name, _ in member.protocols}
+    )
     assert group.joins.keys() <= group.members.keys()
     assert group.syncs.keys() <= group.members.keys()
     assert group.pending_ids.keys().isdisjoint(group.members)
@@ -164,6 +167,34 @@ def _check_consumer_group(group: ConsumerGroup) -> None:
     assert group.phases.keys() == {
         member_id for member_id, member in group.members.items() if member.is_classic
     }
+    _check_target_indexes(group)
+    _check_tallies(group)
+
+
+def _check_target_indexes(group: ConsumerGroup) -> None:
+    """`target_owners` and `loads` are the target, seen otherwise."""
+    owners = {p: member_id for member_id, target in group.targets.items() for p in target}
+    assert {p: group.target_owners[p] for p in owners} == owners
+    assert set(group.target_owners.beyond({})) == owners.keys()
+    assert len(group.loads) == len(group.members)
+    for member_id in group.members:
+        assert member_id in group.loads.at(len(group.target_of(member_id)))
+
+
+def _check_tallies(group: ConsumerGroup) -> None:
+    members = group.members.values()
+    classic = [member.classic for member in members if member.classic is not None]
+    assert dict(group.subscriptions) == Counter(member.subscription for member in members)
+    assert dict(group.assignor_votes) == Counter(
+        member.server_assignor for member in members if member.server_assignor
+    )
+    assert dict(group.classic_offers) == Counter(
+        name for each in classic for name in {name for name, _ in each.protocols}
+    )
+    assert dict(group.standings) == Counter(
+        (current.state, current.member_epoch) for current in group.assignments.values()
+    )
+    assert group.native_count == len(members) - len(classic)
 
 
 def check_deadlines(state: GroupState) -> None:

@@ -1,12 +1,21 @@
 """When the target is computed, by which assignor, and what of it is written (spec 3.6)."""
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.assignors import ASSIGNORS, GroupSpec, Target
 from coordinator.config import GroupConfig
-from coordinator.consumer.target import preferred_assignor
+from coordinator.consumer import target as target_module
+from coordinator.consumer.target import group_spec, preferred_assignor
+from coordinator.errors import ErrorCode, GroupError
 from coordinator.records import TargetAssignmentMember, TargetAssignmentMetadata
+from coordinator.topics import Topic, Topics
 from coordinator.volatile import DeadlineKind
 from tests.coordinator.conftest import MakeGroup
+from tests.support.assignor_strategies import Case, check_contract, fewest_moves, moves
 from tests.support.group_records import given_classic, given_native
-from tests.support.group_script import GroupScript
+from tests.support.group_script import GroupScript, make_topics, topic_id
 
 ALL = {"foo": (0, 1, 2)}
 
@@ -83,3 +92,152 @@ def test_an_empty_group_computes_no_target(group: GroupScript) -> None:
     group.wait(1_000)
     assert (group.consumer.epoch, group.consumer.assignment_epoch) == (3, 2)
     assert group.native("n2").member_epoch == 4
+
+
+def failing(_spec: GroupSpec) -> Target:
+    raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR, "the assignor does not know the topic x")
+
+
+@pytest.fixture
+def failing_assignors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_module, "ASSIGNORS", dict.fromkeys(ASSIGNORS, failing))
+
+
+@pytest.mark.usefixtures("failing_assignors")
+def test_when_the_assignor_fails_nothing_is_written(group: GroupScript) -> None:
+    """UNKNOWN_SERVER_ERROR to whoever asked, by heartbeat or by JoinGroup (spec 3.6, 5.2 row 11);
+    the member has not joined."""
+    group.given_consumer_group(given_native("n1", assigned=ALL))
+    assert group.native("n2").error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert group.last_step.records == ()
+    joined = group.join("c1")
+    assert (joined.error, joined.member_id, joined.generation) == (
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        "",
+        -1,
+    )
+    assert group.last_step.records == ()
+    assert set(group.consumer.members) == {"n1"}
+
+
+@pytest.mark.usefixtures("failing_assignors")
+def test_when_the_assignor_fails_and_nobody_asked(group: GroupScript) -> None:
+    """A group of classic members tries again, and time goes on for everybody else."""
+    group.given_consumer_group(
+        given_classic("c1", session_timeout_ms=60_000),
+        given_classic("c2", session_timeout_ms=5_000),
+        epoch=11,
+        assignment_epoch=10,
+        timestamp_ms=group.now_ms,
+    )
+    group.beat("c1", 10)
+    group.wait(4_500)
+    assert group.left_ms(DeadlineKind.TARGET_DUE) == 500
+    assert group.consumer.assignment_epoch == 10
+    group.wait(1_000)
+    assert set(group.generic.members) == {"c1"}
+
+
+def test_the_assignor_sees_the_union_of_names_and_regexes(group: GroupScript) -> None:
+    """A member counts once for a topic that it subscribes to in two ways; topics that do not exist
+    are left out."""
+    group.topics = make_topics(foo=3, bar=2)
+    group.native("n1", topics=("foo", "missing"), regex="fo+|ba.")
+    group.native("n2", topics=("foo",))
+    group.resolve()
+    spec = group_spec(group.consumer, group.topics)
+    assert spec.subscriber_counts == {topic_id("foo"): 2, topic_id("bar"): 1}
+    assert spec.partition_counts == {topic_id("foo"): 3, topic_id("bar"): 2}
+    assert {id_: each.topic_ids for id_, each in spec.members.items()} == {
+        "n1": {topic_id("foo"), topic_id("bar")},
+        "n2": {topic_id("foo")},
+    }
+    assert len(spec.members) == 2
+
+
+class Cluster:
+    """Topics that grow, vanish, and return under another id."""
+
+    def __init__(self) -> None:
+        self.counts = {"foo": 4, "bar": 2}
+        self.incarnations = {"foo": 0, "bar": 0}
+        self.version = 0
+
+    def image(self) -> Topics:
+        self.version += 1
+        topics = {
+            name: Topic(
+                name=name,
+                topic_id=topic_id(f"{name} {self.incarnations[name]}"),
+                partition_count=count,
+            )
+            for name, count in self.counts.items()
+            if count
+        }
+        return Topics(topics, version=self.version)
+
+    def change(self, name: str, count: int) -> None:
+        """A smaller count is a topic that was recreated, 0 one that was deleted."""
+        if count < self.counts[name]:
+            self.incarnations[name] += 1
+        self.counts[name] = count
+
+
+BOTH = ("bar", "foo")
+MEMBERS = st.sampled_from(["m1", "m2", "m3", "m4", "m5"])
+DEEDS = st.one_of(
+    st.tuples(st.just("join"), MEMBERS, st.just(BOTH)),
+    st.tuples(st.just("join"), MEMBERS, st.sampled_from([BOTH, ("foo",), ("bar", "none"), ()])),
+    st.tuples(st.just("leave"), MEMBERS, st.none()),
+    st.tuples(st.just("topic"), st.sampled_from(BOTH), st.integers(0, 12)),
+)
+
+
+def case_of(group: GroupScript, old: Target) -> Case:
+    """The group as the assignors' tests know it."""
+    spec = group_spec(group.consumer, group.topics)
+    return Case(dict(spec.members), spec.partition_counts, old)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(DEEDS, max_size=14))
+def test_whatever_happens_to_a_group_its_target_is_balanced_and_sticky(
+    deeds: list[tuple[str, str, tuple[str, ...] | int | None]],
+) -> None:
+    """Members come, go and subscribe otherwise, topics grow and vanish. With equal subscriptions,
+    of all balanced targets it is one with the fewest moves, and only what changed is written."""
+    cluster = Cluster()
+    group = GroupScript(
+        config=GroupConfig(consumer_assignment_interval_ms=0), topics=cluster.image()
+    )
+    subscribed: dict[str, tuple[str, ...]] = {"m0": BOTH}
+    group.native("m0", topics=BOTH)
+    for what, name, detail in deeds:
+        if what == "topic" and isinstance(detail, int):
+            cluster.change(name, detail)
+            group.topics = cluster.image()
+        elif isinstance(detail, tuple):
+            subscribed[name] = detail
+        elif name in subscribed:
+            del subscribed[name]
+            group.native(name, -1)
+        old = dict(group.consumer.targets)
+        witness = name if name in subscribed else "m0"
+        group.native(witness, topics=subscribed[witness])
+        check_target(group, old)
+    group.check_replay()
+
+
+def check_target(group: GroupScript, old: Target) -> None:
+    consumer = group.consumer
+    case = case_of(group, old)
+    target = {member_id: consumer.target_of(member_id) for member_id in consumer.members}
+    check_contract(case, target)
+    if group_spec(consumer, group.topics).is_homogeneous:
+        loads = sorted(len(mine) for mine in target.values())
+        assert loads[-1] - loads[0] <= 1
+        assert moves(case.kept, target) == fewest_moves(case.kept, len(case.subscribed))
+    written = {
+        r.member_id for r in group.last_step.durable if isinstance(r, TargetAssignmentMember)
+    }
+    assert written == {id_ for id_, mine in target.items() if mine != old.get(id_, frozenset())}
