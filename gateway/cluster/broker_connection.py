@@ -12,6 +12,7 @@ import re
 import socket
 import struct
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.metadata import version as package_version
 from types import TracebackType
 from typing import Any, Self
@@ -34,6 +35,9 @@ Versions = Mapping[int, tuple[int, int]]
 CONNECT_TIMEOUT_S = 10
 REQUEST_TIMEOUT_S = 30
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+DECODED_AT_ONCE_BYTES_MAX = 64 * 1024
+"""A larger answer, such as all topics of a large cluster, is decoded in a thread: seconds of it
+must not hold up everybody else."""
 
 SOFTWARE_NAME = "groupferry"
 SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]", "-", package_version("groupferry"))
@@ -137,8 +141,11 @@ class BrokerConnection:
             body = await self._exchange(key, version, encode(message, version))
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
         trailing_ok = key is ApiKey.METADATA
+        read = partial(decode, APIS[key].response, body, version, trailing_ok=trailing_ok)
         with self._closing_on_wire_error():
-            return decode(APIS[key].response, body, version, trailing_ok=trailing_ok)
+            if len(body) > DECODED_AT_ONCE_BYTES_MAX:
+                return await trio.to_thread.run_sync(read)
+            return read()
 
     async def _negotiate(self, software_name: str, software_version: str) -> None:
         request = ApiVersionsRequest(

@@ -4,7 +4,6 @@ It owns the gateway's own connections, one per broker, and keeps what it knows u
 not know clients or listeners, nor of a group more than its id.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +14,8 @@ import trio
 
 from gateway.cluster.broker_connection import Address, BrokerConnection, Versions
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
-from gateway.cluster.topics import Topic, topics_in
+from gateway.cluster.topic_names import TopicNames
+from gateway.cluster.topics import Topic, names_in, topics_in
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -48,8 +48,8 @@ class Cluster:
         self._wanted: dict[str, None] = {}
         self._topics: dict[str, Topic] = {}
         self._seen: frozenset[str] = frozenset()  # topics that the last answer was about
-        self._all_names: dict[UUID, str] = {}
-        self._all_names_until = -math.inf
+        self.names = TopicNames(self.ask_names, interval_s=poll_interval_s)
+        """The names of all topics."""
         self.brokers: Mapping[int, Address] = {}
         """The live brokers by node id."""
         self.cluster_id: str | None = None
@@ -66,7 +66,9 @@ class Cluster:
         try:
             await self.refresh()
             task_status.started()
-            await self._watch()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.names.run)
+                await self._watch()
         finally:
             for connection in self._connections.values():
                 connection.close()
@@ -100,17 +102,18 @@ class Cluster:
     async def names_of(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
         """The names of those topics that exist. Raises UpstreamError.
 
-        An id that is not known makes the cluster tell all its topics, once per poll interval at the
-        most.
+        An id that is not known makes the cluster tell all its topics, if it is time for that.
         """
-        known = {topic.topic_id: name for name, topic in self._topics.items()} | self._all_names
-        if not known.keys() >= set(topic_ids) and trio.current_time() >= self._all_names_until:
-            self._all_names_until = trio.current_time() + self._poll_interval_s
-            request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-            topics = topics_in(await self._ask_any(request))
-            self._all_names = {topic.topic_id: name for name, topic in topics.items()}
-            known |= self._all_names
+        known = {**self.names.by_id, **{t.topic_id: name for name, t in self._topics.items()}}
+        if not known.keys() >= set(topic_ids):
+            known |= await self.names.get()
         return {topic_id: known[topic_id] for topic_id in topic_ids if topic_id in known}
+
+    async def ask_names(self) -> Mapping[UUID, str]:
+        """Ask for the names of all topics, by id; `names` has them for less. Raises
+        UpstreamError."""
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        return names_in(await self._ask_any(request))
 
     async def coordinator_of(self, group_id: str) -> int:
         """The node id of the group's coordinator. Raises UpstreamError if there is none for now."""

@@ -33,6 +33,15 @@ def topics_in(answer: MetadataResponse) -> dict[str, Topic]:
     }
 
 
+def names_in(answer: MetadataResponse) -> dict[UUID, str]:
+    """The names of the topics of a Metadata answer that exist, by id."""
+    return {
+        topic_id_of(topic, answer.cluster_id): topic.name
+        for topic in answer.topics
+        if topic.name and not topic.error_code
+    }
+
+
 def derived_topic_id(cluster_id: str | None, name: str) -> UUID:
     """A stable id for a topic of a cluster without topic ids: a hash of the two names.
 

@@ -14,6 +14,7 @@ import structlog
 import trio
 
 from coordinator.config import GroupConfig
+from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import GroupEngine, Step
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
@@ -21,15 +22,17 @@ from coordinator.events import (
     Happening,
     OffsetCommitEnded,
     OffsetCommitReceived,
+    RegexesResolved,
     Request,
     TimePassed,
 )
 from coordinator.replies import GroupView, Reply
 from coordinator.topic_names import topics_of_group, topics_of_request
 from coordinator.topics import Topics
-from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet
+from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet, RegexResolution
 from gateway.cluster.errors import UpstreamError
 from gateway.groups.clock import Clock
+from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError
 from gateway.story import Listener, tell, write_to_log
@@ -84,6 +87,7 @@ class GroupTask:
         *,
         config: GroupConfig,
         topics: TopicsImage,
+        resolver: RegexResolver,
         state_log: StateLog,
         clock: Clock,
         listener: Listener | None,
@@ -91,14 +95,18 @@ class GroupTask:
         self.group_id = group_id
         self._config = config
         self._topics = topics
+        self._resolver = resolver
         self._state_log = state_log
         self._clock = clock
         self._listener = listener
         self._engine = GroupEngine(group_id, config)
         self._waiting: dict[int, _Ask] = {}
         self._send, self._receive = trio.open_memory_channel[_Ask](INBOX_MAX)
-        # At most one per commit that was accepted, so the clients' connections are its limit.
-        self._ended_commits: deque[OffsetCommitEnded] = deque()
+        # At most one per commit that was accepted, so the clients' connections are its limit; and
+        # one for regular expressions.
+        self._happened: deque[OffsetCommitEnded | RegexesResolved] = deque()
+        self._nursery: trio.Nursery | None = None
+        self._resolving = trio.CancelScope()
         self._idle = trio.CancelScope()
         self._not_before_ms = 0
         self._asked_since_due = 0
@@ -126,8 +134,7 @@ class GroupTask:
 
     def end_commit(self, event: OffsetCommitEnded) -> None:
         """Let the group know how a commit ended. Never blocks, so that no commit stays open."""
-        self._ended_commits.append(event)
-        self._idle.cancel()
+        self._note(event)
 
     def describe(self) -> tuple[GroupView, Topics]:
         """The group as admin tools see it, and the topics that it names."""
@@ -147,20 +154,29 @@ class GroupTask:
     async def run(self, ended: Callable[[], None]) -> None:
         """Serve until the group is quiet. `ended` is called before a request could be missed."""
         structlog.contextvars.clear_contextvars()  # the connection that came first is not the group
-        with self._send, self._receive:
-            try:
-                await self._load()
-                while self._has_mail() or not self._engine.state.is_quiet:
-                    await self._serve_one()
-            finally:
-                ended()
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            with self._send, self._receive:
+                try:
+                    await self._load()
+                    while self._has_mail() or not self._engine.state.is_quiet:
+                        await self._serve_one()
+                finally:
+                    ended()
+            nursery.cancel_scope.cancel()
+
+    def _note(self, event: OffsetCommitEnded | RegexesResolved) -> None:
+        self._happened.append(event)
+        self._idle.cancel()
 
     def _has_mail(self) -> bool:
         inbox = self._receive.statistics()
         return bool(inbox.current_buffer_used or inbox.tasks_waiting_send)
 
     async def _load(self) -> None:
-        """Take the group up from its log; requests wait meanwhile."""
+        """Take the group up from its log; requests wait meanwhile. The group that is in the log
+        waits for no regular expression."""
+        self._resolving.cancel()
         while True:
             try:
                 engine = GroupEngine(self.group_id, self._config)
@@ -186,7 +202,7 @@ class GroupTask:
             if isinstance(item, _Ask):
                 await self._serve_ask(item)
             else:
-                await self._handle(item, await self._topics.get(()))
+                await self._serve_happening(item)
         except Exception:  # the boundary: a bug, InvariantError included, ends no other group
             # The event's name only: the event itself may hold a client's data.
             event = item.event if isinstance(item, _Ask) else item
@@ -200,7 +216,7 @@ class GroupTask:
             self._refuse_waiting("the group is loaded again")
             await self._load()
 
-    async def _next(self) -> _Ask | OffsetCommitEnded | TimePassed:
+    async def _next(self) -> _Ask | Happening:
         """What to serve now: what happened comes first, then who asks.
 
         Who asks already comes before a deadline that is due: if we were late ourselves, a member
@@ -211,8 +227,8 @@ class GroupTask:
                 self._refuse_waiting("the gateway is ending")
             due_ms = self._due_ms()
             if due_ms is not None and due_ms <= self._clock.now_ms():
-                if self._ended_commits:
-                    return self._ended_commits.popleft()
+                if self._happened:
+                    return self._happened.popleft()
                 if self._asked_since_due < INBOX_MAX and self._has_mail():
                     self._asked_since_due += 1
                     return self._receive.receive_nowait()
@@ -223,7 +239,7 @@ class GroupTask:
 
     def _due_ms(self) -> int | None:
         """When something is to be handled that nobody asks for."""
-        at_ms = 0 if self._ended_commits else self._engine.next_deadline_ms()
+        at_ms = 0 if self._happened else self._engine.next_deadline_ms()
         return None if at_ms is None else max(at_ms, self._not_before_ms)
 
     async def _serve_ask(self, ask: _Ask) -> None:
@@ -236,6 +252,14 @@ class GroupTask:
             return
         self._waiting[ask.token] = ask
         await self._handle(ask.event, topics)
+
+    async def _serve_happening(self, event: Happening) -> None:
+        try:
+            topics = await self._topics.get(topics_of_request(event))
+        except UpstreamError as error:  # only what regular expressions matched can be new
+            log.warning("regexes_unresolved", group_id=self.group_id, reason=str(error))
+            event, topics = RegexesResolved(topics=None), self._topics.latest
+        await self._handle(event, topics)
 
     async def _handle(self, event: Event, topics: Topics) -> None:
         step = self._engine.handle(event, now_ms=self._clock.now_ms(), topics=topics)
@@ -253,8 +277,8 @@ class GroupTask:
 
     def _postpone(self, event: Happening) -> None:
         """It has happened all the same, and nobody is there to ask again."""
-        if isinstance(event, OffsetCommitEnded):
-            self._ended_commits.appendleft(event)
+        if not isinstance(event, TimePassed):
+            self._happened.appendleft(event)
         self._not_before_ms = self._clock.now_ms() + POSTPONED_MS
 
     def _carry_out(self, step: Step, topics: Topics) -> None:
@@ -269,6 +293,22 @@ class GroupTask:
         for token, reply in step.replies:
             if (ask := self._waiting.pop(token, None)) is not None:
                 self._answer(ask, reply)
+        if step.resolution is not None:
+            assert self._nursery is not None
+            self._nursery.start_soon(self._resolve, step.resolution)
+        group = self._engine.state.group
+        if isinstance(group, ConsumerGroup) and group.regex_subscribers:
+            self._topics.follow_names()
+
+    async def _resolve(self, resolution: RegexResolution) -> None:
+        """Beside the group, which goes on meanwhile."""
+        with trio.CancelScope() as self._resolving:
+            try:
+                event = await self._resolver.resolve(self.group_id, resolution.regexes)
+            except Exception:  # the boundary: a bug in matching ends no group
+                log.exception("regexes_unresolved", group_id=self.group_id)
+                event = RegexesResolved(topics=None)
+            self._note(event)
 
     def _answer(self, ask: _Ask, reply: Reply) -> None:
         if reply.why:

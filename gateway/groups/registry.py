@@ -18,6 +18,7 @@ from gateway.cluster.cluster import Cluster
 from gateway.groups.clock import Clock
 from gateway.groups.group_task import GroupEnded, GroupTask, MakeRequest
 from gateway.groups.hosting import Hosting, Mode, Verdict
+from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog
 from gateway.story import Listener
@@ -45,6 +46,7 @@ class Registry:
     ) -> None:
         self._config = config
         self._cluster = cluster
+        self._resolver = RegexResolver(cluster)
         self._hosting = hosting
         self._state_log = state_log
         self._max_groups = max_groups
@@ -129,6 +131,7 @@ class Registry:
                 group_id,
                 config=self._config,
                 topics=TopicsImage(self._cluster),
+                resolver=self._resolver,
                 state_log=self._state_log,
                 clock=self._clock,
                 listener=self._listener,

@@ -4,6 +4,7 @@ Must not know what the group does with them.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from coordinator.topics import Topic, Topics
 from gateway.cluster.cluster import Cluster
@@ -44,7 +45,13 @@ class TopicsImage:
             }
             if by_name != self._image.by_name:
                 self._image = Topics(by_name, version=self._image.version + 1)
+        if self._image.names_version != self._cluster.names.version:
+            self._image = replace(self._image, names_version=self._cluster.names.version)
         return self._image
+
+    def follow_names(self) -> None:
+        """Let the image's `names_version` tell before long whether topics appeared."""
+        self._cluster.names.want()
 
     @property
     def latest(self) -> Topics:

@@ -4,7 +4,7 @@ What the cluster knows and when it or the log fails is decided by the test; ever
 gateway's own code, under Trio's mock clock.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 from uuid import UUID, uuid4
@@ -92,8 +92,10 @@ class ScriptedCluster(Cluster):
             if name in names
         }
 
-    async def names_of(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
-        raise NotImplementedError
+    async def ask_names(self) -> Mapping[UUID, str]:
+        await trio.lowlevel.checkpoint()
+        self._check()
+        return {topic_id(name): name for name in self.partition_counts}
 
     async def coordinator_of(self, group_id: str) -> int:
         self.coordinator_questions.append(group_id)
@@ -150,8 +152,10 @@ class HostedGroups:
         self.nursery = nursery
         self.config = config
         self.cluster = ScriptedCluster()
+        nursery.start_soon(self.cluster.names.run)
         self.log = ScriptedLog()
         self.events: list[GroupEvent] = []
+        self._heard = trio.Event()
         self.hosting = Hosting(self.cluster, ())
         self.registry = Registry(
             config=config,
@@ -160,8 +164,13 @@ class HostedGroups:
             state_log=self.log,
             max_groups=max_groups,
             nursery=nursery,
-            listener=self.events.append,
+            listener=self._hear,
         )
+
+    def _hear(self, event: GroupEvent) -> None:
+        self.events.append(event)
+        self._heard.set()
+        self._heard = trio.Event()
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -272,6 +281,7 @@ class HostedGroups:
         *,
         group: str = GROUP,
         owned: Owned | None = None,
+        regex: str | None = None,
         instance_id: str | None = None,
         client_id: str = "client",
     ) -> ConsumerHeartbeatReply:
@@ -291,7 +301,8 @@ class HostedGroups:
                     client_host="/127.0.0.1",
                     instance_id=instance_id,
                     rebalance_timeout_ms=60_000 if joins else -1,
-                    topic_names=("foo",) if joins else None,
+                    topic_names=("foo",) if joins and regex is None else None,
+                    topic_regex=regex,
                     owned=None if owned is None else partitions(owned),
                     fresh_id=uuid4(),
                 ),
@@ -356,6 +367,14 @@ class HostedGroups:
         """The group as admin tools see it, None if it is not in memory."""
         views = [task.describe()[0] for task in self.registry.all_running()]
         return next((view for view in views if view.group_id == group), None)
+
+    async def heard(self, name: str) -> Mapping[str, Any]:
+        """The fields of the latest event of this name; waits for the first. In real time: what
+        a thread does, no mock clock knows."""
+        with trio.fail_after(5):
+            while not self.told(name):
+                await self._heard.wait()
+        return self.told(name)[-1]
 
     def told(self, name: str) -> list[Mapping[str, Any]]:
         """The fields of all events of this name."""

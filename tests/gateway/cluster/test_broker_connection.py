@@ -46,6 +46,25 @@ async def test_the_mock_cluster_is_asked_again_for_its_versions() -> None:
             assert [(broker.host, broker.port) for broker in answer.brokers] == cluster.bootstrap
 
 
+@pytest.mark.parametrize("limit", [0, broker_connection.DECODED_AT_ONCE_BYTES_MAX])
+async def test_a_large_answer_is_decoded_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    """With the same result, and the same end if it is malformed."""
+    monkeypatch.setattr(broker_connection, "DECODED_AT_ONCE_BYTES_MAX", limit)
+
+    async def malformed(wire: Wire, header: RequestHeader, _body: bytes) -> None:
+        await answer_bytes(wire, header, b"\xff" * 40)
+
+    async with running_fake_broker(FakeBroker()) as broker:
+        async with await BrokerConnection.open(*broker.address) as connection:
+            assert (await connection.ask(ASK)).cluster_id == "fake"
+            broker.handlers[ApiKey.METADATA] = malformed
+            with pytest.raises(UpstreamError, match="malformed answer"):
+                await connection.ask(ASK)
+            assert connection.closed
+
+
 async def test_the_highest_version_that_both_know_is_asked() -> None:
     """Unless another is wished for."""
     async with running_fake_broker(FakeBroker()) as broker:

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from gateway.cluster.topics import Topic, derived_topic_id, topics_in
+from gateway.cluster.topics import Topic, derived_topic_id, names_in, topics_in
 from kafka_codecs.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -56,3 +56,16 @@ def test_a_topic_without_an_id_gets_one_that_stays() -> None:
     assert derived_topic_id("c", "u") != derived_topic_id("d", "u")
     assert derived_topic_id("ab", "c") != derived_topic_id("a", "bc")
     assert derived_topic_id(None, "t").version == 5
+
+
+def test_names_by_id() -> None:
+    """A topic with an error is not there; without ids in the cluster it has the derived one."""
+    answer = MetadataResponse(
+        cluster_id="c",
+        topics=(
+            MetadataResponseTopic(name="with", topic_id=ID),
+            MetadataResponseTopic(name="without"),
+            MetadataResponseTopic(name="broken", error_code=3),
+        ),
+    )
+    assert names_in(answer) == {ID: "with", derived_topic_id("c", "without"): "without"}

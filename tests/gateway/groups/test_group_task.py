@@ -1,6 +1,8 @@
 """One group's task: in which order things happen, and what it survives."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NoReturn
 
 import pytest
 import trio
@@ -14,6 +16,7 @@ from coordinator.events import (
     ConsumerHeartbeatReceived,
     Event,
     OffsetCommitEnded,
+    RegexesResolved,
     Request,
     SyncGroupReceived,
     TimePassed,
@@ -27,7 +30,9 @@ from coordinator.replies import (
 )
 from coordinator.topics import Topics
 from gateway.cluster.errors import UpstreamError
+from gateway.cluster.topic_names import TopicNames
 from gateway.groups.group_task import INBOX_MAX, GroupFailed
+from gateway.groups.regex_resolver import RegexResolver
 from tests.support.group_script import read_assignment
 from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups
 
@@ -530,6 +535,110 @@ async def test_a_change_of_topics_reaches_the_members(autojump_clock: MockClock)
         assert groups.told("group_epoch_bumped")[-1]["cause"] == "topics_changed"
         assert reply.assignment is not None
         assert len(reply.assignment) == 4
+
+
+# -- regular expressions -------------------------------------------------------------------------
+
+
+async def test_a_regex_is_resolved_beside_the_group() -> None:
+    """The heartbeat that brings it is answered at once, a later one has the partitions."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n", regex="f.*")
+        assert (joined.member_epoch, joined.assignment) == (1, frozenset())
+        assert (await groups.heard("regex_resolved"))["added"] == ["foo"]
+        reply = await groups.native("n", 1)
+        assert reply.member_epoch == 2
+        assert reply.assignment is not None
+        assert len(reply.assignment) == 3
+
+
+async def test_a_slow_resolution_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the group nor its end."""
+    async with hosted_groups() as groups:
+        monkeypatch.setattr(groups.cluster, "ask_names", trio.sleep_forever)
+        groups.cluster.names = TopicNames(groups.cluster.ask_names, interval_s=5)
+        await groups.native("n", regex="f.*")
+        assert (await groups.native("other")).member_epoch == 2
+        await groups.native("n", -1)
+        await groups.native("other", -1)
+        with trio.fail_after(5):
+            while groups.registry.all_running():  # noqa: ASYNC110  (no event tells of it)
+                await trio.sleep(0.01)
+
+
+async def test_a_resolution_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster does not answer, or we ourselves have a bug: the group goes on."""
+    async with hosted_groups() as groups:
+        monkeypatch.setattr(
+            groups.cluster, "names", TopicNames(groups.cluster.ask_names, interval_s=0)
+        )
+        groups.cluster.failure = UpstreamError("nobody listens")
+        with capture_logs() as lines:
+            await groups.native("n", regex="f.*")
+            await trio.sleep(0.1)
+            groups.cluster.failure = None
+            monkeypatch.setattr(RegexResolver, "resolve", None)
+            await groups.native("n", 1)
+            await trio.sleep(0.1)
+            monkeypatch.undo()
+            await groups.native("n", 1)
+            await groups.heard("regex_resolved")
+        assert [line["event"] for line in lines].count("regexes_unresolved") == 2
+
+
+async def test_matched_topics_that_cannot_be_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than the gateway follows, say: nothing is resolved, and the group goes on."""
+    async with hosted_groups() as groups:
+
+        async def too_many(names: Iterable[str]) -> NoReturn:
+            raise UpstreamError("more than 10000 topics are asked for")
+
+        monkeypatch.setattr(groups.cluster, "topics_for", too_many)
+        with capture_logs() as lines:
+            await groups.native("n", regex="f.*")
+            await trio.sleep(0.1)
+        (line,) = [line for line in lines if line["event"] == "regexes_unresolved"]
+        assert line["reason"] == "more than 10000 topics are asked for"
+        assert (await groups.native("n", 1)).member_epoch == 1
+
+
+async def test_a_resolution_outlives_a_failure_of_the_log() -> None:
+    """It has happened all the same."""
+    async with hosted_groups() as groups:
+        groups.log.gate = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(groups.native, "n", regex="f.*"))
+            await groups.log.writing.wait()
+            groups.log.gate.set()
+        groups.log.is_failing = True
+        await trio.sleep(0.1)
+        assert groups.told("regex_resolved") == []
+        groups.log.is_failing = False
+        await groups.heard("regex_resolved")
+
+
+async def test_a_reload_forgets_what_was_being_resolved(break_engine: Break) -> None:
+    """The group in the log waits for nothing; the next heartbeat asks again."""
+    async with hosted_groups() as groups:
+        break_engine(RegexesResolved, InvariantError("any"))
+        with capture_logs() as lines:
+            await groups.native("n", regex="f.*")
+            await trio.sleep(0.1)
+        assert "group_failed" in [line["event"] for line in lines]
+        assert groups.told("regex_resolved") == []
+        await groups.native("n", 1)
+        await groups.heard("regex_resolved")
+
+
+async def test_the_names_are_followed_while_a_regex_is_in_use() -> None:
+    """A group without one wants no look at all topics."""
+    async with hosted_groups() as groups:
+        await groups.native("m")
+        await trio.sleep(0.05)
+        assert groups.cluster.names.version == 0
+        await groups.native("n", regex="f.*")
+        await groups.heard("regex_resolved")
+        assert groups.cluster.names.version > 0
 
 
 # -- commits -------------------------------------------------------------------------------------

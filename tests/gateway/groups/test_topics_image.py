@@ -58,6 +58,19 @@ async def test_a_cluster_that_does_not_answer_matters_for_new_names_only() -> No
     assert set((await image.get(["bar"])).by_name) == {"foo", "bar"}
 
 
+async def test_it_tells_that_topics_appeared_anywhere() -> None:
+    """Without the group caring for one of them, its own image is the same."""
+    cluster = ScriptedCluster(foo=3)
+    image = TopicsImage(cluster)
+    before = await image.get(["foo"])
+    assert before.names_version == 0
+    await cluster.names.get()
+    after = await image.get([])
+    assert after.names_version == cluster.names.version > 0
+    assert (after.version, after.by_name) == (before.version, before.by_name)
+    assert await image.get([]) is after
+
+
 async def test_a_failure_to_look_again_hides_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked for nothing new, it never fails: timers and ends of commits have nobody to refuse."""
     cluster = ScriptedCluster(foo=3)

@@ -1,0 +1,38 @@
+"""Regular expressions meet the names of the cluster's topics."""
+
+from structlog.testing import capture_logs
+
+from coordinator.events import RegexesResolved
+from gateway.cluster.errors import UpstreamError
+from gateway.groups.regex_resolver import RegexResolver
+from tests.support.hosted_groups import ScriptedCluster
+
+
+async def test_what_matches_is_told_with_the_version_of_the_names() -> None:
+    """Internal topics like any others; and what matched is looked up before the group hears."""
+    cluster = ScriptedCluster(foo=3, bar=1, __consumer_offsets=50)
+    resolved = await RegexResolver(cluster).resolve("g", {"f.*", "__.*", "none"})
+    assert resolved == RegexesResolved(
+        topics={
+            "f.*": frozenset({"foo"}),
+            "__.*": frozenset({"__consumer_offsets"}),
+            "none": frozenset(),
+        },
+        version=cluster.names.version,
+    )
+    assert cluster.names.version > 0
+    assert cluster.topic_questions == [frozenset({"foo", "__consumer_offsets"})]
+
+
+async def test_a_cluster_that_does_not_answer() -> None:
+    """The group hears that too, and the log says why."""
+    cluster = ScriptedCluster(foo=3)
+    cluster.failure = UpstreamError("nobody listens")
+    with capture_logs() as lines:
+        assert (await RegexResolver(cluster).resolve("g", {"f.*"})).topics is None
+    (line,) = lines
+    assert (line["event"], line["group_id"], line["reason"]) == (
+        "regexes_unresolved",
+        "g",
+        "nobody listens",
+    )
