@@ -5,8 +5,10 @@ a traceback. 0 is success, 1 a run that failed, 2 a wrong call, 128 plus its num
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import NoReturn, get_args
 
@@ -14,15 +16,19 @@ import trio
 
 from gateway import logs, serve, settings
 from gateway.demo import summary
-from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX
+from gateway.demo.borrowed_cluster import borrowed, random_prefix
+from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX, embedded
 from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted
 from gateway.demo.run import run as run_demo
+from gateway.demo.upstream import OpenUpstream
 
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
 CONSUMERS_MAX = 64
 PARTITIONS_MAX = 1024
 RATE_MAX = 20_000
+PREFIX = re.compile("[a-zA-Z0-9._-]{1,200}")
+"""What Kafka takes in a topic's name; the rest of that name fits into the 249 it may have."""
 
 _FAILED = 1
 _WRONG_CALL = 2
@@ -55,7 +61,13 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    if options.rate > options.partitions * RATE_PER_PARTITION_MAX:
+    open_upstream: OpenUpstream = embedded
+    if options.upstream:
+        open_upstream = partial(borrowed, options.upstream, options.prefix or random_prefix())
+    elif options.prefix:
+        _say("--prefix: only with --upstream, for what is made there")
+        return _WRONG_CALL
+    elif options.rate > options.partitions * RATE_PER_PARTITION_MAX:
         most = options.partitions * RATE_PER_PARTITION_MAX
         _say(f"--rate: at most {most} for {options.partitions} partitions, the demo is in memory")
         return _WRONG_CALL
@@ -68,7 +80,7 @@ def _demo(options: argparse.Namespace) -> int:
         rate=options.rate,
     )
     try:
-        outcome = trio.run(run_demo, wanted, serve.run_demo_gateway)
+        outcome = trio.run(run_demo, wanted, serve.run_demo_gateway, open_upstream)
     except Interrupted as interruption:
         _say(f"demo ended by {interruption}")
         return interruption.exit_status
@@ -125,6 +137,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_demo_options(demo: argparse.ArgumentParser) -> None:
+    demo.set_defaults(upstream=None, prefix=None)  # first, or their help would show it
+    demo.add_argument(
+        "--upstream",
+        type=_addresses,
+        metavar="HOST:PORT[,...]",
+        default=argparse.SUPPRESS,
+        help="a cluster to use instead of the embedded one",
+    )
+    demo.add_argument(
+        "--prefix",
+        type=_prefix,
+        default=argparse.SUPPRESS,
+        help="there, of the topic and the group that are made and removed (default: a random one)",
+    )
     defaults = Options()
     for name, most, default, about in (
         ("--consumers", CONSUMERS_MAX, defaults.consumers, "members of the group"),
@@ -146,6 +172,21 @@ def _add_demo_options(demo: argparse.ArgumentParser) -> None:
     demo.add_argument(
         "--log-level", choices=get_args(logs.LogLevel), default="info", help="least that is shown"
     )
+
+
+def _addresses(text: str) -> tuple[settings.Address, ...]:
+    try:
+        return settings.addresses(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _prefix(text: str) -> str:
+    if not PREFIX.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} cannot begin a topic's name: letters, digits, dots, _ and -, at most 200"
+        )
+    return text
 
 
 def _count(most: int) -> Callable[[str], int]:

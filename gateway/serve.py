@@ -24,7 +24,7 @@ from gateway.groups.coordinators import Coordinators
 from gateway.groups.group_service import GroupService
 from gateway.groups.hosting import Hosting
 from gateway.groups.registry import Registry
-from gateway.settings import Settings
+from gateway.settings import Settings, addresses
 from gateway.state_log.memory import MemoryLog
 from gateway.story import Listener
 
@@ -115,12 +115,11 @@ async def run_demo_gateway(
     task_status: trio.TaskStatus[str],
 ) -> None:
     """The demo's gateway: on ports that the system chooses, until cancelled."""
-    brokers = [broker.rpartition(":") for broker in upstream.split(",")]
     async with trio.open_nursery() as nursery:
         host, port = await nursery.start(
             partial(
                 run_gateway,
-                upstream=tuple((host, int(port)) for host, _, port in brokers),
+                upstream=addresses(upstream),
                 data_path=DataPathConfig(listen_port=0, advertised_host="127.0.0.1"),
                 groups=group_config,
                 forward_patterns=(),

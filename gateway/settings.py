@@ -67,6 +67,11 @@ class Address(NamedTuple):
         return cls(host, int(port))
 
 
+def addresses(text: str) -> tuple[Address, ...]:
+    """Read HOST:PORT[,...]; ValueError if it is anything else."""
+    return tuple(map(Address.parse, text.split(",")))
+
+
 def _listed(value: object) -> object:
     """Split the text of a flag or a variable at its commas; a file may hold a real list."""
     if isinstance(value, str):

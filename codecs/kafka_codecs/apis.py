@@ -18,8 +18,10 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafka_codecs.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kafka_codecs.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafka_codecs.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kafka_codecs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -71,6 +73,8 @@ _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (DescribeGroupsRequest, DescribeGroupsResponse),
     (ListGroupsRequest, ListGroupsResponse),
     (ApiVersionsRequest, ApiVersionsResponse),
+    (CreateTopicsRequest, CreateTopicsResponse),
+    (DeleteTopicsRequest, DeleteTopicsResponse),
     (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
     (DescribeConfigsRequest, DescribeConfigsResponse),
     (AlterConfigsRequest, AlterConfigsResponse),

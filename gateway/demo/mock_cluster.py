@@ -15,18 +15,37 @@ import argparse
 import ctypes
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+import structlog
 import trio
 
 from gateway.demo.child import run_child
 from gateway.demo.errors import DemoError
+from gateway.demo.upstream import Upstream
 
 BROKERS = 3
 # At 20 bytes a record, 5 MiB hold four minutes of this: no consumer falls behind that far.
 RATE_PER_PARTITION_MAX = 1000
 _START_LIMIT_S = 15.0
+_TOPIC = "numbers"
+_GROUP = "demo"
 _PRODUCER_HANDLE = 0
+
+log = structlog.get_logger()
+
+
+@asynccontextmanager
+async def embedded(partitions: int) -> AsyncIterator[Upstream]:
+    """Run the cluster for the length of the block; DemoError as `run`."""
+    async with trio.open_nursery() as nursery:
+        bootstrap = await nursery.start(partial(run, topic=_TOPIC, partitions=partitions))
+        log.info("embedded_cluster_started", upstream=bootstrap)
+        yield Upstream(bootstrap=bootstrap, topic=_TOPIC, group=_GROUP)
+        nursery.cancel_scope.cancel()
 
 
 async def run(

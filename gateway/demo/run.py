@@ -1,15 +1,14 @@
-"""One run of the demo, from the embedded cluster to the verdict.
+"""One run of the demo, from its cluster to the verdict.
 
 Owns the order in which everything starts and ends. Whatever ends the run (its own end, a failed
 step, a dead child, a signal) cancels one nursery, and with it every child process is killed and
-reaped. Must not know how a gateway is made: it is given a function that runs one.
+reaped. Must not know how a gateway or a cluster is made: it is given functions.
 """
 
 import contextlib
 import signal
 import time
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import Protocol
 
 import structlog
@@ -19,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from coordinator.config import GroupConfig
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.errors import ListenError
-from gateway.demo import mock_cluster, reports
+from gateway.demo import reports
 from gateway.demo.child import Child, run_child
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
@@ -34,11 +33,10 @@ from gateway.demo.outcome import (
     totals,
 )
 from gateway.demo.roll import Roll, Step
+from gateway.demo.upstream import OpenUpstream, Upstream
 from gateway.error_groups import first_of
 from gateway.story import Direction, GroupEvent, Listener
 
-TOPIC = "numbers"
-GROUP = "demo"
 _FLUSH_LIMIT_S = 15.0
 _DRAIN_LIMIT_S = 30.0
 _DRAIN_LOOK_S = 0.1
@@ -76,7 +74,7 @@ class Interrupted(Exception):  # noqa: N818  (not an error: the user wanted it)
         self.exit_status = 128 + number
 
 
-async def run(options: Options, run_gateway: RunGateway) -> Outcome:
+async def run(options: Options, run_gateway: RunGateway, open_upstream: OpenUpstream) -> Outcome:
     """Run the demo once. No process is left when this returns or raises.
 
     Interrupted on SIGINT or SIGTERM. A run that fails is an Outcome with the reason.
@@ -88,7 +86,8 @@ async def run(options: Options, run_gateway: RunGateway) -> Outcome:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_obey, signals)
-                await demo.run()
+                async with open_upstream(options.partitions) as upstream:
+                    await demo.run(upstream)
                 nursery.cancel_scope.cancel()
     except* Interrupted as group:
         interruption = first_of(group)
@@ -111,18 +110,14 @@ class Demo:
         self._steps: list[Step] = []
         self._totals: Totals | None = None
 
-    async def run(self) -> None:
+    async def run(self, upstream: Upstream) -> None:
         """Do it all; DemoError as soon as something does not work out."""
         async with trio.open_nursery() as nursery:
-            upstream: str = await nursery.start(
-                partial(mock_cluster.run, topic=TOPIC, partitions=self._options.partitions)
-            )
-            log.info("embedded_cluster_started", upstream=upstream)
-            bootstrap: str = await nursery.start(self._serve, upstream)
-            producer = await nursery.start(self._produce, bootstrap)
-            fleet = self._fleet(bootstrap)
+            bootstrap: str = await nursery.start(self._serve, upstream.bootstrap)
+            producer = await nursery.start(self._produce, bootstrap, upstream.topic)
+            fleet = self._fleet(bootstrap, upstream)
             nursery.start_soon(fleet.run)
-            with contextlib.closing(GroupDescription(bootstrap, GROUP)) as description:
+            with contextlib.closing(GroupDescription(bootstrap, upstream.group)) as description:
                 roll = Roll(fleet, self._ledger, description.look)
                 self._steps = roll.steps
                 await roll.run()
@@ -148,13 +143,13 @@ class Demo:
             reason=failure,
         )
 
-    def _fleet(self, bootstrap: str) -> Fleet:
+    def _fleet(self, bootstrap: str, upstream: Upstream) -> Fleet:
         options = self._options
         names = [f"consumer-{number}" for number in range(1, options.consumers + 1)]
         arguments = [
             f"--bootstrap={bootstrap}",
-            f"--topic={TOPIC}",
-            f"--group={GROUP}",
+            f"--topic={upstream.topic}",
+            f"--group={upstream.group}",
             f"--assignor={options.assignor}",
             *(["--static"] if options.static else []),
         ]
@@ -172,14 +167,17 @@ class Demo:
             raise DemoError(f"the gateway did not start: {first_of(failures)}") from None
 
     async def _produce(
-        self, bootstrap: str, task_status: trio.TaskStatus[Child] = trio.TASK_STATUS_IGNORED
+        self,
+        bootstrap: str,
+        topic: str,
+        task_status: trio.TaskStatus[Child] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Run the producer to its end; DemoError if it ends without having been asked to."""
         child = await run_child(
             "gateway.demo.producer",
             [
                 f"--bootstrap={bootstrap}",
-                f"--topic={TOPIC}",
+                f"--topic={topic}",
                 f"--partitions={self._options.partitions}",
                 f"--rate={self._options.rate}",
             ],
@@ -222,10 +220,12 @@ async def _obey(signals: AsyncIterator[int]) -> None:
         raise Interrupted(signal.Signals(number))
 
 
-def _committed_offsets(upstream: str, partitions: int) -> tuple[int, ...]:
+def _committed_offsets(upstream: Upstream, partitions: int) -> tuple[int, ...]:
     """Ask the upstream itself, with a client that is not ours. Blocks: call it in a thread."""
-    reader = Consumer({"bootstrap.servers": upstream, "group.id": GROUP, "log_level": 0})
-    wanted = [TopicPartition(TOPIC, partition) for partition in range(partitions)]
+    reader = Consumer(
+        {"bootstrap.servers": upstream.bootstrap, "group.id": upstream.group, "log_level": 0}
+    )
+    wanted = [TopicPartition(upstream.topic, partition) for partition in range(partitions)]
     try:
         stored = reader.committed(wanted, timeout=_UPSTREAM_LIMIT_S)
     except KafkaException as failure:

@@ -21,7 +21,8 @@ def show(outcome: Outcome) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_PLAIN_WIDTH)
-    console.print(_steps(outcome))
+    if outcome.steps:
+        console.print(_steps(outcome))
     if outcome.totals is not None:
         console.print(_figures(outcome, outcome.totals))
 

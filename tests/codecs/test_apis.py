@@ -19,6 +19,8 @@ VERSIONS = {
     ApiKey.DESCRIBE_GROUPS: range(7),
     ApiKey.LIST_GROUPS: range(6),
     ApiKey.API_VERSIONS: range(5),
+    ApiKey.CREATE_TOPICS: range(2, 8),
+    ApiKey.DELETE_TOPICS: range(1, 7),
     ApiKey.TXN_OFFSET_COMMIT: range(6),
     ApiKey.DESCRIBE_CONFIGS: range(1, 5),
     ApiKey.ALTER_CONFIGS: range(3),

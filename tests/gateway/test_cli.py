@@ -105,6 +105,10 @@ def test_ctrl_c_is_an_exit_status_at_any_point(delay_s: float) -> None:
             ("demo", "--rate", "1001", "--partitions", "1"),
             "--rate: at most 1000 for 1 partitions",
         ),
+        (("demo", "--upstream", "kafka"), "kafka is not HOST:PORT"),
+        (("demo", "--upstream", "SASL_SSL://kafka:9092"), "TLS and SASL are not supported yet"),
+        (("demo", "--upstream", "h:1", "--prefix", "a b"), "'a b' cannot begin a topic's name"),
+        (("demo", "--prefix", "mine"), "--prefix: only with --upstream"),
     ],
 )
 def test_a_wrong_call_is_one_line(

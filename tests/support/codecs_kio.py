@@ -32,6 +32,7 @@ TAME: dict[str, st.SearchStrategy[Any]] = {
     "unknown_tags": st.just(()),
     "error_code": st.sampled_from([code.value for code in ErrorCode]),
     "throttle_time_ms": _MILLISECONDS,
+    "timeout_ms": _MILLISECONDS,
     "session_timeout_ms": _MILLISECONDS,
     "rebalance_timeout_ms": _MILLISECONDS,
     "heartbeat_interval_ms": _MILLISECONDS,

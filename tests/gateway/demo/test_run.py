@@ -10,6 +10,7 @@ import trio
 
 from coordinator.config import GroupConfig
 from gateway.data_path.errors import ListenError
+from gateway.demo.mock_cluster import embedded
 from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted, run
 from gateway.story import Listener
@@ -18,10 +19,20 @@ LIMIT_S = 60
 OPTIONS = Options(consumers=2, partitions=3)
 
 
-def children() -> set[int]:
-    """Return the ids of this process's children, whichever thread started them."""
-    lists = Path("/proc/self/task").glob("*/children")
-    return {int(pid) for each in lists for pid in each.read_text().split()}
+Children = Callable[[], set[int]]
+
+
+@pytest.fixture
+def children() -> Children:
+    """Tells the ids of this process's children, whichever thread started them, without those that
+    were there before."""
+
+    def now() -> set[int]:
+        lists = Path("/proc/self/task").glob("*/children")
+        return {int(pid) for each in lists for pid in each.read_text().split()}
+
+    before = now()
+    return lambda: now() - before
 
 
 async def no_gateway(
@@ -42,9 +53,12 @@ class BareUpstream:
     After its start it sends a signal to some process.
     """
 
-    def __init__(self, number: signal.Signals, target: Callable[[], int]) -> None:
+    def __init__(
+        self, number: signal.Signals, target: Callable[[], int], children: Children
+    ) -> None:
         self._number = number
         self._target = target
+        self._children = children
         self.seen: set[int] = set()
 
     async def __call__(
@@ -59,26 +73,26 @@ class BareUpstream:
         task_status.started(upstream)
         while len(self.seen) < 1 + 1 + OPTIONS.consumers:
             await trio.sleep(0.02)
-            self.seen |= children()
+            self.seen |= self._children()
         os.kill(self._target(), self._number)
         await trio.sleep_forever()
 
 
-async def test_a_gateway_that_does_not_start_is_the_reason() -> None:
+async def test_a_gateway_that_does_not_start_is_the_reason(children: Children) -> None:
     """The outcome says so; nothing is left running."""
     with trio.fail_after(LIMIT_S):
-        outcome = await run(OPTIONS, no_gateway)
+        outcome = await run(OPTIONS, no_gateway, embedded)
     assert outcome.reason == "the gateway did not start: port 19092 is in use"
     assert outcome.steps == ()
     assert outcome.totals is None
     assert children() == set()
 
 
-async def test_the_death_of_the_embedded_cluster_is_the_reason() -> None:
+async def test_the_death_of_the_embedded_cluster_is_the_reason(children: Children) -> None:
     """Its process is the first child."""
-    gateway = BareUpstream(signal.SIGABRT, lambda: min(children()))
+    gateway = BareUpstream(signal.SIGABRT, lambda: min(children()), children)
     with trio.fail_after(LIMIT_S):
-        outcome = await run(OPTIONS, gateway)
+        outcome = await run(OPTIONS, gateway, embedded)
     assert outcome.reason is not None
     assert outcome.reason.startswith("the embedded cluster died (SIGABRT")
     assert len(gateway.seen) == 4
@@ -86,12 +100,14 @@ async def test_the_death_of_the_embedded_cluster_is_the_reason() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_a_signal_ends_the_run_with_all_its_processes(number: signal.Signals) -> None:
+async def test_a_signal_ends_the_run_with_all_its_processes(
+    number: signal.Signals, children: Children
+) -> None:
     """As a shell expects: 128 and the number of the signal."""
-    gateway = BareUpstream(number, os.getpid)
+    gateway = BareUpstream(number, os.getpid, children)
     with trio.fail_after(LIMIT_S):
         with pytest.raises(Interrupted, match=number.name) as caught:
-            await run(OPTIONS, gateway)
+            await run(OPTIONS, gateway, embedded)
     assert caught.value.exit_status == 128 + number
     assert len(gateway.seen) == 4
     assert children() == set()

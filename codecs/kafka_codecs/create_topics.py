@@ -1,0 +1,88 @@
+"""CreateTopics (key 19), versions 2 to 7.
+
+- v3 lets a broker answer before it throttles; v4 takes -1 for the cluster's own number of
+  partitions and replicas (KIP-464).
+- v5 is flexible and tells what was made (KIP-525); v6 may be refused for a quota (KIP-599); v7
+  tells the topic's id (KIP-516).
+
+Errors, per topic: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS,
+INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION,
+NOT_CONTROLLER, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, REQUEST_TIMED_OUT,
+THROTTLING_QUOTA_EXCEEDED (v6+), INVALID_REQUEST.
+"""
+
+from uuid import UUID
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.metadata import NO_TOPIC_ID
+from kafka_codecs.primitives import Int8, Int16, Int32
+
+
+@structure
+class CreatableReplicaAssignment(Struct):
+    """The brokers that are to have one partition."""
+
+    partition_index: Int32
+    broker_ids: tuple[Int32, ...]
+
+
+@structure
+class CreatableTopicConfig(Struct):
+    """One config of the topic."""
+
+    name: str
+    value: str | None
+
+
+@structure
+class CreatableTopic(Struct):
+    """A topic; -1 partitions or replicas where the brokers are named, or the cluster decides."""
+
+    name: str
+    num_partitions: Int32
+    replication_factor: Int16
+    assignments: tuple[CreatableReplicaAssignment, ...] = ()
+    configs: tuple[CreatableTopicConfig, ...] = ()
+
+
+@message(ApiKey.CREATE_TOPICS, versions=range(2, 8))
+class CreateTopicsRequest(Struct):
+    """Make topics, or only say whether they could be made."""
+
+    topics: tuple[CreatableTopic, ...]
+    timeout_ms: Int32 = 60_000
+    validate_only: bool = False
+
+
+@structure
+class CreatableTopicConfigs(Struct):
+    """One config that the topic now has. (The name is Kafka's.)"""
+
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: Int8 = -1
+    is_sensitive: bool = False
+
+
+@structure
+class CreatableTopicResult(Struct):
+    """The answer for one topic."""
+
+    name: str
+    topic_id: UUID = wire(since=7, default=NO_TOPIC_ID, ignorable=True)
+    error_code: Int16 = 0
+    error_message: str | None = None
+    topic_config_error_code: Int16 = wire(since=5, tag=0, default=0, ignorable=True)
+    num_partitions: Int32 = wire(since=5, default=-1, ignorable=True)
+    replication_factor: Int16 = wire(since=5, default=-1, ignorable=True)
+    configs: tuple[CreatableTopicConfigs, ...] | None = wire(since=5, default=(), ignorable=True)
+
+
+@message(ApiKey.CREATE_TOPICS, versions=range(2, 8))
+class CreateTopicsResponse(Struct):
+    """The answer for each topic."""
+
+    throttle_time_ms: Int32 = 0
+    topics: tuple[CreatableTopicResult, ...] = ()

@@ -1,0 +1,52 @@
+"""DeleteTopics (key 20), versions 1 to 6.
+
+- v2 lets a broker answer before it throttles; v3 says TOPIC_DELETION_DISABLED where that is so.
+- v4 is flexible; v5 adds the error message, and may be refused for a quota (KIP-599).
+- v6 takes topics by name or by id (KIP-516).
+
+Errors, per topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID (v6), TOPIC_AUTHORIZATION_FAILED,
+TOPIC_DELETION_DISABLED (v3+), NOT_CONTROLLER, REQUEST_TIMED_OUT, INVALID_REQUEST,
+THROTTLING_QUOTA_EXCEEDED (v5+).
+"""
+
+from uuid import UUID
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.metadata import NO_TOPIC_ID
+from kafka_codecs.primitives import Int16, Int32
+
+
+@structure
+class DeleteTopicState(Struct):
+    """A topic by its name or by its id. (The word is Kafka's.)"""
+
+    name: str | None = None
+    topic_id: UUID = NO_TOPIC_ID
+
+
+@message(ApiKey.DELETE_TOPICS, versions=range(1, 7))
+class DeleteTopicsRequest(Struct):
+    """Delete topics: `topic_names` up to v5, `topics` from v6 on."""
+
+    topics: tuple[DeleteTopicState, ...] = wire(since=6, default=())
+    topic_names: tuple[str, ...] = wire(until=5, default=())
+    timeout_ms: Int32
+
+
+@structure
+class DeletableTopicResult(Struct):
+    """The answer for one topic; its name is null if an id was asked for that nobody knows."""
+
+    name: str | None = wire(nullable_since=6)
+    topic_id: UUID = wire(since=6, default=NO_TOPIC_ID, ignorable=True)
+    error_code: Int16 = 0
+    error_message: str | None = wire(since=5, default=None, ignorable=True)
+
+
+@message(ApiKey.DELETE_TOPICS, versions=range(1, 7))
+class DeleteTopicsResponse(Struct):
+    """The answer for each topic."""
+
+    throttle_time_ms: Int32 = 0
+    responses: tuple[DeletableTopicResult, ...] = ()
