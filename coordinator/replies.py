@@ -138,6 +138,8 @@ class MemberView:
     is_classic: bool
     rack_id: str | None = None
     member_epoch: int = 0
+    phase: str = ""
+    """Of a classic member of a consumer group: how far it is with its rejoin."""
     topic_names: tuple[str, ...] = ()
     topic_regex: str = ""
     assignment: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -82,6 +82,7 @@ def _consumer_member_view(group: ConsumerGroup, member: Member, topics: Topics) 
         is_classic=member.is_classic,
         rack_id=member.rack_id,
         member_epoch=current.member_epoch,
+        phase=group.phases.get(member.member_id, ""),
         topic_names=member.topic_names,
         topic_regex=member.topic_regex,
         assignment=topics.names(current.held),

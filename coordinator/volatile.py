@@ -7,7 +7,7 @@ them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import NamedTuple
 
 from coordinator.records import Assignment, GenericMember, RemovalCause
@@ -174,12 +174,12 @@ class SyncsExpected:
     member_ids: frozenset[str]
 
 
-class MemberPhase(Enum):
-    """Where a classic member of a consumer group is with its rejoin; see `mixed/phases.py`."""
+class MemberPhase(StrEnum):
+    """Where a classic member of a consumer group is with its rejoin; see `consumer/phases.py`."""
 
-    PREPARE_REBALANCE = auto()
-    COMPLETING_REBALANCE = auto()
-    STABLE = auto()
+    PREPARE_REBALANCE = "PrepareRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
 
 
 @dataclass(frozen=True, slots=True)

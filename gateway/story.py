@@ -52,12 +52,6 @@ AnyMember = GenericMember | Member
 
 Direction = Literal["generic->consumer", "consumer->generic"]
 
-PHASE_NAMES: Mapping[MemberPhase, str] = {
-    MemberPhase.PREPARE_REBALANCE: "PrepareRebalance",
-    MemberPhase.COMPLETING_REBALANCE: "CompletingRebalance",
-    MemberPhase.STABLE: "Stable",
-}
-
 NAMED_TOPICS_MAX = 20
 """Topics that an event about a regular expression names; of all it gives the number."""
 
@@ -307,8 +301,8 @@ class _Teller:
             yield _event(
                 "member_state_moved",
                 member_id=member_id,
-                from_state=PHASE_NAMES[before],
-                to_state=PHASE_NAMES[phase],
+                from_state=before.value,
+                to_state=phase.value,
             )
 
     def _embedded(self, assignment: bytes, protocol: str | None) -> frozenset[Partition]:

@@ -2,6 +2,7 @@
 
 from coordinator.consumer.admission import admit
 from coordinator.consumer.leave import leave
+from coordinator.consumer.phases import end_phase
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
@@ -26,11 +27,10 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     member_id = event.member_id or member_id_from(event.fresh_id)
     before = admit(draft, event, member_id)
     after = _described(event, member_id, before)
+    if before is not None:
+        # A classic member is told by heartbeats from now on what to do, not to rejoin.
+        end_phase(draft, member_id)
     put_member(draft, before, after, needs_target=needs_target)
-    if before is not None and before.is_classic:
-        # From now on the member is told by heartbeats what to do, not to rejoin.
-        draft.disarm(DeadlineKind.JOIN, member_id)
-        draft.disarm(DeadlineKind.SYNC, member_id)
     update_target(draft)
     group = draft.consumer
     assigned_before = _assigned(draft, member_id)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from coordinator.consumer.phases import end_phase
 from coordinator.draft import Draft
 from coordinator.records import (
     Assignment,
@@ -12,23 +13,22 @@ from coordinator.records import (
 )
 from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
 
-MEMBER_DEADLINES = (
-    DeadlineKind.SESSION,
-    DeadlineKind.REVOCATION,
-    DeadlineKind.JOIN,
-    DeadlineKind.SYNC,
-)
-
 
 def delete_member(draft: Draft, member_id: str, cause: RemovalCause) -> None:
     """Write the member's tombstones in the order that a log may be cut in (spec section 8)."""
+    stop_timers(draft, member_id)
     if member_id in draft.consumer.assignments:
         draft.emit(CurrentAssignment(member_id=member_id, value=None))
     if member_id in draft.consumer.targets:
         draft.emit(TargetAssignmentMember(member_id=member_id, partitions=None))
     draft.emit(MemberMetadata(member_id=member_id, value=None, cause=cause))
-    for kind in MEMBER_DEADLINES:
-        draft.disarm(kind, member_id)
+
+
+def stop_timers(draft: Draft, member_id: str) -> None:
+    """None of the four timers of a member outlives its membership (spec 3.11)."""
+    draft.disarm(DeadlineKind.SESSION, member_id)
+    draft.disarm(DeadlineKind.REVOCATION, member_id)
+    end_phase(draft, member_id)
 
 
 def replace_member(draft: Draft, old_id: str, new_id: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from coordinator.consumer.regexes import forget_unused_regexes
-from coordinator.consumer.removal import MEMBER_DEADLINES
+from coordinator.consumer.removal import stop_timers
 from coordinator.conversion.embedded import version_of, write_assignment
 from coordinator.draft import Draft
 from coordinator.events import JoinGroupReceived
@@ -142,8 +142,7 @@ def _delete_consumer_group(draft: Draft, causes: Mapping[str, RemovalCause]) -> 
     """Tombstones in the order of dependency; the group's own come last (spec section 8)."""
     group = draft.consumer
     for member_id in list(group.members):
-        for kind in MEMBER_DEADLINES:
-            draft.disarm(kind, member_id)
+        stop_timers(draft, member_id)
     draft.disarm(DeadlineKind.TARGET_DUE)
     for member_id in list(group.assignments):
         draft.emit(CurrentAssignment(member_id=member_id, value=None))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.validation import JOIN_EPOCH
 from coordinator.conversion.embedded import (
     owned_partitions,
@@ -20,7 +21,6 @@ from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.generic.group import GenericGroup
 from coordinator.generic.protocols import selected, supported_by_all
 from coordinator.generic.rebalance import release_join, release_sync
-from coordinator.mixed.phases import PhaseEvent, move_phase
 from coordinator.records import (
     Assignment,
     ClassicMetadata,

@@ -1,12 +1,12 @@
 """Heartbeat on a consumer group: the member hears whether it has to rejoin (spec 5.7)."""
 
 from coordinator.consumer.epoch import notice_changed_topics
+from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.reconcile import waits_for_nobody
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode
 from coordinator.events import HeartbeatReceived
 from coordinator.mixed.guards import classic_member
-from coordinator.mixed.phases import PhaseEvent, move_phase
 from coordinator.records import MemberState
 from coordinator.replies import HeartbeatReply
 from coordinator.volatile import DeadlineKind

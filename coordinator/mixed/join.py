@@ -5,6 +5,7 @@ There is no barrier: the answer does not wait for other members, and nobody lead
 
 from coordinator.config import MigrationPolicy
 from coordinator.consumer.admission import check_instance, check_room, is_away
+from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.removal import replace_member
 from coordinator.consumer.subscription import has_changed, put_member
@@ -18,7 +19,6 @@ from coordinator.generic.join import FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
 from coordinator.generic.protocols import is_acceptable
 from coordinator.member_ids import member_id_from
 from coordinator.mixed.ownership import owned_by_sender
-from coordinator.mixed.phases import PhaseEvent, move_phase
 from coordinator.records import ClassicMetadata, Member
 from coordinator.replies import JoinGroupReply
 from coordinator.volatile import DeadlineKind

@@ -1,11 +1,11 @@
 """SyncGroup on a consumer group: the member learns what it was granted (spec 5.6)."""
 
+from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.conversion.embedded import version_of, write_assignment
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import SyncGroupReceived
 from coordinator.mixed.guards import classic_member
-from coordinator.mixed.phases import PhaseEvent, move_phase
 from coordinator.records import ClassicMetadata, Member, MemberState
 from coordinator.replies import SyncGroupReply
 from coordinator.volatile import DeadlineKind

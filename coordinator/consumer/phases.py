@@ -1,18 +1,20 @@
-"""Where a classic member of a consumer group is with its rejoin: three phases, legal moves as data.
+"""Where a classic member is with its rejoin: three phases, the legal moves as data.
 
-    PrepareRebalance      it was told to rejoin; its join timer runs
+    PrepareRebalance      it was told, or must be told, to rejoin; its join timer runs
     CompletingRebalance   it joined; its sync timer runs
     Stable                neither
 
-Kafka keeps no such phase, it is implied there by two timers; the answers are the same (spec 5.6,
-5.7, 5.9). The phase is volatile: after a restart a member that is behind the assignment epoch
-starts in PrepareRebalance.
+The record that makes somebody a classic member of a consumer group puts it into Stable; with the
+one that ends this it has no phase. Kafka keeps no such phase, it is implied there by two timers;
+the answers are the same (spec 5.6, 5.7, 5.9). The phase is volatile: after a restart a member that
+is behind the assignment epoch starts in PrepareRebalance.
 """
 
 from collections.abc import Mapping
 from enum import Enum, auto
 
 from coordinator.draft import Draft
+from coordinator.errors import ensure
 from coordinator.volatile import DeadlineKind, MemberPhase, MemberPhaseMoved
 
 
@@ -20,26 +22,33 @@ class PhaseEvent(Enum):
     """What moves a member from phase to phase."""
 
     TOLD_TO_REJOIN = auto()
+    """By Heartbeat or SyncGroup; or its JoinGroup or SyncGroup waited when its group converted."""
     JOINED = auto()
     SYNCED = auto()
+    GONE = auto()
+    """It left, was fenced or replaced, speaks the new protocol now, or its group became generic."""
 
 
-NEXT: Mapping[MemberPhase, Mapping[PhaseEvent, MemberPhase]] = {
+NEXT: Mapping[MemberPhase, Mapping[PhaseEvent, MemberPhase | None]] = {
     MemberPhase.STABLE: {
         PhaseEvent.TOLD_TO_REJOIN: MemberPhase.PREPARE_REBALANCE,
         PhaseEvent.JOINED: MemberPhase.COMPLETING_REBALANCE,
         PhaseEvent.SYNCED: MemberPhase.STABLE,
+        PhaseEvent.GONE: None,
     },
     MemberPhase.PREPARE_REBALANCE: {
         PhaseEvent.TOLD_TO_REJOIN: MemberPhase.PREPARE_REBALANCE,
         PhaseEvent.JOINED: MemberPhase.COMPLETING_REBALANCE,
         # It learns what it may keep; it still has to rejoin.
         PhaseEvent.SYNCED: MemberPhase.PREPARE_REBALANCE,
+        PhaseEvent.GONE: None,
     },
     MemberPhase.COMPLETING_REBALANCE: {
+        # DEV: from here on only the join timer runs; in Kafka the sync timer does as well.
         PhaseEvent.TOLD_TO_REJOIN: MemberPhase.PREPARE_REBALANCE,
         PhaseEvent.JOINED: MemberPhase.COMPLETING_REBALANCE,
         PhaseEvent.SYNCED: MemberPhase.STABLE,
+        PhaseEvent.GONE: None,
     },
 }
 
@@ -47,12 +56,15 @@ NEXT: Mapping[MemberPhase, Mapping[PhaseEvent, MemberPhase]] = {
 def move_phase(draft: Draft, member_id: str, event: PhaseEvent) -> None:
     """Move a classic member and keep its join and sync timers, both a rebalance timeout long.
 
-    Being told again does not extend the join timer; each JoinGroup restarts the sync timer.
+    Being told again does not extend the join timer; each JoinGroup restarts the sync timer. Raises
+    InvariantError if the member is not a classic one.
     """
     group = draft.consumer
-    before = group.phases[member_id]
+    before = group.phases.get(member_id)
+    ensure(before is not None, f"{member_id} has no phase and cannot be {event.name}")
+    assert before is not None
     after = NEXT[before][event]
-    if after is not before:
+    if after is not None and after is not before:
         draft.emit(MemberPhaseMoved(member_id, after))
     timeout_ms = group.members[member_id].rebalance_timeout_ms
     if after is not MemberPhase.PREPARE_REBALANCE:
@@ -63,3 +75,9 @@ def move_phase(draft: Draft, member_id: str, event: PhaseEvent) -> None:
         draft.disarm(DeadlineKind.SYNC, member_id)
     elif event is PhaseEvent.JOINED:
         draft.arm(DeadlineKind.SYNC, member_id, timeout_ms)
+
+
+def end_phase(draft: Draft, member_id: str) -> None:
+    """The member is a classic one of this group no longer, if it ever was."""
+    if member_id in draft.consumer.phases:
+        move_phase(draft, member_id, PhaseEvent.GONE)

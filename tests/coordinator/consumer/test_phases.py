@@ -1,0 +1,164 @@
+"""The phases of a classic member in a consumer group: every pair of phase and event."""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from coordinator.consumer.phases import NEXT, PhaseEvent, move_phase
+from coordinator.draft import Draft
+from coordinator.errors import InvariantError
+from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.volatile import DeadlineKind, MemberPhase, MemberPhaseMoved
+from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_script import GroupScript
+
+STABLE = MemberPhase.STABLE
+PREPARE = MemberPhase.PREPARE_REBALANCE
+COMPLETING = MemberPhase.COMPLETING_REBALANCE
+TOLD, JOINED, SYNCED, GONE = PhaseEvent
+
+# What the member is in, what happens, what it is in then; how its timers, of which 3 s have
+# passed of 10, are then: (join, sync).
+MOVES: list[tuple[MemberPhase, PhaseEvent, MemberPhase | None, tuple[int | None, int | None]]] = [
+    (STABLE, TOLD, PREPARE, (10_000, None)),
+    (STABLE, JOINED, COMPLETING, (None, 10_000)),
+    (STABLE, SYNCED, STABLE, (None, None)),
+    (STABLE, GONE, None, (None, None)),
+    (PREPARE, TOLD, PREPARE, (7_000, None)),
+    (PREPARE, JOINED, COMPLETING, (None, 10_000)),
+    (PREPARE, SYNCED, PREPARE, (7_000, None)),
+    (PREPARE, GONE, None, (None, None)),
+    (COMPLETING, TOLD, PREPARE, (10_000, None)),
+    (COMPLETING, JOINED, COMPLETING, (None, 10_000)),
+    (COMPLETING, SYNCED, STABLE, (None, None)),
+    (COMPLETING, GONE, None, (None, None)),
+]
+
+
+@pytest.fixture
+def draft(group: GroupScript) -> Draft:
+    """A draft on a group with the classic member c1, in Stable."""
+    group.given_consumer_group(given_classic("c1"), given_native("n1"))
+    return Draft(group.engine.state, config=group.config, topics=group.topics, now_ms=group.now_ms)
+
+
+def bring_to(draft: Draft, phase: MemberPhase) -> None:
+    if phase is not STABLE:
+        move_phase(draft, "c1", TOLD if phase is PREPARE else JOINED)
+    draft.now_ms += 3_000
+
+
+def left_ms(draft: Draft, kind: DeadlineKind) -> int | None:
+    at_ms = {key.kind: at for key, at in draft.state.deadlines.items() if key.owner == "c1"}
+    return at_ms[kind] - draft.now_ms if kind in at_ms else None
+
+
+@pytest.mark.parametrize(("before", "event", "after", "timers"), MOVES)
+def test_where_an_event_leads(
+    draft: Draft,
+    before: MemberPhase,
+    event: PhaseEvent,
+    after: MemberPhase | None,
+    timers: tuple[int | None, int | None],
+) -> None:
+    """The join timer runs in PrepareRebalance, and being told again does not extend it; the sync
+    timer runs in CompletingRebalance, and each JoinGroup restarts it (spec 5.9)."""
+    bring_to(draft, before)
+    assert draft.consumer.phases["c1"] is before
+    told_before = len(draft.records)
+    move_phase(draft, "c1", event)
+    if after is None:
+        # The record that ends the membership ends the phase.
+        draft.emit(MemberMetadata(member_id="c1", value=None, cause=RemovalCause.LEFT))
+    assert draft.consumer.phases.get("c1") is after
+    assert (left_ms(draft, DeadlineKind.JOIN), left_ms(draft, DeadlineKind.SYNC)) == timers
+    moved = [r for r in draft.records[told_before:] if isinstance(r, MemberPhaseMoved)]
+    assert moved == ([] if after in (before, None) else [MemberPhaseMoved("c1", after)])
+
+
+def test_every_pair_is_decided() -> None:
+    """The table has a move for each, and the test above one row for each."""
+    pairs = set(itertools.product(MemberPhase, PhaseEvent))
+    assert {(phase, event) for phase, moves in NEXT.items() for event in moves} == pairs
+    assert {(before, event) for before, event, _, _ in MOVES} == pairs
+
+
+@pytest.mark.parametrize("event", PhaseEvent)
+@pytest.mark.parametrize("member_id", ["n1", "nobody"])
+def test_only_classic_members_have_a_phase(draft: Draft, member_id: str, event: PhaseEvent) -> None:
+    """An event for anybody else is a fault of ours, and changes nothing."""
+    with pytest.raises(InvariantError):
+        move_phase(draft, member_id, event)
+    assert draft.records == []
+
+
+def phases(group: GroupScript) -> dict[str, str]:
+    """As admin tools see them."""
+    return {member.member_id: member.phase for member in group.view().members}
+
+
+def timers(group: GroupScript, member_id: str) -> set[DeadlineKind]:
+    return {key.kind for key in group.engine.state.deadlines if key.owner == member_id}
+
+
+def test_a_member_goes_through_all_of_them(group: GroupScript) -> None:
+    """Told, joined, synced; a view tells where it is."""
+    group.given_consumer_group(given_classic("c1"), given_native("n1"))
+    assert phases(group) == {"c1": "Stable", "n1": ""}
+    group.native("n2")
+    group.beat("c1", 10)
+    assert phases(group)["c1"] == "PrepareRebalance"
+    group.join("c1")
+    assert phases(group)["c1"] == "CompletingRebalance"
+    group.sync("c1", 11)
+    assert phases(group)["c1"] == "Stable"
+
+
+@pytest.mark.parametrize("phase", [PREPARE, COMPLETING])
+@pytest.mark.parametrize("how", ["left", "fenced", "replaced", "native", "native, new id", "down"])
+def test_whoever_is_gone_leaves_no_timer(group: GroupScript, phase: MemberPhase, how: str) -> None:
+    """Whichever way it goes: neither a phase nor a timer of a rejoin is left."""
+    group.given_consumer_group(
+        given_classic("c1", instance_id="i1"), given_classic("c2"), given_native("n1")
+    )
+    group.native("n2")
+    group.join("c1") if phase is COMPLETING else group.beat("c1", 10)
+    assert group.consumer.phases["c1"] is phase
+    ways: dict[str, Callable[[], object]] = {
+        "left": lambda: group.leave("c1"),
+        "fenced": lambda: group.wait(10_000),
+        "replaced": lambda: group.join(instance_id="i1"),
+        "native": lambda: group.native("c1", group.current("c1").member_epoch),
+        "native, new id": lambda: group.native("n3", instance_id="i1"),
+        "down": lambda: group.leave("n1", "n2"),
+    }
+    ways[how]()
+    assert timers(group, "c1") <= {DeadlineKind.SESSION}
+    if how == "down":
+        assert group.view().group_type == "classic"
+    else:
+        assert "c1" not in group.consumer.phases
+
+
+@pytest.mark.parametrize(("waits", "phase"), [(True, PREPARE), (False, STABLE)])
+def test_a_conversion_tells_those_who_wait_to_rejoin(
+    group: GroupScript, waits: bool, phase: MemberPhase
+) -> None:
+    """The others hear it by heartbeat."""
+    group.given_generic_group(given_generic("c1", {"foo": (0,)}), given_generic("c2"))
+    if waits:
+        group.send_join("c1", topics=("foo", "bar"))
+    group.native("n1")
+    assert group.consumer.phases["c1"] is phase
+
+
+def test_after_a_restart_who_is_behind_must_be_told(group: GroupScript) -> None:
+    """The others start in Stable, whatever they were in."""
+    group.given_consumer_group(
+        given_classic("c1", epoch=9), given_classic("c2"), given_native("n1")
+    )
+    group.join("c2")
+    group.restart()
+    assert phases(group) == {"c1": "PrepareRebalance", "c2": "Stable", "n1": ""}
+    assert timers(group, "c1") == {DeadlineKind.SESSION, DeadlineKind.JOIN}
