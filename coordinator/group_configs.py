@@ -137,7 +137,10 @@ def _check_form(changes: Sequence[ConfigChange]) -> None:
 
 def _altered(before: Overrides, changes: Sequence[ConfigChange]) -> Iterator[tuple[str, int]]:
     """The overrides after these changes; deleting what is not set, or not known, is fine."""
-    texts = {change.name: change.value for change in changes}
+    texts = {
+        change.name: None if change.operation is ConfigOperation.DELETE else change.value
+        for change in changes
+    }
     unknown = sorted(name for name, text in texts.items() if text is not None and name not in KEYS)
     if unknown:
         raise _invalid(f"Unknown group config name: {_quoted(unknown[0])}")

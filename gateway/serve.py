@@ -81,6 +81,7 @@ async def _run_until_signal(settings: Settings) -> None:
                 groups=settings.group_config(),
                 forward_patterns=settings.groups_forward,
                 max_groups=settings.max_groups,
+                shows_members=settings.describe_groups_consumer == "members",
                 stop=stop,
                 task_status=task_status,
             )
@@ -139,10 +140,11 @@ async def run_gateway(
     forward_patterns: tuple[str, ...],
     max_groups: int,
     stop: trio.Event,
+    shows_members: bool = True,
     listener: Listener | None = None,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a gateway until `stop`, then drain it.
+    """Run a gateway until `stop`, then drain it. `shows_members`: see `GroupService`.
 
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
     start, ListenError if a port cannot be had. Cancelled, it closes everything at once.
@@ -160,7 +162,9 @@ async def run_gateway(
             nursery=nursery,
             listener=listener,
         )
-        service = GroupService(registry, hosting, Coordinators(cluster))
+        service = GroupService(
+            registry, hosting, Coordinators(cluster), shows_members=shows_members
+        )
         async with trio.open_nursery() as serving:
             address: Address = await serving.start(
                 partial(serve, data_path, service, cluster, stop=stop)

@@ -158,6 +158,13 @@ class Settings(BaseSettings):
         (), description="patterns (* and ?) of group ids that are only forwarded, never hosted"
     )
 
+    describe_groups_consumer: Annotated[Literal["members", "dead"], BeforeValidator(_lower)] = (
+        Field(
+            "members",
+            description="how DescribeGroups shows consumer groups: members, or dead as in Kafka",
+        )
+    )
+
     group_min_session_timeout_ms: _Milliseconds = 6_000
     group_max_session_timeout_ms: _Milliseconds = 1_800_000
     group_initial_rebalance_delay_ms: _Delay = 3_000

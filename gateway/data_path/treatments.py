@@ -8,7 +8,6 @@ Left out on purpose:
 - SaslHandshake, SaslAuthenticate and the delegation tokens: they come with authentication.
 - Vote, AlterPartition, BrokerHeartbeat and the like (52-54, 56, 58, 59, 62, 63, 67, 70, 73, 80-82):
   brokers and controllers talk among themselves.
-- DescribeConfigs: a broker's `advertised.listeners` is an address.
 - Share groups and streams groups (76-79, 83-92): not hosted here, and ShareFetch and
   ShareAcknowledge answer with broker addresses.
 - Telemetry (71, 72): no client needs it, and subscriptions belong to one broker connection.
@@ -111,13 +110,15 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.DESCRIBE_ACLS: _relay(1, 3),
         ApiKey.CREATE_ACLS: _relay(1, 3),
         ApiKey.DELETE_ACLS: _relay(1, 3),
-        ApiKey.ALTER_CONFIGS: _relay(0, 2),
+        # What is said of brokers has addresses in it, and groups have configs of their own here.
+        ApiKey.DESCRIBE_CONFIGS: _answer(1, 4, without_upstream=True),
+        ApiKey.ALTER_CONFIGS: _answer(0, 2),
         ApiKey.ALTER_REPLICA_LOG_DIRS: _relay(1, 2),
         ApiKey.DESCRIBE_LOG_DIRS: _relay(1, 5),
         ApiKey.CREATE_PARTITIONS: _relay(0, 3),
         ApiKey.DELETE_GROUPS: _vet(0, 2),
         ApiKey.ELECT_LEADERS: _relay(0, 2),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: _relay(0, 1),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: _answer(0, 1, without_upstream=True),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: _relay(0, 1),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _relay(0, 0),
         ApiKey.OFFSET_DELETE: _vet(0, 0),
@@ -134,7 +135,7 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.LIST_TRANSACTIONS: _relay(0, 2),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: _answer(0, 1, without_upstream=True),
         ApiKey.CONSUMER_GROUP_DESCRIBE: _answer(0, 1, without_upstream=True),
-        ApiKey.LIST_CONFIG_RESOURCES: _relay(0, 1),
+        ApiKey.LIST_CONFIG_RESOURCES: _answer(0, 1, without_upstream=True),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _relay(0, 0),
     }
 )

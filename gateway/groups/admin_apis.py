@@ -5,6 +5,9 @@ others, on the client's own connection.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import trio
 
 from coordinator.errors import ErrorCode
 from coordinator.events import DeleteGroupReceived
@@ -16,6 +19,7 @@ from gateway.groups.coordinators import Coordinators
 from gateway.groups.forwarding import forward, highest_version
 from gateway.groups.hosting import Mode
 from gateway.groups.registry import Registry, TooManyGroups
+from gateway.state_log.log import StateLogError
 from kafka_codecs import consumer_group_describe as described
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
@@ -23,6 +27,7 @@ from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     MemberType,
 )
+from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -36,7 +41,9 @@ from kafka_codecs.describe_groups import (
 )
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-Views = dict[str, tuple[GroupView, Topics]]
+AdminMessage = (
+    DescribeGroupsRequest | ConsumerGroupDescribeRequest | ListGroupsRequest | DeleteGroupsRequest
+)
 
 # DescribeGroups v6 is the first that may say that a group is not there.
 FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
@@ -48,42 +55,88 @@ _GENERIC_STATES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Views:
+    """What we know of the groups that somebody asks about."""
+
+    known: dict[str, tuple[GroupView, Topics]] = field(default_factory=dict)
+    """Hosted now, or hosted once and empty since."""
+    unread: set[str] = field(default_factory=set)
+    """Those whose log does not say."""
+
+    def not_live(self, group_ids: Iterable[str]) -> tuple[str, ...]:
+        """Those without members here: somebody may be in them in the cluster."""
+        return tuple(
+            each
+            for each in group_ids
+            if each not in self.unread
+            and (each not in self.known or not self.known[each][0].members)
+        )
+
+
 class AdminApis:
     """Views over all groups, hosted and not."""
 
-    def __init__(self, registry: Registry, coordinators: Coordinators) -> None:
+    def __init__(
+        self, registry: Registry, coordinators: Coordinators, *, shows_members: bool
+    ) -> None:
+        """`shows_members`: whether DescribeGroups shows those of consumer groups."""
         self._registry = registry
         self._coordinators = coordinators
+        self._shows_members = shows_members
 
-    async def describe_groups(
+    async def answer(self, request: GroupRequest, message: AdminMessage) -> Struct:
+        """The answer to one request. Raises UpstreamLost, GroupFailed."""
+        match message:
+            case DescribeGroupsRequest():
+                return await self._describe_groups(request, message)
+            case ConsumerGroupDescribeRequest():
+                return await self._describe_consumer_groups(request, message)
+            case ListGroupsRequest():
+                return await self._list_groups(request, message)
+            case DeleteGroupsRequest():
+                return await self._delete_groups(request, message)
+
+    async def _describe_groups(
         self, request: GroupRequest, message: DescribeGroupsRequest
     ) -> DescribeGroupsResponse:
-        """The classic view. Raises UpstreamLost.
+        """The classic view.
 
         DEV (spec 11.3): a consumer group shows its members too, so that older dashboards keep
         working.
         """
         version = request.header.api_version
         views = await self._views(message.groups)
-        others = _not_live(message.groups, views)
+        others = views.not_live(message.groups)
         groups = {group_id: _unknown_classic(group_id, version) for group_id in others}
         if others and highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS) >= 0:
             asked = DescribeGroupsRequest(
                 groups=others, include_authorized_operations=message.include_authorized_operations
             )
             answer: DescribeGroupsResponse = await forward(request, asked)
-            groups |= {group.group_id: group for group in answer.groups}
-        for group_id, (view, _) in views.items():
+            # An older broker has no error for a group that is not there.
+            groups |= {g.group_id: g for g in answer.groups if g.error_code or not _is_dead(g)}
+        for group_id, (view, _) in views.known.items():
             if group_id not in groups or not groups[group_id].members:
-                groups[group_id] = _classic_view(view)
+                groups[group_id] = self._classic_view(view, version)
+        for group_id in views.unread:
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            groups[group_id] = DescribedGroup(group_id=group_id, error_code=code)
         return DescribeGroupsResponse(groups=tuple(groups[each] for each in message.groups))
 
-    async def describe_consumer_groups(
+    def _classic_view(self, view: GroupView, version: int) -> DescribedGroup:
+        if view.group_type == "consumer" and not self._shows_members:
+            return _unknown_classic(
+                view.group_id, version, f"Group {view.group_id} is not a classic group."
+            )
+        return _classic_view(view)
+
+    async def _describe_consumer_groups(
         self, request: GroupRequest, message: ConsumerGroupDescribeRequest
     ) -> ConsumerGroupDescribeResponse:
-        """The view of the new protocol. Raises UpstreamLost."""
+        """The view of the new protocol."""
         views = await self._views(message.group_ids)
-        others = _not_live(message.group_ids, views)
+        others = views.not_live(message.group_ids)
         groups = {group_id: _no_consumer_group(group_id) for group_id in others}
         if others and highest_version(request.upstream, ApiKey.CONSUMER_GROUP_DESCRIBE) >= 0:
             asked = ConsumerGroupDescribeRequest(
@@ -92,54 +145,59 @@ class AdminApis:
             )
             answer: ConsumerGroupDescribeResponse = await forward(request, asked)
             groups |= {group.group_id: group for group in answer.groups}
-        for group_id, (view, topics) in views.items():
+        for group_id, (view, topics) in views.known.items():
             if group_id not in groups or not groups[group_id].members:
                 groups[group_id] = _consumer_view(view, topics)
+        for group_id in views.unread:
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            groups[group_id] = described.DescribedGroup(group_id=group_id, error_code=code)
         return ConsumerGroupDescribeResponse(
             groups=tuple(groups[each] for each in message.group_ids)
         )
 
-    async def list_groups(
+    async def _list_groups(
         self, request: GroupRequest, message: ListGroupsRequest
     ) -> ListGroupsResponse:
-        """The groups of this broker: the cluster's own, and in their place those that we host.
-
-        Raises UpstreamLost.
-        """
+        """The groups of this broker: the cluster's own, and in their place those that we host."""
         listed: dict[str, ListedGroup] = {}
         error = int(ErrorCode.NONE)
         if (version := highest_version(request.upstream, ApiKey.LIST_GROUPS)) >= 0:
             answer: ListGroupsResponse = await request.upstream.ask(ListGroupsRequest(), version)
             listed = {group.group_id: group for group in answer.groups}
             error = answer.error_code
-        views = [task.describe()[0] for task in self._registry.all_running()]
-        views += [
-            view
-            for view in await self._registry.quiet()
-            # Offsets only, or somebody of the cluster's own by now?
-            if view.group_id not in listed or not listed[view.group_id].protocol_type
-        ]
-        for view in views:
-            if view.group_type is not None and await self._is_here(view.group_id, request.node_id):
-                listed[view.group_id] = ListedGroup(
-                    group_id=view.group_id,
-                    protocol_type=view.protocol_type,
-                    group_state=view.state,
-                    group_type=view.group_type,
-                )
+        try:
+            for group_id in await self._registry.group_ids():
+                await trio.lowlevel.checkpoint()  # there may be thousands
+                ours = await self._listed(group_id, request.node_id)
+                if ours is not None and not _is_live(listed.get(group_id), beside=ours):
+                    listed[group_id] = ours
+        except StateLogError:
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         passed = tuple(group for group in listed.values() if _passes(group, message))
         return ListGroupsResponse(error_code=error, groups=passed)
 
-    async def delete_groups(
+    async def _listed(self, group_id: str, node_id: int) -> ListedGroup | None:
+        viewed = await self._registry.view(group_id)
+        if viewed is None or not viewed[0].group_type or not await self._is_here(group_id, node_id):
+            return None
+        view, _ = viewed
+        return ListedGroup(
+            group_id=group_id,
+            protocol_type=view.protocol_type,
+            group_state=view.state,
+            group_type=view.group_type or "",
+        )
+
+    async def _delete_groups(
         self, request: GroupRequest, message: DeleteGroupsRequest
     ) -> DeleteGroupsResponse:
-        """Delete what is empty, here and then in the cluster. Raises UpstreamLost."""
-        refused: dict[str, int] = {}
-        were_here: set[str] = set()
+        """Delete what is empty, here and then in the cluster."""
+        views = await self._views(message.groups_names)
+        refused: dict[str, int] = dict.fromkeys(
+            views.unread, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        )
         for group_id in message.groups_names:
-            if await self._views([group_id]):
-                were_here.add(group_id)
-            if code := await self._delete_here(group_id):
+            if group_id not in refused and (code := await self._delete_here(group_id)):
                 refused[group_id] = code
         deletable = tuple(each for each in message.groups_names if each not in refused)
         deleted: dict[str, int] = {}
@@ -147,7 +205,7 @@ class AdminApis:
             asked = DeleteGroupsRequest(groups_names=deletable)
             answer: DeleteGroupsResponse = await forward(request, asked)
             deleted = {result.group_id: result.error_code for result in answer.results}
-        for group_id in were_here:
+        for group_id in views.known:
             # It had members but never an offset: the cluster has not heard of it.
             if deleted.get(group_id) == ErrorCode.GROUP_ID_NOT_FOUND:
                 deleted[group_id] = ErrorCode.NONE
@@ -173,13 +231,16 @@ class AdminApis:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return reply.error
 
-    async def _views(self, group_ids: Iterable[str]) -> Views:
-        """The groups that are hosted now, or were and are empty."""
-        views = {}
+    async def _views(self, group_ids: Iterable[str]) -> _Views:
+        views = _Views()
         for group_id in group_ids:
-            view = await self._registry.view(group_id)
-            if view is not None and view[0].group_type is not None:
-                views[group_id] = view
+            try:
+                view = await self._registry.view(group_id)
+            except StateLogError:
+                views.unread.add(group_id)
+            else:
+                if view is not None and view[0].group_type is not None:
+                    views.known[group_id] = view
         return views
 
     async def _is_here(self, group_id: str, node_id: int) -> bool:
@@ -192,9 +253,19 @@ class AdminApis:
             return True  # better shown twice than not at all
 
 
-def _not_live(group_ids: Iterable[str], views: Views) -> tuple[str, ...]:
-    """Those without members here: somebody may be in them in the cluster."""
-    return tuple(each for each in group_ids if each not in views or not views[each][0].members)
+def _is_dead(group: DescribedGroup) -> bool:
+    return group.group_state == "Dead"
+
+
+def _is_live(theirs: ListedGroup | None, *, beside: ListedGroup) -> bool:
+    """Whether members went on in the cluster after the group became empty here: then it has a
+    protocol type, where offsets alone have none. Old brokers do not list states."""
+    return (
+        theirs is not None
+        and beside.group_state == "Empty"
+        and theirs.group_state not in ("Empty", "Dead")
+        and bool(theirs.protocol_type)
+    )
 
 
 def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
@@ -226,20 +297,21 @@ def _classic_view(view: GroupView) -> DescribedGroup:
     )
 
 
-def _unknown_classic(group_id: str, version: int) -> DescribedGroup:
+def _unknown_classic(group_id: str, version: int, why: str = "") -> DescribedGroup:
+    """Dead, as Kafka has it, and from v6 on with an error."""
     if version < FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
         return DescribedGroup(group_id=group_id, group_state="Dead")
     return DescribedGroup(
         group_id=group_id,
         group_state="Dead",
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} not found.",
+        error_message=why or f"Group {group_id} not found.",
     )
 
 
 def _consumer_view(view: GroupView, topics: Topics) -> described.DescribedGroup:
     if view.group_type != "consumer":
-        return _no_consumer_group(view.group_id)
+        return _no_consumer_group(view.group_id, f"Group {view.group_id} is not a consumer group.")
     return described.DescribedGroup(
         group_id=view.group_id,
         group_state=view.state,
@@ -250,11 +322,13 @@ def _consumer_view(view: GroupView, topics: Topics) -> described.DescribedGroup:
     )
 
 
-def _no_consumer_group(group_id: str) -> described.DescribedGroup:
+def _no_consumer_group(group_id: str, why: str = "") -> described.DescribedGroup:
+    if not group_id:
+        return described.DescribedGroup(group_id="", error_code=ErrorCode.INVALID_GROUP_ID)
     return described.DescribedGroup(
         group_id=group_id,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} is not a consumer group.",
+        error_message=why or f"Group {group_id} not found.",
     )
 
 

@@ -19,6 +19,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups import messages
 from gateway.groups.admin_apis import AdminApis
+from gateway.groups.config_apis import ConfigApis
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
 from gateway.groups.forwarding import forward, highest_version
@@ -28,6 +29,7 @@ from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
 from gateway.groups.refusals import GroupMessage, refusal
 from gateway.groups.registry import Registry, TooManyGroups
+from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import (
@@ -37,10 +39,13 @@ from kafka_codecs.consumer_group_heartbeat import (
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
+from kafka_codecs.describe_configs import DescribeConfigsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest
+from kafka_codecs.list_config_resources import ListConfigResourcesRequest
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import OffsetDeleteRequest
@@ -55,11 +60,20 @@ STREAMS_PROTOCOL = "stream"
 class GroupService:
     """Answers group requests; see `gateway.data_path.group_apis.GroupApis`."""
 
-    def __init__(self, registry: Registry, hosting: Hosting, coordinators: Coordinators) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        hosting: Hosting,
+        coordinators: Coordinators,
+        *,
+        shows_members: bool,
+    ) -> None:
+        """`shows_members`: whether DescribeGroups shows those of consumer groups."""
         self._registry = registry
         self._hosting = hosting
         self._coordinators = coordinators
-        self._admin = AdminApis(registry, coordinators)
+        self._admin = AdminApis(registry, coordinators, shows_members=shows_members)
+        self._configs = ConfigApis(registry)
         self._offsets = OffsetApis(registry)
         self._fetch = OffsetFetchApi(registry)
 
@@ -72,14 +86,20 @@ class GroupService:
         match message:
             case OffsetFetchRequest():
                 return await self._fetch.fetch(request, message)
-            case DescribeGroupsRequest():
-                return await self._admin.describe_groups(request, message)
-            case ConsumerGroupDescribeRequest():
-                return await self._admin.describe_consumer_groups(request, message)
-            case ListGroupsRequest():
-                return await self._admin.list_groups(request, message)
-            case DeleteGroupsRequest():
-                return await self._admin.delete_groups(request, message)
+            case (
+                DescribeGroupsRequest()
+                | ConsumerGroupDescribeRequest()
+                | ListGroupsRequest()
+                | DeleteGroupsRequest()
+            ):
+                return await self._admin.answer(request, message)
+            case (
+                DescribeConfigsRequest()
+                | AlterConfigsRequest()
+                | IncrementalAlterConfigsRequest()
+                | ListConfigResourcesRequest()
+            ):
+                return await self._configs.answer(request, message)
             case _:
                 return await self._about_one_group(request, cast(GroupMessage, message))
 

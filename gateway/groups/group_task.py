@@ -26,7 +26,7 @@ from coordinator.events import (
     Request,
     TimePassed,
 )
-from coordinator.replies import GroupView, Reply
+from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topic_names import topics_of_group, topics_of_request
 from coordinator.topics import Topics
 from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet, RegexResolution
@@ -111,6 +111,8 @@ class GroupTask:
         self._not_before_ms = 0
         self._asked_since_due = 0
         self._is_ending = False
+        self.is_loaded = False
+        """Whether the group is known; until then nothing can be said of it."""
 
     async def ask(self, make: MakeRequest, topic_names: Iterable[str] = ()) -> tuple[int, Reply]:
         """The token of the request and its answer, which may take as long as a rebalance.
@@ -139,6 +141,10 @@ class GroupTask:
     def describe(self) -> tuple[GroupView, Topics]:
         """The group as admin tools see it, and the topics that it names."""
         return self._engine.describe(self._topics.latest), self._topics.latest
+
+    def describe_configs(self) -> tuple[ConfigView, ...]:
+        """The group's configs as admin tools see them."""
+        return self._engine.describe_configs()
 
     @property
     def is_live(self) -> bool:
@@ -195,6 +201,7 @@ class GroupTask:
             await trio.sleep(LOAD_RETRY_S)
         _keep_commits(self._engine, engine)
         self._engine = engine
+        self.is_loaded = True
 
     async def _serve_one(self) -> None:
         item = await self._next()

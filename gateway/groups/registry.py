@@ -3,7 +3,7 @@
 Owns the tasks and their number. Must not know what a request means, or who sent it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 
 import structlog
@@ -12,7 +12,7 @@ import trio
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
 from coordinator.events import OffsetCommitEnded
-from coordinator.replies import GroupView, Reply
+from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topics import Topics
 from gateway.cluster.cluster import Cluster
 from gateway.groups.clock import Clock
@@ -20,7 +20,7 @@ from gateway.groups.group_task import GroupEnded, GroupTask, MakeRequest
 from gateway.groups.hosting import Hosting, Mode, Verdict
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
-from gateway.state_log.log import StateLog
+from gateway.state_log.log import StateLog, StateLogError
 from gateway.story import Listener
 
 log = structlog.get_logger()
@@ -93,28 +93,44 @@ class Registry:
 
         Raises StateLogError.
         """
-        if (task := self._tasks.get(group_id)) is not None:
+        if (task := self._running(group_id)) is not None:
             return task.describe()
-        records = await self._state_log.read(group_id)
-        if not records:
-            return None
+        engine = await self._stored(group_id)
+        return (engine.describe(Topics()), Topics()) if engine.state.group else None
+
+    async def configs(self, group_id: str) -> tuple[ConfigView, ...]:
+        """A hosted group's configs, whether the group exists or not. Raises StateLogError."""
+        if (task := self._running(group_id)) is not None:
+            return task.describe_configs()
+        return (await self._stored(group_id)).describe_configs()
+
+    async def group_ids(self) -> tuple[str, ...]:
+        """Every group that is in memory or in the log. Raises StateLogError."""
+        return tuple(dict.fromkeys((*self._tasks, *await self._state_log.group_ids())))
+
+    async def groups_with_configs(self) -> tuple[str, ...]:
+        """Those that override some config. Raises StateLogError."""
+        found = []
+        for group_id in await self.group_ids():
+            await trio.lowlevel.checkpoint()  # there may be thousands
+            if any(view.override is not None for view in await self.configs(group_id)):
+                found.append(group_id)
+        return tuple(found)
+
+    def _running(self, group_id: str) -> GroupTask | None:
+        task = self._tasks.get(group_id)
+        if task is not None and not task.is_loaded:
+            raise StateLogError("the group is being read from the log")
+        return task
+
+    async def _stored(self, group_id: str) -> GroupEngine:
         engine = GroupEngine(group_id, self._config)
-        engine.load(records, now_ms=self._clock.now_ms())
-        if engine.state.group is None:
-            return None
-        return engine.describe(Topics()), Topics()
+        engine.load(await self._state_log.read(group_id), now_ms=self._clock.now_ms())
+        return engine
 
     def all_running(self) -> tuple[GroupTask, ...]:
         """Every group that is in memory now."""
         return tuple(self._tasks.values())
-
-    async def quiet(self) -> Sequence[GroupView]:
-        """The hosted groups that are empty and not in memory. Raises StateLogError."""
-        return [
-            view[0]
-            for group_id in await self._state_log.group_ids()
-            if group_id not in self._tasks and (view := await self.view(group_id)) is not None
-        ]
 
     def release_waiting(self) -> None:
         """Answer what is parked, and park nothing from now on: the gateway is about to end."""

@@ -198,6 +198,14 @@ def test_what_is_so_already_is_not_written_again(group: GroupScript) -> None:
     assert group.last_step.records == ()
 
 
+def test_deleting_minds_no_value(group: GroupScript) -> None:
+    """A client may send one."""
+    group.alter_configs(session_timeout=60_000)
+    change = ConfigChange(name=SESSION, operation=DELETE, value="5")
+    group.feed(ConfigsReceived(token=900, changes=(change,)))
+    assert group.engine.state.config_overrides == {}
+
+
 def test_configs_outlive_the_group_and_a_restart(group: GroupScript) -> None:
     """Its conversions, its last member, DeleteGroups, and the compaction of its log."""
     group.given_generic_group(given_generic("a", {"foo": (0, 1, 2)}))

@@ -68,6 +68,7 @@ def test_every_setting_can_be_set_in_every_place(
         "log_format": "json",
         "log_level": "error",
         "groups_forward": "connect-*,schema-*",
+        "describe_groups_consumer": "DEAD",
         "group_min_session_timeout_ms": "5",
         "group_max_session_timeout_ms": "6",
         "group_initial_rebalance_delay_ms": "0",

@@ -52,6 +52,7 @@ async def whole_gateway(
     groups: GroupConfig = QUICK,
     forward_patterns: tuple[str, ...] = (),
     max_groups: int = 16,
+    shows_members: bool = True,
     drain_timeout_s: float = 5.0,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway as `groupferry serve` does."""
@@ -69,6 +70,7 @@ async def whole_gateway(
             groups=groups,
             forward_patterns=forward_patterns,
             max_groups=max_groups,
+            shows_members=shows_members,
             stop=stop,
             listener=events.append,
             task_status=task_status,

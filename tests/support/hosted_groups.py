@@ -4,7 +4,7 @@ What the cluster knows and when it or the log fails is decided by the test; ever
 gateway's own code, under Trio's mock clock.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 from uuid import UUID, uuid4
@@ -38,12 +38,15 @@ from coordinator.topics import Topics
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import Topic
+from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.upstream import Upstream
 from gateway.groups.hosting import Hosting
 from gateway.groups.registry import Registry
 from gateway.state_log.log import StateLogError
 from gateway.state_log.memory import MemoryLog
 from gateway.story import GroupEvent
 from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader
 from tests.support.group_script import (
     Owned,
     embedded_assignment,
@@ -130,6 +133,11 @@ class ScriptedLog(MemoryLog):
         """Set when somebody waits at the gate."""
         self.batches: list[Sequence[DurableRecord]] = []
 
+    async def group_ids(self) -> Collection[str]:
+        if self.is_unreadable:
+            raise StateLogError("it cannot be read")
+        return await super().group_ids()
+
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
         if self.is_unreadable:
             raise StateLogError("it cannot be read")
@@ -143,6 +151,27 @@ class ScriptedLog(MemoryLog):
             raise StateLogError("the disk is full")
         await super().append(group_id, batch)
         self.batches.append(tuple(batch))
+
+
+class _SpeaksNothing:
+    """An upstream that is good for nothing."""
+
+    versions: Mapping[int, tuple[int, int]] = {}
+
+
+def lone_request(message: Struct, version: int) -> GroupRequest:
+    """A client's request, to be answered without the cluster."""
+    api_key = message.SCHEMA.api_key
+    assert api_key is not None
+    return GroupRequest(
+        header=RequestHeader(
+            api_key=api_key, api_version=version, correlation_id=1, client_id="client"
+        ),
+        message=message,
+        client_host="127.0.0.1",
+        upstream=cast(Upstream, _SpeaksNothing()),
+        node_id=1,
+    )
 
 
 class HostedGroups:

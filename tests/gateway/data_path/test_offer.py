@@ -29,7 +29,10 @@ MOCK = {0: (0, 10), 1: (0, 16), 3: (0, 13), 8: (0, 9), 9: (0, 6), 11: (0, 6), 12
         (ApiKey.DESCRIBE_GROUPS, (0, 6)),
         (ApiKey.API_VERSIONS, (0, 4)),
         (ApiKey.INIT_PRODUCER_ID, None),
-        (ApiKey.DESCRIBE_CONFIGS, None),
+        (ApiKey.DESCRIBE_CONFIGS, (1, 4)),  # for those of groups
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1)),
+        (ApiKey.LIST_CONFIG_RESOURCES, (0, 1)),
+        (ApiKey.ALTER_CONFIGS, None),
         (ApiKey.SASL_HANDSHAKE, None),
     ],
 )

@@ -4,19 +4,29 @@ of hosted group, see test_group_service.py."""
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
+import pytest
 import trio
+from trio.testing import MockClock
 
+from gateway.groups.admin_apis import AdminApis
+from gateway.groups.coordinators import Coordinators
+from gateway.state_log.log import StateLogError
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
+from tests.support.hosted_groups import GROUP, hosted_groups, lone_request
 from tests.support.offset_broker import OffsetBroker
 
+COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
+INVALID_GROUP_ID = 24
 NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
 
@@ -46,13 +56,15 @@ class Scene:
 
 
 @asynccontextmanager
-async def open_scene(max_groups: int = 16) -> AsyncIterator[Scene]:
+async def open_scene(max_groups: int = 16, *, shows_members: bool = True) -> AsyncIterator[Scene]:
     """Everything that a test here needs, for the length of the block."""
     broker = OffsetBroker()
     with trio.fail_after(10):
         async with (
             running_fake_broker(broker),
-            whole_gateway([broker.address], max_groups=max_groups) as gateway,
+            whole_gateway(
+                [broker.address], max_groups=max_groups, shows_members=shows_members
+            ) as gateway,
             group_client(gateway.address, "g") as client,
         ):
             yield Scene(broker, gateway, client)
@@ -123,6 +135,114 @@ async def test_a_list_asks_the_cluster_for_its_own_groups_and_nothing_else() -> 
         for _ in range(3):
             assert set(await scene.listed()) == {"g"}
         assert [header.api_key for header in scene.broker.seen[asked:]] == [ApiKey.LIST_GROUPS] * 3
+
+
+async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
+    """Of both kinds, though nothing of it is in memory any more. One whose members went on in the
+    cluster is listed as it is there."""
+    async with open_scene() as scene:
+        scene.broker.known_groups = frozenset({"g", "native"})
+        native = GroupClient(scene.client.connection, "native")
+        joined = await scene.client.enter()
+        await native.native("n")
+        assert await scene.listed() == {
+            "g": ("Stable", "classic"),
+            "native": ("Stable", "consumer"),
+        }
+        await scene.client.leave(joined.member_id)
+        await native.native("n", -1)
+        empty = {"g": ("Empty", "classic"), "native": ("Empty", "consumer")}
+        assert await scene.listed() == empty
+        assert await scene.listed(states_filter=("eMPTY", "nonsense")) == empty
+        assert set(await scene.listed(types_filter=("Consumer", ""))) == {"native"}
+        assert await scene.listed(types_filter=("nonsense",)) == {}
+        scene.broker.listed = (
+            ListedGroup(group_id="g", protocol_type="consumer", group_state="Stable"),
+            ListedGroup(group_id="native", protocol_type="", group_state="Empty"),
+        )
+        assert await scene.listed() == {"g": ("Stable", ""), "native": ("Empty", "consumer")}
+        scene.broker.listed = ()
+        assert await scene.deleted("g", "native") == {"g": 0, "native": 0}
+        assert await scene.listed() == {}
+
+
+async def test_a_setting_makes_consumer_groups_look_dead_as_kafka_does() -> None:
+    """To DescribeGroups, and only there; from v6 on with an error."""
+    async with open_scene(shows_members=False) as scene:
+        await scene.client.enter()
+        assert (await scene.client.described(5)).group_state == "Stable"
+        await scene.client.native("n")
+        for version in (0, 5):
+            shown = await scene.client.described(version)
+            assert (shown.group_state, shown.error_code, shown.members) == ("Dead", 0, ())
+        shown = await scene.client.described(6)
+        assert (shown.group_state, shown.error_code) == ("Dead", GROUP_ID_NOT_FOUND)
+        assert shown.error_message == "Group g is not a classic group."
+        assert len((await scene.client.described_as_consumer_group()).members) == 2
+
+
+async def test_a_group_that_nobody_knows() -> None:
+    """From v6 on it is an error, also where the broker is too old to say so; the new describe has
+    always had one, and tells a classic group and no name apart from it."""
+    async with open_scene() as scene:
+        await scene.client.enter()
+        never = GroupClient(scene.client.connection, "never")
+        assert (await never.described(5)).error_code == 0
+        shown = await never.described(6)
+        assert (shown.group_state, shown.error_code) == ("Dead", GROUP_ID_NOT_FOUND)
+        assert shown.error_message == "Group never not found."
+        shown_as_consumer = await never.described_as_consumer_group()
+        assert shown_as_consumer.error_code == GROUP_ID_NOT_FOUND
+        assert shown_as_consumer.error_message == "Group never not found."
+        classic = await scene.client.described_as_consumer_group()
+        assert classic.error_code == GROUP_ID_NOT_FOUND
+        assert classic.error_message == "Group g is not a consumer group."
+        nameless = GroupClient(scene.client.connection, "")
+        assert (await nameless.described_as_consumer_group()).error_code == INVALID_GROUP_ID
+        assert (await nameless.described(6)).error_code == GROUP_ID_NOT_FOUND
+
+
+async def test_a_log_that_cannot_be_read_hides_its_group_and_no_other(
+    autojump_clock: MockClock,
+) -> None:
+    """Its group is neither there nor gone: the client is to ask again."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        await groups.native("m", group="gone")
+        await groups.native("m", -1, group="gone")
+        await trio.sleep(2)
+        groups.log.is_unreadable = True
+        admin = AdminApis(groups.registry, Coordinators(groups.cluster), shows_members=True)
+        asked = (GROUP, "gone")
+        described = DescribeGroupsRequest(groups=asked)
+        answer: Any = await admin.answer(lone_request(described, 6), described)
+        assert [group.error_code for group in answer.groups] == [0, COORDINATOR_LOAD_IN_PROGRESS]
+        wanted = ConsumerGroupDescribeRequest(group_ids=asked, include_authorized_operations=False)
+        answer = await admin.answer(lone_request(wanted, 1), wanted)
+        assert [group.error_code for group in answer.groups] == [0, COORDINATOR_LOAD_IN_PROGRESS]
+        deleted = DeleteGroupsRequest(groups_names=asked)
+        answer = await admin.answer(lone_request(deleted, 2), deleted)
+        assert [result.error_code for result in answer.results] == [
+            NON_EMPTY_GROUP,
+            COORDINATOR_LOAD_IN_PROGRESS,
+        ]
+        answer = await admin.answer(lone_request(ListGroupsRequest(), 5), ListGroupsRequest())
+        assert answer.error_code == COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_a_group_that_is_still_being_read_is_not_dead(autojump_clock: MockClock) -> None:
+    """Its task waits for the log, and so does whoever asks about it."""
+    async with hosted_groups() as groups:
+        groups.log.is_unreadable = True
+        groups.nursery.start_soon(groups.native, "n")
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(StateLogError):
+            await groups.registry.view(GROUP)
+        groups.log.is_unreadable = False
+        await trio.sleep(2)
+        view = await groups.registry.view(GROUP)
+        assert view is not None
+        assert view[0].state == "Stable"
 
 
 async def test_a_group_with_members_is_not_deleted() -> None:

@@ -1,0 +1,328 @@
+"""Configs: DescribeConfigs, AlterConfigs and its incremental successor, ListConfigResources.
+
+Those of hosted groups are answered by the groups' engines. Those of everything else, and of groups
+that are the cluster's, by the cluster, on the client's own connection. A request may name both.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
+from coordinator.group_configs import KEYS
+from coordinator.replies import ConfigView
+from gateway.data_path.config_addresses import (
+    altered_without_addresses,
+    described_without_addresses,
+)
+from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.forwarding import forward, highest_version
+from gateway.groups.hosting import Mode
+from gateway.groups.registry import Registry, TooManyGroups
+from gateway.state_log.log import StateLogError
+from kafka_codecs import alter_configs
+from kafka_codecs import incremental_alter_configs as incremental
+from kafka_codecs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_configs import (
+    ConfigResourceType,
+    ConfigSource,
+    ConfigType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kafka_codecs.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kafka_codecs.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+ConfigMessage = (
+    DescribeConfigsRequest
+    | AlterConfigsRequest
+    | IncrementalAlterConfigsRequest
+    | ListConfigResourcesRequest
+)
+
+FIRST_DESCRIBE_VERSION_WITH_DOCUMENTATION = 3
+# Before v1 only client metrics are listed, and no types are asked for.
+FIRST_LIST_VERSION_WITH_TYPES = 1
+
+_OPERATIONS = {
+    incremental.ConfigOperation.SET: ConfigOperation.SET,
+    incremental.ConfigOperation.DELETE: ConfigOperation.DELETE,
+    incremental.ConfigOperation.APPEND: ConfigOperation.APPEND,
+    incremental.ConfigOperation.SUBTRACT: ConfigOperation.SUBTRACT,
+}
+
+_Resource = (
+    DescribeConfigsResource | alter_configs.AlterConfigsResource | incremental.AlterConfigsResource
+)
+_Key = tuple[int, str]
+_R = TypeVar("_R", DescribeConfigsResource, incremental.AlterConfigsResource)
+_T = TypeVar("_T", DescribeConfigsResult, AlterConfigsResourceResponse)
+
+
+class ConfigApis:
+    """Configs of groups and, through the cluster, of all other resources."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def answer(self, request: GroupRequest, message: ConfigMessage) -> Struct:
+        """The answer to one request. Raises UpstreamLost, GroupFailed."""
+        match message:
+            case DescribeConfigsRequest():
+                return await self._describe(request, message)
+            case AlterConfigsRequest():
+                groups = [_as_incremental(each) for each in message.resources if _is_group(each)]
+                altered = await self._alter(request, message, groups)
+                return AlterConfigsResponse(responses=altered)
+            case IncrementalAlterConfigsRequest():
+                altered = await self._alter(request, message, message.resources)
+                return IncrementalAlterConfigsResponse(responses=altered)
+            case ListConfigResourcesRequest():
+                return await self._list(request, message)
+
+    async def _describe(
+        self, request: GroupRequest, message: DescribeConfigsRequest
+    ) -> DescribeConfigsResponse:
+        async def describe(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+            views = await self._registry.configs(resource.resource_name)
+            wanted = resource.configuration_keys or KEYS
+            return DescribeConfigsResult(
+                error_message="",  # not null, as in Kafka
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=tuple(_entry(view, message) for view in views if view.name in wanted),
+            )
+
+        why_nameless = "Group name must not be empty"
+        ours = await self._ours(message.resources, describe, _not_described, why_nameless)
+        others = tuple(each for each in message.resources if _key(each) not in ours)
+        version = highest_version(request.upstream, ApiKey.DESCRIBE_CONFIGS)
+        theirs: dict[_Key, DescribeConfigsResult] = {}
+        if others and version >= 0:
+            documented = version >= FIRST_DESCRIBE_VERSION_WITH_DOCUMENTATION
+            asked = replace(
+                message,
+                resources=others,
+                include_documentation=message.include_documentation and documented,
+            )
+            answer: DescribeConfigsResponse = await forward(request, asked)
+            theirs = {_key(each): described_without_addresses(each) for each in answer.results}
+        results = _in_order(message.resources, theirs | ours, _not_described)
+        return DescribeConfigsResponse(results=results)
+
+    async def _alter(
+        self,
+        request: GroupRequest,
+        message: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+        groups: Sequence[incremental.AlterConfigsResource],
+    ) -> tuple[AlterConfigsResourceResponse, ...]:
+        counts = Counter(map(_key, message.resources))
+
+        async def alter(resource: incremental.AlterConfigsResource) -> AlterConfigsResourceResponse:
+            if counts[_key(resource)] > 1:
+                why = "Each resource must appear at most once."
+                raise GroupError(ErrorCode.INVALID_REQUEST, why)
+            changes = _changes(resource)
+            _token, reply = await self._registry.ask(
+                resource.resource_name,
+                lambda token, _topics: ConfigsReceived(
+                    token=token, changes=changes, validate_only=message.validate_only
+                ),
+            )
+            return _altered(resource, reply.error, reply.why)
+
+        why_nameless = "Default group resources are not allowed."
+        ours = await self._ours(groups, alter, _altered, why_nameless)
+        others = tuple(each for each in message.resources if _key(each) not in ours)
+        theirs: dict[_Key, AlterConfigsResourceResponse] = {}
+        if others and highest_version(request.upstream, ApiKey(request.header.api_key)) >= 0:
+            plain: Any = message  # of either api, and so are its resources
+            answer: AlterConfigsResponse | IncrementalAlterConfigsResponse = await forward(
+                request, replace(plain, resources=others)
+            )
+            theirs = {_key(each): altered_without_addresses(each) for each in answer.responses}
+        return _in_order(message.resources, theirs | ours, _altered)
+
+    async def _ours(
+        self,
+        resources: Iterable[_R],
+        answer: Callable[[_R], Awaitable[_T]],
+        refused: Callable[[_R, ErrorCode, str], _T],
+        why_nameless: str,
+    ) -> dict[_Key, _T]:
+        """Our answers; the cluster is to be asked about the resources that are not among them."""
+        answered: dict[_Key, _T] = {}
+        for resource in filter(_is_group, resources):
+            try:
+                if not resource.resource_name:
+                    raise GroupError(ErrorCode.INVALID_REQUEST, why_nameless)  # noqa: TRY301
+                verdict = await self._registry.mode_of(resource.resource_name)
+                if verdict.mode is Mode.UNKNOWN:
+                    raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, verdict.why)  # noqa: TRY301
+                if verdict.mode is not Mode.HOSTED:
+                    continue
+                result = await answer(resource)
+            except GroupError as refusal:
+                result = refused(resource, refusal.code, refusal.why)
+            except StateLogError as error:
+                result = refused(resource, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error))
+            except TooManyGroups as error:
+                result = refused(resource, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
+            answered[_key(resource)] = result
+        return answered
+
+    async def _list(
+        self, request: GroupRequest, message: ListConfigResourcesRequest
+    ) -> ListConfigResourcesResponse:
+        wanted = frozenset(message.resource_types)
+        if request.header.api_version < FIRST_LIST_VERSION_WITH_TYPES:
+            wanted = frozenset({ConfigResourceType.CLIENT_METRICS})
+        ours: Iterable[str] = ()
+        if not wanted or ConfigResourceType.GROUP in wanted:
+            try:
+                ours = await self._registry.groups_with_configs()
+            except StateLogError:
+                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                return ListConfigResourcesResponse(error_code=code)
+        theirs = await _listed_by_cluster(request, message, wanted)
+        of_groups = tuple(
+            ConfigResource(resource_name=group_id, resource_type=ConfigResourceType.GROUP)
+            for group_id in ours
+        )
+        merged = dict.fromkeys((*theirs.config_resources, *of_groups))
+        return replace(theirs, config_resources=() if theirs.error_code else tuple(merged))
+
+
+async def _listed_by_cluster(
+    request: GroupRequest, message: ListConfigResourcesRequest, wanted: frozenset[int]
+) -> ListConfigResourcesResponse:
+    """As far as it can list at all: an old one knows client metrics only, or nothing."""
+    version = highest_version(request.upstream, ApiKey.LIST_CONFIG_RESOURCES)
+    known = {ConfigResourceType.GROUP}
+    if version >= 0:
+        known.add(ConfigResourceType.CLIENT_METRICS)
+    answer = ListConfigResourcesResponse()
+    if version >= FIRST_LIST_VERSION_WITH_TYPES:
+        answer = await forward(request, message)
+    elif not wanted <= known:
+        answer = replace(answer, error_code=ErrorCode.UNSUPPORTED_VERSION)
+    elif version >= 0 and (not wanted or ConfigResourceType.CLIENT_METRICS in wanted):
+        answer = await request.upstream.ask(ListConfigResourcesRequest(), version)
+    return answer
+
+
+def _key(resource: _Resource | DescribeConfigsResult | AlterConfigsResourceResponse) -> _Key:
+    return resource.resource_type, resource.resource_name
+
+
+def _is_group(resource: _Resource) -> bool:
+    return resource.resource_type == ConfigResourceType.GROUP
+
+
+def _in_order(
+    resources: Iterable[_Resource],
+    answers: Mapping[_Key, _T],
+    refused: Callable[[_Resource, ErrorCode, str], _T],
+) -> tuple[_T, ...]:
+    """One answer per resource, also where the cluster has none."""
+    why = "the cluster does not answer for this resource"
+    return tuple(
+        answers.get(_key(each)) or refused(each, ErrorCode.UNSUPPORTED_VERSION, why)
+        for each in resources
+    )
+
+
+def _not_described(resource: _Resource, code: ErrorCode, why: str) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=why,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _altered(resource: _Resource, code: ErrorCode, why: str) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=why or None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _as_incremental(
+    resource: alter_configs.AlterConfigsResource,
+) -> incremental.AlterConfigsResource:
+    """The legacy request replaces: what it does not name gets the broker's value."""
+    named = [
+        incremental.AlterableConfig(
+            name=each.name, config_operation=incremental.ConfigOperation.SET, value=each.value
+        )
+        for each in resource.configs
+    ]
+    others = [
+        incremental.AlterableConfig(
+            name=name, config_operation=incremental.ConfigOperation.DELETE, value=None
+        )
+        for name in KEYS.keys() - {each.name for each in resource.configs}
+    ]
+    return incremental.AlterConfigsResource(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=(*named, *others),
+    )
+
+
+def _changes(resource: incremental.AlterConfigsResource) -> tuple[ConfigChange, ...]:
+    """What the engine is asked for. Raises GroupError for an operation that Kafka does not have."""
+    for each in resource.configs:
+        if each.config_operation not in _OPERATIONS:
+            why = f"Unknown operation {each.config_operation}"
+            raise GroupError(ErrorCode.INVALID_REQUEST, why)
+    return tuple(
+        ConfigChange(
+            name=each.name,
+            operation=_OPERATIONS[incremental.ConfigOperation(each.config_operation)],
+            value=each.value,
+        )
+        for each in resource.configs
+    )
+
+
+def _entry(view: ConfigView, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    """One config, and first among its synonyms the value that counts (KIP-226)."""
+    synonyms = [(view.broker_name, view.default, ConfigSource.DEFAULT)]
+    if view.broker_value != view.default:
+        synonyms.insert(0, (view.broker_name, view.broker_value, ConfigSource.STATIC_BROKER))
+    if view.override is not None:
+        synonyms.insert(0, (view.name, view.override, ConfigSource.DYNAMIC_GROUP))
+    _name, value, source = synonyms[0]
+    return DescribeConfigsResourceResult(
+        name=view.name,
+        value=str(value),
+        read_only=False,
+        config_source=source,
+        is_sensitive=False,
+        synonyms=tuple(
+            DescribeConfigsSynonym(name=name, value=str(value), source=source)
+            for name, value, source in (synonyms if message.include_synonyms else ())
+        ),
+        config_type=ConfigType.INT,
+        documentation=view.documentation if message.include_documentation else None,
+    )

@@ -1,0 +1,106 @@
+"""What a client is told of brokers' configs; all that a real broker tells is read in
+tests/gateway/groups/test_config_apis_with_kafka.py."""
+
+import pytest
+
+from gateway.data_path.config_addresses import (
+    altered_without_addresses,
+    described_without_addresses,
+)
+from kafka_codecs.describe_configs import (
+    ConfigSource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kafka_codecs.incremental_alter_configs import AlterConfigsResourceResponse
+from tests.support.configs import BROKER, TOPIC
+
+
+def described(
+    name: str, value: str | None, *, synonym: str | None = None, resource_type: int = BROKER
+) -> DescribeConfigsResourceResult:
+    """The one config of a resource, as a client is told of it."""
+    source = ConfigSource.STATIC_BROKER
+    config = DescribeConfigsResourceResult(
+        name=name,
+        value=value,
+        read_only=True,
+        config_source=source,
+        is_sensitive=False,
+        synonyms=(DescribeConfigsSynonym(name=name, value=synonym, source=source),),
+    )
+    result = DescribeConfigsResult(
+        resource_type=resource_type, resource_name="1", configs=(config,)
+    )
+    return described_without_addresses(result).configs[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("listeners", "PLAINTEXT://:9092"),
+        ("listeners", "PLAINTEXT://kafka-1.internal:9092,SSL://10.0.0.1:9093"),
+        ("advertised.listeners", "PLAINTEXT://[fe80::1]:9092"),
+        ("controller.quorum.voters", "1@kafka-1:9093"),
+        ("host.name", "kafka-1"),
+        ("port", "9092"),
+        ("some.plugin.servers", "[::1]:9092"),
+        ("some.plugin.url", "http://kafka-1:8083/path"),
+    ],
+)
+def test_an_address_is_withheld(name: str, value: str) -> None:
+    """As a password is: null and sensitive, in the synonyms too; where it came from is told."""
+    told = described(name, value, synonym=value)
+    assert (told.value, told.is_sensitive) == (None, True)
+    assert [synonym.value for synonym in told.synonyms] == [None]
+    assert (told.name, told.config_source) == (name, ConfigSource.STATIC_BROKER)
+
+
+def test_an_address_that_only_a_synonym_has_is_withheld() -> None:
+    """A dynamic value may hide the one of the file."""
+    assert described("some.url", None, synonym="kafka-1:9092").synonyms[0].value is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("log.dirs", "/var/lib/kafka"),
+        ("node.id", "9092"),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,SSL:SSL"),
+        ("inter.broker.protocol.version", "3.9-IV0"),
+        ("advertised.listeners", None),
+        ("listeners", ""),
+    ],
+)
+def test_anything_else_is_told(name: str, value: str | None) -> None:
+    """Also that an address is not set."""
+    told = described(name, value, synonym=value)
+    assert (told.value, told.is_sensitive, told.synonyms[0].value) == (value, False, value)
+
+
+def test_topics_have_no_addresses() -> None:
+    """What looks like one is a list of partitions and brokers."""
+    throttled = "leader.replication.throttled.replicas"
+    assert described(throttled, "0:1,1:2", resource_type=TOPIC).value == "0:1,1:2"
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        (None, None),
+        ("no such config", "no such config"),
+        ("PLAINTEXT://kafka-1:9092 is taken", "PLAINTEXT://(withheld) is taken"),
+        ("kafka-1:9092,10.0.0.1:9093", "(withheld),(withheld)"),
+    ],
+)
+def test_a_reason_tells_no_address(why: str | None, told: str | None) -> None:
+    """A broker's refusal may quote what is set."""
+    altered = AlterConfigsResourceResponse(
+        error_code=40, error_message=why, resource_type=BROKER, resource_name="1"
+    )
+    assert altered_without_addresses(altered).error_message == told
+    refused = DescribeConfigsResult(
+        error_code=40, error_message=why, resource_type=BROKER, resource_name="1"
+    )
+    assert described_without_addresses(refused).error_message == told
