@@ -96,9 +96,14 @@ class GroupClient:
         protocol: str = "range",
         version: int | None = None,
         owned: Owned | None = None,
+        session_timeout_ms: int = 10_000,
     ) -> JoinGroupResponse:
         """Join as the only member, with the second round that newer versions want, and sync."""
-        how: dict[str, Any] = {"protocol_type": protocol_type, "protocol": protocol}
+        how: dict[str, Any] = {
+            "protocol_type": protocol_type,
+            "protocol": protocol,
+            "session_timeout_ms": session_timeout_ms,
+        }
         joined = await self.join(version=version, **how)
         if joined.error_code == MEMBER_ID_REQUIRED:
             joined = await self.join(joined.member_id, version=version, **how)
