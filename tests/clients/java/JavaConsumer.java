@@ -13,6 +13,7 @@ import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.clients.consumer.RoundRobinAssignor;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -44,7 +45,7 @@ public final class JavaConsumer {
         listener.setDaemon(true);
         listener.start();
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(configuration(wanted))) {
-            consumer.subscribe(List.of(wanted.get("--topic")), new Reporter(consumer));
+            subscribe(consumer, wanted.get("--topic"));
             long committedNs = System.nanoTime();
             while (!isAsked) {
                 for (ConsumerRecord<String, String> each : consumer.poll(POLL)) {
@@ -59,6 +60,15 @@ public final class JavaConsumer {
             }
         }
         say("closed", "");
+    }
+
+    /** A topic that begins with ^ is a regular expression, as librdkafka has it. */
+    private static void subscribe(KafkaConsumer<String, String> consumer, String topic) {
+        if (topic.startsWith("^")) {
+            consumer.subscribe(new SubscriptionPattern(topic), new Reporter(consumer));
+        } else {
+            consumer.subscribe(List.of(topic), new Reporter(consumer));
+        }
     }
 
     private static Properties configuration(Map<String, String> wanted) {
