@@ -20,6 +20,7 @@ ROUNDS_MAX = 70
 """A crashed static member is waited for: its session ends within 45 rounds of a second."""
 
 DEEDS = {"act": 60, "time": 30, "come": 6, "go": 3, "crash": 2, "restart": 4, "failover": 2}
+DEEDS |= {"resolve": 10}
 
 
 class Walk:
@@ -50,6 +51,8 @@ class Walk:
                 self.script.restart()
                 for client in self.clients:
                     client.lose_connection()
+            case "resolve" if self.script.engine.state.resolution is not None:
+                self.script.resolve(fails=dice.random() < 0.1)
             case "restart" if self.clients:
                 client = self.pick()
                 client.stop(comes_back=True)
@@ -62,7 +65,10 @@ class Walk:
     def start(self, topics: tuple[str, ...], instance_id: str | None) -> None:
         """A process of either protocol."""
         if self.dice.random() < 0.4:
-            client: Client = NativeClient(self.script, next(self.names), topics, instance_id)
+            has_regex = self.dice.random() < 0.3
+            client: Client = NativeClient(
+                self.script, next(self.names), topics, instance_id, has_regex=has_regex
+            )
         else:
             is_cooperative = self.dice.random() < 0.5
             client = ClassicClient(
@@ -88,6 +94,8 @@ class Walk:
             for client in self.clients:
                 client.act(is_lost=False)
                 self.check_clients()
+            if self.script.engine.state.resolution is not None:
+                self.script.resolve()
             self.script.wait(1_000)
         assert all(client.is_settled for client in self.clients), self.script.story()
         assert self.script.view().state in ("Stable", "Empty", "Dead"), self.script.story()

@@ -25,12 +25,20 @@ def named(listing: Mapping[str, tuple[int, ...]]) -> Names:
 
 
 class NativeClient:
-    """Talks ConsumerGroupHeartbeat. After a lost reply it states everything."""
+    """Talks ConsumerGroupHeartbeat. After a lost reply it states everything. It names its topics,
+    or has a regular expression that matches them."""
 
     def __init__(
-        self, script: GroupScript, name: str, topics: tuple[str, ...], instance_id: str | None
+        self,
+        script: GroupScript,
+        name: str,
+        topics: tuple[str, ...],
+        instance_id: str | None,
+        *,
+        has_regex: bool = False,
     ) -> None:
         self.script, self.topics, self.instance_id = script, topics, instance_id
+        self.names, self.regex = ((), "|".join(topics)) if has_regex else (topics, "")
         self.member_id, self.epoch, self.owned = name, 0, Names()
         self.is_settled = self.has_lost_a_reply = False
 
@@ -40,7 +48,8 @@ class NativeClient:
             self.member_id,
             self.epoch,
             instance_id=self.instance_id,
-            topics=self.topics if is_full else None,
+            topics=self.names if is_full else None,
+            regex=self.regex if is_full else None,
             owned=listed(self.owned),
             rebalance_timeout_ms=10_000 if is_full else -1,
         )

@@ -14,6 +14,7 @@ class Deviation(StrEnum):
     """Named as in the table of deviations."""
 
     TARGET_BY_ITSELF = "11.2 row 6"
+    EMPTY_REGEX = "regex without matches"
     MALFORMED_BYTES = "malformed bytes"
     """Kafka's parser fails in more than one way, and 4.3.1 knows some of them only: a collection
     longer than the bytes is UNKNOWN_SERVER_ERROR."""
@@ -21,6 +22,7 @@ class Deviation(StrEnum):
 
 SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
     Deviation.TARGET_BY_ITSELF: frozenset({"policies_and_groups_with_members-upgrade"}),
+    Deviation.EMPTY_REGEX: frozenset({"a_regex_without_matches_leaves_partitions"}),
     Deviation.MALFORMED_BYTES: frozenset({"malformed_assignment_refuses_the_upgrade"}),
 }
 
