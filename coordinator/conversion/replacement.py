@@ -4,13 +4,13 @@ What the joiner then finds is no group, and it creates a generic one. The mirror
 generic group and a native joiner, is in `upgrade.py`.
 """
 
-from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.draft import Draft
 from coordinator.records import EpochCause, GroupEpoch, TargetAssignmentMetadata
 
 
 def remove_empty_consumer_group(draft: Draft) -> None:
     """Tombstones for all that a consumer group without members still has."""
-    draft.emit(TargetAssignmentMetadata(epoch=None))
-    forget_unused_regexes(draft)
-    draft.emit(GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED))
+    draft.emit(
+        TargetAssignmentMetadata(epoch=None),
+        GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
+    )

@@ -96,6 +96,17 @@ def test_two_resolutions_are_ten_seconds_apart(resolved: GroupScript) -> None:
     assert resolving(resolved) == {"f.*"}
 
 
+def test_the_age_of_a_resolution_is_that_of_its_names(group: GroupScript) -> None:
+    """However long it took to match them."""
+    group.native("n1", regex="f.*")
+    group.wait(5_000)
+    group.resolve()
+    group.topics = make_topics(2, 2, foo=3, far=1)
+    group.wait(5_001)
+    group.native("n1", 1)
+    assert resolving(group) == {"f.*"}
+
+
 def test_a_topic_that_appeared_is_picked_up(resolved: GroupScript) -> None:
     """Names that nobody could match yet are a reason to look; the rest is an ordinary bump."""
     resolved.topics = make_topics(2, 2, foo=3, far=1, bar=5)
@@ -232,6 +243,32 @@ def test_from_one_regex_to_one_that_matches_nothing(make_group: MakeGroup) -> No
     group.wait(1_000)
     group.native("n2", group.current("n2").member_epoch)
     assert group.assigned("n2") == {"foo": (0, 1)}
+
+
+def test_from_one_regex_to_another_before_there_was_a_target(group: GroupScript) -> None:
+    """The epoch was bumped for topics that nobody subscribes to any more: the hash tells."""
+    group.native("n1", regex="f.*")
+    group.resolve()
+    group.native("n1", 1, regex="x.*")
+    assert causes(group) == []
+    group.native("n1", group.current("n1").member_epoch)
+    group.resolve()
+    assert causes(group) == [EpochCause.REGEX_RESOLVED]
+    assert group.consumer.metadata_hash == 0
+
+
+def test_who_takes_anothers_place_leaves_its_own_regex(make_group: MakeGroup) -> None:
+    """The epoch is bumped for what it leaves behind, and for no topic of its own any more."""
+    group = make_group(topics=make_topics(foo=1, bar=1))
+    group.given_consumer_group(
+        given_native("n1", instance_id="i1", assigned={"foo": (0,)}),
+        given_native("n2", topics=(), regex="b.*", assigned={"bar": (0,)}),
+        regexes={"b.*": ["bar"]},
+    )
+    group.native("n1", -2, instance_id="i1")
+    group.native("n2", instance_id="i1")
+    assert (written(group), causes(group)) == ({"b.*": None}, [EpochCause.MEMBER_REMOVED])
+    assert group.consumer.metadata_hash == group.topics.metadata_hash(["foo"])
 
 
 @pytest.mark.parametrize("regex", ["(", "a{1001}", "(?=a)"])
