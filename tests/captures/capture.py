@@ -25,6 +25,8 @@ import trio
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource as PythonConfigResource
+from kafka.admin import ConfigResourceType
 from kafka.errors import KafkaError
 
 from gateway import logs
@@ -51,6 +53,7 @@ GATEWAY = "127.0.0.2"
 RECORDER = "127.0.0.3"
 TOPIC = "numbers"
 GROUP = "captured"
+CONFIG = "consumer.session.timeout.ms"
 MEMBER = "member-"
 PARTITIONS = 4
 RECORDS = 200
@@ -72,6 +75,7 @@ class Subject:
 def ask_with_librdkafka(servers: str) -> None:
     """The group requests of librdkafka's admin client, and of a transactional producer."""
     admin = AdminClient({"bootstrap.servers": servers, "client.id": "admin"})
+    # No configs: it asks the controller for them, and the embedded cluster has none.
     futures = [
         admin.list_consumer_groups(),
         *admin.describe_consumer_groups([GROUP]).values(),
@@ -96,7 +100,11 @@ def ask_with_librdkafka(servers: str) -> None:
 def ask_with_kafka_python(servers: str) -> None:
     """The group requests of kafka-python's admin client."""
     admin = KafkaAdminClient(bootstrap_servers=servers, client_id="admin")
+    resource = PythonConfigResource(ConfigResourceType.GROUP, GROUP, {CONFIG: "50000"})
     for ask in (
+        partial(admin.alter_configs, [resource]),
+        partial(admin.describe_configs, [resource]),
+        admin.list_config_resources,
         admin.describe_cluster,
         admin.list_groups,
         partial(admin.describe_groups, [GROUP]),
