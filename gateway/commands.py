@@ -1,4 +1,4 @@
-"""The commands: `groupferry serve`, `groupferry demo`, `groupferry --version`.
+"""The commands: `groupferry serve`, `demo`, `simulate`, `--version`.
 
 Owns flags, exit statuses and what is printed about a refusal: one line per reason on stderr, never
 a traceback. 0 is success, 1 a run that failed, 2 a wrong call, 128 plus its number a signal.
@@ -14,7 +14,7 @@ from typing import NoReturn, get_args
 
 import trio
 
-from gateway import logs, serve, settings
+from gateway import logs, serve, settings, simulate
 from gateway.demo import summary
 from gateway.demo.borrowed_cluster import borrowed, random_prefix
 from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX, embedded
@@ -27,6 +27,8 @@ ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
 CONSUMERS_MAX = 64
 PARTITIONS_MAX = 1024
 RATE_MAX = 20_000
+SEEDS_MAX = 1_000_000
+SEED_MAX = 2**63 - 1
 PREFIX = re.compile("[a-zA-Z0-9._-]{1,200}")
 """What Kafka takes in a topic's name; the rest of that name fits into the 249 it may have."""
 
@@ -94,6 +96,12 @@ def _demo(options: argparse.Namespace) -> int:
     return 0
 
 
+def _simulate(options: argparse.Namespace) -> int:
+    is_fine, report = simulate.run(options.first_seed, options.seeds)
+    sys.stdout.write(report + "\n")
+    return 0 if is_fine else _FAILED
+
+
 class _Parser(argparse.ArgumentParser):
     """An ArgumentParser whose complaints are one line."""
 
@@ -133,6 +141,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_demo_options(demo)
     demo.set_defaults(command=_demo)
+
+    simulating = commands.add_parser(
+        "simulate",
+        help="try to break the group engine, in simulated time",
+        description="Play seeded runs of one group under faults, and check it at every step.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    simulating.add_argument(
+        "--seeds", type=_count(SEEDS_MAX), metavar="N", default=200, help="how many runs"
+    )
+    simulating.add_argument(
+        "--first-seed", type=_count(SEED_MAX, least=0), metavar="S", default=0, help="of the first"
+    )
+    simulating.set_defaults(command=_simulate)
     return parser
 
 
@@ -189,10 +212,10 @@ def _prefix(text: str) -> str:
     return text
 
 
-def _count(most: int) -> Callable[[str], int]:
+def _count(most: int, *, least: int = 1) -> Callable[[str], int]:
     def count(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most}")
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
         return int(text)
 
     return count

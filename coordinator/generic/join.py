@@ -212,6 +212,8 @@ def _replace_static_member(draft: Draft, event: JoinGroupReceived, member_id: st
         draft.emit(GenericCoreMoved(replace(group.core, leader=member_id)))
     protocol_now = selected([member.protocols for member in group.members.values()])
     if group.phase is GenericPhase.STABLE and protocol_now == protocol_before:
+        if not group.unsynced:
+            draft.disarm(DeadlineKind.SYNC_PHASE)
         draft.emit(GenericGroupMetadata(value=group.stored_value()))
         _repeat_answer(draft, event, _replaced_reply(group, event, old_id, member_id))
         return

@@ -15,9 +15,9 @@ from coordinator.events import (
     TimePassed,
 )
 from coordinator.replies import HeartbeatReply, JoinGroupReply
+from coordinator.simulation.replay import snapshot
 from coordinator.topics import Topics
 from coordinator.volatile import DeadlineKind
-from tests.support.group_checks import snapshot
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 

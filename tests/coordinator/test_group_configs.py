@@ -8,9 +8,9 @@ from coordinator.errors import ErrorCode
 from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
 from coordinator.group_configs import KEYS, QUOTED_MAX, describe, in_force
 from coordinator.records import GroupConfigs
+from coordinator.simulation.replay import compacted
 from coordinator.volatile import DeadlineKind
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_checks import compacted
 from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import GroupScript
 

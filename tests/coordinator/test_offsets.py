@@ -1,8 +1,8 @@
 """Offsets of a group of either kind: checked here, stored in the cluster (spec 2.9, 3.15)."""
 
 from coordinator.errors import ErrorCode
+from coordinator.simulation.replay import compacted
 from coordinator.volatile import DeadlineKind
-from tests.support.group_checks import compacted
 from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import GroupScript
 

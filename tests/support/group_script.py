@@ -49,16 +49,17 @@ from coordinator.replies import (
     Reply,
     SyncGroupReply,
 )
-from coordinator.topic_regex import match_topics
-from coordinator.topics import Partition, Topics
-from coordinator.volatile import DeadlineKey, DeadlineKind
-from tests.support.group_checks import (
-    check_group,
+from coordinator.simulation.invariants import check_group
+from coordinator.simulation.replay import (
+    DurableState,
     check_replay,
     durable_state,
     parked_tokens,
     snapshot,
 )
+from coordinator.topic_regex import match_topics
+from coordinator.topics import Partition, Topics
+from coordinator.volatile import DeadlineKey, DeadlineKind
 from tests.support.group_records import GivenMember, consumer_group, generic_group
 from tests.support.group_values import (
     NAMESPACE,
@@ -100,7 +101,7 @@ class GroupScript:
         self.log_is_broken = False
         self._tokens = itertools.count(1)
         self._asked: set[int] = set()
-        self._cuts: list[tuple[int, object]] = []
+        self._cuts: list[tuple[int, DurableState]] = []
 
     # -- driving ---------------------------------------------------------------------------------
 

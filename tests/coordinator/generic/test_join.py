@@ -72,6 +72,19 @@ def test_who_is_replaced_hears_its_own_id(group: GroupScript) -> None:
     assert (fenced.error, fenced.member_id) == (ErrorCode.FENCED_INSTANCE_ID, "a")
 
 
+def test_nobody_is_waited_for_who_was_replaced_before_it_synced(group: GroupScript) -> None:
+    """The sync phase is over with the last one that had yet to sync: its timer stops too."""
+    tokens = [group.send_join(instance_id=instance_id) for instance_id in ("i1", "i2")]
+    group.wait(6_000)
+    replies = [group.answer(token, JoinGroupReply) for token in tokens]
+    leader = replies[0].leader
+    late = next(n for n, reply in enumerate(replies) if reply.member_id != leader)
+    group.send_sync(leader, 1, instance_id=f"i{2 - late}", assignments={leader: {"foo": (0, 1, 2)}})
+    assert group.left_ms(DeadlineKind.SYNC_PHASE) is not None
+    assert group.join(instance_id=f"i{late + 1}").error == ErrorCode.NONE
+    assert group.left_ms(DeadlineKind.SYNC_PHASE) is None
+
+
 def test_the_oldest_unused_id_gives_way(
     group: GroupScript, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,212 @@
+"""What chance does to a group: clients come, go, die, freeze and change their minds; topics and the
+gateway have a life of their own. Each deed is one small method, drawn by its weight.
+"""
+
+from coordinator.config import MigrationPolicy
+from coordinator.events import (
+    DeleteGroupReceived,
+    LeaveGroupReceived,
+    Leaver,
+    OffsetDeleteReceived,
+    Request,
+)
+from coordinator.simulation.classic_client import ClassicClient
+from coordinator.simulation.client import Client, Spec, Surroundings
+from coordinator.simulation.driver import Answer, Driver
+from coordinator.simulation.native_client import NativeClient
+from coordinator.simulation.network import Ask, Line
+from coordinator.simulation.plan import CLIENTS_MAX, TOPIC_NAMES, Plan, draw_spec, draw_topics
+
+PAUSE_MS_MAX = 1_200
+FROZEN_MS_MAX = 12_000
+DOWN_MS_MAX = 1_500
+RESTART_MS_MAX = 3_000
+FIRST_CLIENTS = 3
+
+
+class Chance:
+    """Rolls the dice from time to time until it is told to stop."""
+
+    def __init__(
+        self, where: Surroundings, driver: Driver, plan: Plan, clients: list[Client]
+    ) -> None:
+        self._where, self._world = where, where.world
+        self._driver, self._plan, self._clients = driver, plan, clients
+        self._cluster = where.network.cluster
+        self._names = 0
+        self._instances = 0
+        self._is_over = False
+        self._admin = Line(where.network, "admin")
+
+    def begin(self) -> None:
+        """Topics and the first clients."""
+        self._cluster.create("foo", self._world.between(1, 4))
+        self._cluster.create("bar", self._world.between(1, 4))
+        for _ in range(FIRST_CLIENTS):
+            self._world.after(self._world.between(0, 2_000), self._come)
+        self._next()
+
+    def stop(self) -> None:
+        """From now on nothing happens by chance."""
+        self._is_over = True
+
+    def reinforce(self) -> None:
+        """One more client of each kind, so that somebody is there, and looks at the topics."""
+        for is_native in (False, True):
+            self.start(draw_spec(self._world, self._plan, None), is_native=is_native)
+
+    def _next(self) -> None:
+        self._world.after(self._world.between(1, PAUSE_MS_MAX), self._act)
+
+    def _act(self) -> None:
+        if self._is_over:
+            return
+        deeds = self._deeds()
+        deed = self._world.dice.choices([*deeds], [*deeds.values()])[0]
+        getattr(self, f"_{deed}")()
+        self._next()
+
+    def _deeds(self) -> dict[str, float]:
+        plan = self._plan
+        deeds = {
+            "come": 4 if len(self._clients) < CLIENTS_MAX else 0.3,
+            "go": 3,
+            "roll": 5,
+            "die": 2,
+            "cut": 3 * bool(plan.loss_rate),
+            "resubscribe": 1.5,
+            "freeze": 2 * plan.has_freezes,
+            "crash": 1 * plan.has_crashes,
+            "set_policy": 0.7 * plan.has_policy_changes,
+            "grow": 1 * plan.has_topic_changes,
+            "vanish": 0.4 * plan.has_topic_changes,
+            "appear": 0.8 * plan.has_topic_changes,
+            "remove_by_admin": 0.4,
+            "delete_group": 0.2,
+        }
+        return {deed: weight for deed, weight in deeds.items() if weight}
+
+    # -- clients ---------------------------------------------------------------------------------
+
+    def start(self, spec: Spec, *, is_native: bool) -> Client:
+        """A process starts."""
+        self._clients[:] = [client for client in self._clients if not client.is_dead]
+        self._names += 1
+        kind = NativeClient if is_native else ClassicClient
+        client = kind(self._where, f"{kind.kind[0]}{self._names}", spec)
+        self._clients.append(client)
+        self._world.tell(client.name, spec)
+        client.start()
+        return client
+
+    def pick(self) -> Client | None:
+        """Some living client."""
+        alive = [client for client in self._clients if not client.is_dead]
+        return self._world.dice.choice(alive) if alive else None
+
+    def _wants_native(self) -> bool:
+        return self._world.chance(self._plan.native_share)
+
+    def _come(self) -> None:
+        instance_id = None
+        if self._world.chance(self._plan.static_share):
+            self._instances += 1
+            instance_id = f"i{self._instances}"
+        spec = draw_spec(self._world, self._plan, instance_id)
+        self.start(spec, is_native=self._wants_native())
+
+    def _go(self) -> None:
+        client = self.pick()
+        if client is not None and not client.is_closing:
+            client.later(0, client.close)
+
+    def _roll(self) -> None:
+        """Closed and started again, perhaps with the other protocol."""
+        client = self.pick()
+        if client is not None and not client.is_closing:
+            client.later(0, client.close)
+            self._start_again(client)
+
+    def _die(self) -> None:
+        client = self.pick()
+        if client is not None:
+            client.die("killed")
+            if self._world.chance(0.7):
+                self._start_again(client)
+
+    def _start_again(self, client: Client) -> None:
+        def again() -> None:
+            if self._is_over:
+                return
+            if not client.is_dead:
+                self._world.after(RESTART_MS_MAX, again)
+            else:
+                self.start(client.spec, is_native=self._wants_native())
+
+        self._world.after(self._world.between(1, RESTART_MS_MAX), again)
+
+    def _cut(self) -> None:
+        client = self.pick()
+        if client is not None:
+            client.lose_connection()
+
+    def _resubscribe(self) -> None:
+        client = self.pick()
+        if client is not None and not client.is_closing:
+            client.later(0, client.subscribe, draw_topics(self._world))
+
+    def _freeze(self) -> None:
+        client = self.pick()
+        if client is not None and not client.is_frozen:
+            client.freeze()
+            self._world.after(self._world.between(500, FROZEN_MS_MAX), client.thaw)
+
+    # -- the gateway and the cluster -------------------------------------------------------------
+
+    def _crash(self) -> None:
+        if self._driver.is_up:
+            self._driver.crash(self._world.between(1, DOWN_MS_MAX))
+
+    def _set_policy(self) -> None:
+        if self._driver.is_up:
+            policy = self._world.dice.choice([*MigrationPolicy])
+            self._driver.crash(self._world.between(1, DOWN_MS_MAX), policy)
+
+    def _grow(self) -> None:
+        self._cluster.grow(self._world.dice.choice(sorted(self._cluster.topics.by_name)))
+
+    def _vanish(self) -> None:
+        names = sorted(self._cluster.topics.by_name)
+        if len(names) > 1:
+            self._cluster.delete(self._world.dice.choice(names))
+
+    def _appear(self) -> None:
+        missing = [name for name in TOPIC_NAMES if name not in self._cluster.topics.by_name]
+        if missing:
+            self._cluster.create(self._world.dice.choice(missing), self._world.between(1, 4))
+
+    # -- admins ----------------------------------------------------------------------------------
+
+    def _remove_by_admin(self) -> None:
+        static = [c for c in self._clients if c.spec.instance_id is not None]
+        if static:
+            leaver = Leaver(
+                member_id="", instance_id=self._world.dice.choice(static).spec.instance_id
+            )
+            token = self._where.network.next_token()
+            self._ask_as_admin(LeaveGroupReceived(token=token, members=(leaver,)))
+
+    def _delete_group(self) -> None:
+        token = self._where.network.next_token()
+        if self._world.chance(0.5):
+            self._ask_as_admin(OffsetDeleteReceived(token=token, topic_names=TOPIC_NAMES))
+        else:
+            self._ask_as_admin(DeleteGroupReceived(token=token))
+
+    def _ask_as_admin(self, request: Request) -> None:
+        self._world.tell("admin", request)
+
+        def heard(answer: Answer) -> None:
+            self._world.tell("admin hears", answer.reply)
+
+        self._admin.send(Ask(request=request, heard=heard, lost=lambda: None))

@@ -1,0 +1,117 @@
+"""The simulated Kafka cluster: topics that come, grow and go, and the committed offsets.
+
+A commit takes time to be stored, and its answer may get lost; then the cluster stores it before
+the engine stops to wait for it, or never. Must not know who is in the group.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from coordinator.simulation.world import World
+from coordinator.topics import Partition, Topic, Topics
+
+DELAY_MS_MAX = 60
+PARTITIONS_MAX = 6
+
+Positions = Mapping[Partition, int]
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _Commit:
+    """One on its way; `is_over` once it was stored, or never will be."""
+
+    who: str
+    positions: Positions
+    is_over: bool = False
+
+
+class Cluster:
+    """`stored` is called for each partition: who committed, the partition, before, now."""
+
+    def __init__(self, world: World, *, stored: Callable[[str, Partition, int, int], None]) -> None:
+        self.topics = Topics()
+        self.offsets: dict[Partition, int] = {}
+        self.names: dict[UUID, str] = {}
+        self.lost_answer_rate = 0.0
+        self._world = world
+        self._stored = stored
+        self._on_the_way: list[_Commit] = []
+
+    # -- topics ----------------------------------------------------------------------------------
+
+    def create(self, name: str, partition_count: int) -> None:
+        """A topic comes, or comes back: with a new id."""
+        topic_id = UUID(int=self._world.dice.getrandbits(128), version=4)
+        self.names[topic_id] = name
+        self._put(Topic(name=name, topic_id=topic_id, partition_count=partition_count))
+
+    def grow(self, name: str) -> None:
+        """A topic gets one more partition."""
+        topic = self.topics.by_name[name]
+        if topic.partition_count < PARTITIONS_MAX:
+            self._put(replace(topic, partition_count=topic.partition_count + 1))
+
+    def delete(self, name: str) -> None:
+        """A topic vanishes, and its offsets with it."""
+        self._world.tell("cluster", f"deletes the topic {name}")
+        gone = self.topics.by_name[name].topic_id
+        rest = {each.name: each for each in self.topics.by_name.values() if each.name != name}
+        self.topics = Topics(rest, version=self.topics.version + 1)
+        self.offsets = {p: offset for p, offset in self.offsets.items() if p.topic_id != gone}
+
+    def _put(self, topic: Topic) -> None:
+        self._world.tell("cluster", f"{topic.name} has {topic.partition_count} partitions")
+        topics = {**self.topics.by_name, topic.name: topic}
+        self.topics = Topics(topics, version=self.topics.version + 1)
+
+    # -- offsets ---------------------------------------------------------------------------------
+
+    def commit(
+        self, who: str, positions: Positions, *, hold_ms: int, ended: Callable[[bool], None]
+    ) -> None:
+        """Store, after a while. `ended(True)`: nobody will ever hear whether it was stored, and
+        it is not, later than `hold_ms` from then."""
+        world = self._world
+        commit = _Commit(who=who, positions=positions)
+        self._on_the_way = [each for each in self._on_the_way if not each.is_over]
+        self._on_the_way.append(commit)
+        answer_ms = world.between(1, DELAY_MS_MAX)
+        if world.chance(self.lost_answer_rate):
+            stored_ms = world.between(0, answer_ms + hold_ms - 1)
+            world.after(stored_ms, self._store if world.chance(0.7) else self._forget, commit)
+            world.after(answer_ms, ended, True)
+        else:
+            world.after(answer_ms, self._store, commit)
+            world.after(answer_ms, ended, False)
+
+    def fence_commits(self) -> None:
+        """The gateway that sent them is gone; its successor sees to it that none is stored now."""
+        for commit in self._on_the_way:
+            if self._world.chance(0.5):
+                self._store(commit)
+            commit.is_over = True
+        self._on_the_way.clear()
+
+    def delete_offsets(self) -> None:
+        """The group was deleted."""
+        self._world.tell("cluster", "deletes the group's offsets")
+        self.offsets.clear()
+
+    def _forget(self, commit: _Commit) -> None:
+        commit.is_over = True
+
+    def _store(self, commit: _Commit) -> None:
+        if commit.is_over:
+            return
+        commit.is_over = True
+        for partition, position in sorted(commit.positions.items()):
+            if partition.topic_id in self.topics.by_id:
+                before = self.offsets.get(partition, -1)
+                self.offsets[partition] = position
+                self._world.tell("cluster", f"stores {position} for {self.name_of(partition)}")
+                self._stored(commit.who, partition, before, position)
+
+    def name_of(self, partition: Partition) -> str:
+        """For people."""
+        return f"{self.names.get(partition.topic_id, '?')}-{partition.number}"

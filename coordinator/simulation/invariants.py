@@ -1,0 +1,258 @@
+"""The invariants by name, and what must hold of a group's state at any time (spec 12.1).
+
+`GroupScript` of the tests asks here after every step as well, so that each scenario is a test of
+these rules too. What takes more than one state to see is in `watch.py`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+from itertools import chain
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
+from coordinator.generic.group import GenericGroup
+from coordinator.records import MemberState
+from coordinator.state import GroupState
+from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, MemberPhase
+
+
+class Invariant(StrEnum):
+    """What may break; the first ten are numbered as in spec 12.1."""
+
+    SINGLE_HOLDER = "1: no partition is held by two members"
+    EPOCHS = "2: epochs are in order and never go back"
+    CLASSIC_REPLIES = "3: a classic member is told its member epoch and what it is assigned"
+    QUIET_REJOIN = "4: where a heartbeat says NONE, rejoining would change nothing"
+    LIVENESS = "5: in peace everybody gets its part, and every heartbeat is fine"
+    SILENCE = "6: who is silent goes in time, and only who is silent"
+    THERE_AND_BACK = "7: an upgrade and a downgrade leave every static member its partitions"
+    REPLAY = "8: the log brings the same group back"
+    POLICY = "9: with policy disabled no group becomes a mixed one"
+    OFFSETS = "10: committed offsets survive, and never go back"
+    SINGLE_OWNER = "clients: no two believe to own the same partition"
+    GRANTED = "clients: what a member believes to own, the group holds for it"
+    STALE_COMMIT = "clients: nobody commits what somebody else holds"
+    ANSWERS = "engine: every request is answered or waits"
+    PURE = "engine: deciding changes nothing"
+    INDEXES = "engine: the tables of a group agree"
+    TIMERS = "engine: every timer times something, and what needs a timer has one"
+    NO_ERROR = "engine: it breaks no rule of its own"
+
+
+class BrokenInvariantError(AssertionError):
+    """One invariant does not hold; `detail` says where."""
+
+    def __init__(self, invariant: Invariant, detail: str) -> None:
+        super().__init__(f"{invariant}\n{detail}")
+        self.invariant, self.detail = invariant, detail
+
+
+def require(condition: bool, invariant: Invariant, detail: object) -> None:
+    """Raises BrokenInvariantError."""
+    if not condition:
+        raise BrokenInvariantError(invariant, str(detail))
+
+
+def check_group(state: GroupState) -> None:
+    """All that one state can show: invariants 1 and 2, the tables and the timers."""
+    match state.group:
+        case GenericGroup() as group:
+            _check_generic_group(group)
+        case ConsumerGroup() as group:
+            check_holders(group)
+            check_epochs(group)
+            _check_consumer_tables(group)
+        case None:
+            pass
+    check_deadlines(state)
+
+
+def check_holders(group: ConsumerGroup) -> None:
+    """Invariant 1: assigned or pending revocation, a partition is held once. So is it targeted."""
+    held = [
+        (partition, member_id)
+        for member_id, current in group.assignments.items()
+        for partition in chain(current.assigned, current.pending_revocation)
+    ]
+    require(len(dict(held)) == len(held), Invariant.SINGLE_HOLDER, _twice(p for p, _ in held))
+    require(dict(group.holders) == dict(held), Invariant.INDEXES, f"holders: {group.holders}")
+    targeted = [partition for target in group.targets.values() for partition in target]
+    require(
+        len(set(targeted)) == len(targeted),
+        Invariant.SINGLE_HOLDER,
+        f"targeted twice: {_twice(targeted)}",
+    )
+
+
+def check_epochs(group: ConsumerGroup) -> None:
+    """Invariant 2, as far as one state shows it."""
+    require(
+        group.assignment_epoch <= group.epoch,
+        Invariant.EPOCHS,
+        f"the target is of epoch {group.assignment_epoch}, the group of {group.epoch}",
+    )
+    for member_id, current in group.assignments.items():
+        require(
+            current.member_epoch <= group.assignment_epoch,
+            Invariant.EPOCHS,
+            f"{member_id} is at {current.member_epoch}, the target at {group.assignment_epoch}",
+        )
+
+
+def _twice(values: Iterable[object]) -> str:
+    return str([value for value, count in Counter(values).items() if count > 1])
+
+
+def _check_generic_group(group: GenericGroup) -> None:
+    _check_instances(group)
+    phase = group.phase
+    is_distributed = phase in (GenericPhase.STABLE, GenericPhase.COMPLETING_REBALANCE)
+    rules = {
+        "who waits is a member": group.joins.keys() | group.syncs.keys() <= group.members.keys(),
+        "a pending id is no member": group.pending_ids.keys().isdisjoint(group.members),
+        "the leader is a member": group.core.leader is None or group.core.leader in group.members,
+        "joins wait in the join phase only": (
+            not group.joins or phase is GenericPhase.PREPARING_REBALANCE
+        ),
+        "syncs wait for the leader only": (
+            not group.syncs or phase is GenericPhase.COMPLETING_REBALANCE
+        ),
+        "an empty group has no members": phase is not GenericPhase.EMPTY or not group.members,
+        "a generation has members": not is_distributed or bool(group.members),
+        "offers are counted": dict(group.offers)
+        == Counter(name for m in group.members.values() for name in dict(m.protocols)),
+        "everybody offers the protocol": not is_distributed
+        or all(group.core.protocol in dict(m.protocols) for m in group.members.values()),
+    }
+    _require_all(rules)
+
+
+def _check_consumer_tables(group: ConsumerGroup) -> None:
+    _check_instances(group)
+    members = group.members.values()
+    subscribed = chain(
+        (name for member in members for name in member.topic_names),
+        (name for resolved in group.regexes.values() for name in resolved.topics),
+    )
+    regexes = Counter(member.topic_regex for member in members if member.topic_regex)
+    classic = {member_id for member_id, member in group.members.items() if member.is_classic}
+    rules = {
+        "each member has an assignment": group.assignments.keys() == group.members.keys(),
+        "targets are those of members": group.targets.keys() <= group.members.keys(),
+        "subscribers are counted": dict(group.subscribers) == Counter(subscribed),
+        "regular expressions are counted": dict(group.regex_subscribers) == regexes,
+        "somebody uses each regular expression": group.regexes.keys() <= regexes.keys(),
+        "classic members have a phase": group.phases.keys() == classic,
+    }
+    _require_all(rules)
+    _require_all(_target_tables(group) | _tallies(group))
+
+
+def _target_tables(group: ConsumerGroup) -> dict[str, bool]:
+    """`target_owners` and `loads` are the target, seen otherwise."""
+    owners = {p: member_id for member_id, target in group.targets.items() for p in target}
+    return {
+        "each target partition has its owner": {p: group.target_owners[p] for p in owners}
+        == owners,
+        "only they have": set(group.target_owners.beyond({})) == owners.keys(),
+        "each member has a load": len(group.loads) == len(group.members)
+        and all(id_ in group.loads.at(len(group.target_of(id_))) for id_ in group.members),
+    }
+
+
+def _tallies(group: ConsumerGroup) -> dict[str, bool]:
+    members = group.members.values()
+    classic = [member.classic for member in members if member.classic is not None]
+    votes = Counter(member.server_assignor for member in members if member.server_assignor)
+    offers = Counter(name for each in classic for name in dict(each.protocols))
+    standings = Counter(
+        (current.state, current.member_epoch) for current in group.assignments.values()
+    )
+    return {
+        "subscriptions are counted": dict(group.subscriptions)
+        == Counter(member.subscription for member in members),
+        "votes for assignors are counted": dict(group.assignor_votes) == votes,
+        "offers are counted": dict(group.classic_offers) == offers,
+        "standings are counted": dict(group.standings) == standings,
+        "native members are counted": group.native_count == len(members) - len(classic),
+    }
+
+
+def _require_all(rules: dict[str, bool]) -> None:
+    for rule, holds in rules.items():
+        require(holds, Invariant.INDEXES, rule)
+
+
+def _check_instances(group: GenericGroup | ConsumerGroup) -> None:
+    expected = {
+        member.instance_id: member_id
+        for member_id, member in group.members.items()
+        if member.instance_id is not None
+    }
+    require(dict(group.instances) == expected, Invariant.INDEXES, f"instances: {group.instances}")
+
+
+def check_deadlines(state: GroupState) -> None:
+    """Every timer has something to time, and everything that needs a timer has one."""
+    running = set(state.deadlines)
+    expected = {
+        DeadlineKey(DeadlineKind.LOST_COMMIT, str(token))
+        for token, commit in state.commits.items()
+        if commit.answer_lost
+    }
+    match state.group:
+        case GenericGroup() as group:
+            expected |= _deadlines_of_generic_group(group, running)
+        case ConsumerGroup() as group:
+            expected |= _deadlines_of_consumer_group(group, running)
+        case None:
+            pass
+    require(
+        running == expected,
+        Invariant.TIMERS,
+        f"too many: {sorted(running - expected)}, missing: {sorted(expected - running)}",
+    )
+
+
+def _deadlines_of_generic_group(group: GenericGroup, running: set[DeadlineKey]) -> set[DeadlineKey]:
+    expected = {DeadlineKey(DeadlineKind.PENDING_ID, id_) for id_ in group.pending_ids}
+    for member_id in group.members:
+        if member_id not in group.joins and member_id not in group.syncs:
+            expected.add(DeadlineKey(DeadlineKind.SESSION, member_id))
+        if member_id in group.joins and group.joins[member_id].is_new:
+            expected.add(DeadlineKey(DeadlineKind.NEW_MEMBER_JOIN, member_id))
+    match group.phase:
+        case GenericPhase.PREPARING_REBALANCE if group.core.initial_delay:
+            expected.add(DeadlineKey(DeadlineKind.INITIAL_REBALANCE_DELAY))
+        case GenericPhase.PREPARING_REBALANCE:
+            # Not while the completion waits for the cluster to answer a commit.
+            expected |= running & {DeadlineKey(DeadlineKind.JOIN_PHASE)}
+        case GenericPhase.COMPLETING_REBALANCE:
+            expected.add(DeadlineKey(DeadlineKind.SYNC_PHASE))
+        case GenericPhase.STABLE:
+            if group.unsynced:
+                expected |= running & {DeadlineKey(DeadlineKind.SYNC_PHASE)}
+        case GenericPhase.EMPTY:
+            pass
+    return expected
+
+
+def _deadlines_of_consumer_group(
+    group: ConsumerGroup, running: set[DeadlineKey]
+) -> set[DeadlineKey]:
+    expected = {DeadlineKey(DeadlineKind.SESSION, member_id) for member_id in group.members}
+    for member_id, phase in group.phases.items():
+        if phase is MemberPhase.PREPARE_REBALANCE:
+            expected.add(DeadlineKey(DeadlineKind.JOIN, member_id))
+        if phase is MemberPhase.COMPLETING_REBALANCE:
+            expected.add(DeadlineKey(DeadlineKind.SYNC, member_id))
+    for member_id, current in group.assignments.items():
+        if current.state is MemberState.UNREVOKED_PARTITIONS:
+            revocation = {DeadlineKey(DeadlineKind.REVOCATION, member_id)}
+            is_away = current.member_epoch == STATIC_LEAVE_EPOCH
+            expected |= running & revocation if is_away else revocation
+    if group.epoch > group.assignment_epoch and not group.has_native_members:
+        # Armed by the first event after a restart.
+        expected |= running & {DeadlineKey(DeadlineKind.TARGET_DUE)}
+    return expected

@@ -1,0 +1,122 @@
+"""What the leader of a generic group does: it assigns, in the client.
+
+`range` and `roundrobin` for clients that have given everything up; `cooperative-sticky` leaves each
+partition with its owner, and withholds one that moves until its owner has given it up.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import cycle
+
+from coordinator.replies import JoinedMember
+from coordinator.topics import Topics
+from kafka_codecs.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartition,
+    decode_subscription,
+    encode_assignment,
+)
+
+STICKY = "cooperative-sticky"
+
+Name = tuple[str, int]
+"""A partition as classic clients name it."""
+
+
+def assign(protocol: str, members: Iterable[JoinedMember], topics: Topics) -> dict[str, bytes]:
+    """The assignment of each member, as it goes into SyncGroup."""
+    subscriptions = {m.member_id: decode_subscription(m.metadata)[1] for m in members}
+    match protocol:
+        case "range":
+            given = _range(subscriptions, topics)
+        case "roundrobin":
+            given = _round_robin(subscriptions, topics)
+        case _:
+            given = _sticky(subscriptions, topics)
+    return {member_id: write_assignment(names) for member_id, names in given.items()}
+
+
+def subscribed_topics(members: Iterable[JoinedMember]) -> list[str]:
+    """What the group as a whole subscribes to: the leader watches these topics."""
+    return sorted({name for m in members for name in decode_subscription(m.metadata)[1].topics})
+
+
+def write_assignment(names: Iterable[Name], version: int = 1) -> bytes:
+    """Partitions as the embedded protocol has them."""
+    return encode_assignment(Assignment(assigned_partitions=listed(names)), version)
+
+
+def listed(names: Iterable[Name]) -> tuple[TopicPartition, ...]:
+    """Partitions grouped by topic, as the wire has them."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(names):
+        by_topic.setdefault(topic, []).append(number)
+    return tuple(
+        TopicPartition(topic=topic, partitions=tuple(numbers))
+        for topic, numbers in by_topic.items()
+    )
+
+
+def _wanted(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[str, list[str]]:
+    """Existing topics and who subscribes to them, in order."""
+    return {
+        name: [id_ for id_ in sorted(subscriptions) if name in subscriptions[id_].topics]
+        for name in sorted({n for each in subscriptions.values() for n in each.topics})
+        if name in topics.by_name
+    }
+
+
+def _range(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[str, set[Name]]:
+    given: dict[str, set[Name]] = {id_: set() for id_ in subscriptions}
+    for topic, ids in _wanted(subscriptions, topics).items():
+        count = topics.by_name[topic].partition_count
+        for number in range(count):
+            given[ids[number * len(ids) // count]].add((topic, number))
+    return given
+
+
+def _round_robin(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[str, set[Name]]:
+    given: dict[str, set[Name]] = {id_: set() for id_ in subscriptions}
+    turns = cycle(sorted(subscriptions))
+    for topic, ids in _wanted(subscriptions, topics).items():
+        for number in range(topics.by_name[topic].partition_count):
+            given[next(id_ for id_ in turns if id_ in ids)].add((topic, number))
+    return given
+
+
+def _sticky(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[str, set[Name]]:
+    claimants: dict[Name, list[str]] = {}
+    for id_ in sorted(subscriptions):
+        for each in subscriptions[id_].owned_partitions:
+            for number in each.partitions:
+                claimants.setdefault((each.topic, number), []).append(id_)
+    owners = {name: _owner(ids, subscriptions) for name, ids in claimants.items()}
+    given: dict[str, set[Name]] = {id_: set() for id_ in subscriptions}
+    target: dict[str, int] = dict.fromkeys(subscriptions, 0)
+    for topic, ids in _wanted(subscriptions, topics).items():
+        count = topics.by_name[topic].partition_count
+        quota = -(-count // len(ids))
+        kept: dict[str, int] = dict.fromkeys(ids, 0)
+        free = []
+        for number in range(count):
+            owner = owners.get((topic, number))
+            if owner in kept and kept[owner] < quota:
+                kept[owner] += 1
+                given[owner].add((topic, number))
+            else:
+                free.append((topic, number))
+        for name in free:
+            receiver = min(ids, key=lambda id_: (kept[id_], target[id_]))
+            kept[receiver] += 1
+            if name not in claimants:
+                given[receiver].add(name)
+        for id_ in ids:
+            target[id_] += kept[id_]
+    return given
+
+
+def _owner(ids: list[str], subscriptions: Mapping[str, Subscription]) -> str | None:
+    """Of several claimants the one of the newest generation; nobody if there are two of it."""
+    newest = max(subscriptions[id_].generation_id for id_ in ids)
+    valid = [id_ for id_ in ids if subscriptions[id_].generation_id == newest]
+    return valid[0] if len(valid) == 1 else None

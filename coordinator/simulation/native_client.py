@@ -1,0 +1,173 @@
+"""A consumer of the new protocol, as Kafka's Java client behaves (spec section 12).
+
+It reconciles: first it revokes, then it takes what is new, then it acknowledges. While it does, its
+heartbeats do not state what it owns.
+"""
+
+from coordinator.consumer.validation import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from coordinator.errors import ErrorCode
+from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.simulation.client import RETRIABLE, Client, Spec, Surroundings
+from coordinator.simulation.driver import Answer
+from coordinator.topics import Partition
+
+SOON_MS = 5
+RETRY_MS = 150
+
+
+class NativeClient(Client):
+    """Talks ConsumerGroupHeartbeat. After an error or a lost answer it states everything."""
+
+    kind = "native"
+
+    def __init__(self, where: Surroundings, name: str, spec: Spec) -> None:
+        super().__init__(where, name, spec)
+        # From v1 on the client brings its id (KIP-1082).
+        self.member_id = name if spec.version > 0 else ""
+        self.member_epoch = JOIN_EPOCH
+        self._target: frozenset[Partition] | None = None
+        self._granted_ms = 0
+        self._must_state_all = True
+        self._must_state_owned = self._awaits_beat = self._was_fine = self._is_fenced_off = False
+        self._topics_stated: tuple[str, ...] = ()
+
+    def start(self) -> None:
+        self._beat()
+        self.start_committing()
+
+    @property
+    def epoch(self) -> int:
+        return self.member_epoch
+
+    @property
+    def is_settled(self) -> bool:
+        is_busy = self.is_in_callback or self._must_state_owned or self._must_state_all
+        return self._was_fine and self.member_epoch > 0 and not is_busy
+
+    @property
+    def may_commit(self) -> bool:
+        return self.member_epoch > 0 and not self.is_in_callback
+
+    @property
+    def fetch_as(self) -> tuple[str | None, int]:
+        return self.member_id, self.stated_epoch()
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        self.world.tell(self.name, f"subscribes to {topics}")
+        self.topics = topics
+
+    def close(self) -> None:
+        self.is_closing = True
+        self.world.tell(self.name, "closes")
+        self.revoke(self.claims, self._leave)
+
+    def _leave(self) -> None:
+        def gone(_answer: Answer | None = None) -> None:
+            self.die("closed")
+
+        if self.member_epoch <= JOIN_EPOCH:
+            gone()
+            return
+        is_static = self.spec.instance_id is not None
+        self.member_epoch = STATIC_LEAVE_EPOCH if is_static else LEAVE_EPOCH
+        self.ask(self._heartbeat(self.member_epoch), gone, gone)
+
+    # -- heartbeats ------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        self.later(self.spec.heartbeat_interval_ms, self._beat)
+        self.beat()
+
+    def beat(self) -> None:
+        """Send a heartbeat, unless one is under way."""
+        if self._awaits_beat or self._is_fenced_off or self.is_closing:
+            return
+        self._awaits_beat = True
+        request = self._heartbeat(self.stated_epoch())
+        self._must_state_all &= request.owned is None
+        self._must_state_owned &= request.owned is None
+        sent_at = self.member_epoch
+
+        def heard(answer: Answer) -> None:
+            self._awaits_beat = False
+            assert isinstance(answer.reply, ConsumerHeartbeatReply)
+            if sent_at == self.member_epoch:
+                self.hear(answer.reply, answer.at_ms)
+
+        def lost() -> None:
+            self._awaits_beat = self._was_fine = False
+            self._must_state_all = True
+            self.later(RETRY_MS, self.beat)
+
+        self.ask(request, heard, lost)
+
+    def _heartbeat(self, epoch: int) -> ConsumerHeartbeatReceived:
+        states_all = self._must_state_all or epoch == JOIN_EPOCH
+        states_owned = (states_all or self._must_state_owned) and not self.is_in_callback
+        states_topics = states_all or self.topics != self._topics_stated
+        if epoch < JOIN_EPOCH:
+            states_all = states_owned = states_topics = False
+        self._topics_stated = self.topics
+        return ConsumerHeartbeatReceived(
+            token=self.token(),
+            version=self.spec.version,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            client_id=self.name,
+            client_host="/127.0.0.1",
+            instance_id=self.spec.instance_id,
+            rebalance_timeout_ms=self.spec.rebalance_timeout_ms if states_all else -1,
+            topic_names=self.topics if states_topics else None,
+            server_assignor=self.spec.assignor if states_all else None,
+            owned=self.stated_owned() if states_owned else None,
+            fresh_id=self.fresh_id(),
+        )
+
+    def stated_epoch(self) -> int:
+        """The member epoch that its requests name."""
+        return self.member_epoch
+
+    def stated_owned(self) -> frozenset[Partition]:
+        """What it says it owns."""
+        return frozenset(self.claims)
+
+    def hear(self, reply: ConsumerHeartbeatReply, at_ms: int) -> None:
+        """A heartbeat was answered."""
+        self._was_fine = reply.error == ErrorCode.NONE
+        if self.is_closing:
+            return
+        match reply.error:
+            case ErrorCode.NONE:
+                self.member_id = reply.member_id or self.member_id
+                self.member_epoch = reply.member_epoch
+                if reply.assignment is not None:
+                    self._target, self._granted_ms = reply.assignment, at_ms
+                    self.reconcile()
+            case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
+                self._is_fenced_off = True
+                self._target, self.member_epoch = None, JOIN_EPOCH
+                self.lose(self._join_anew)
+            case error if error in RETRIABLE:
+                self._must_state_all = True
+            case error:
+                self.die(error.name)
+
+    def _join_anew(self) -> None:
+        self._is_fenced_off, self._must_state_all = False, True
+        self.beat()
+
+    # -- reconciling -----------------------------------------------------------------------------
+
+    def reconcile(self) -> None:
+        """Revoke, then take, then acknowledge; one at a time."""
+        if self._target is None or self.is_in_callback or self.claims.keys() == self._target:
+            return
+        self.revoke(self.claims.keys() - self._target, self._take)
+
+    def _take(self) -> None:
+        if self._target is not None and not self.is_closing:
+            self.assign(self._target, granted_ms=self._granted_ms)
+            self._must_state_owned = True
+            self.later(SOON_MS, self.beat)
+            self.reconcile()

@@ -1,0 +1,248 @@
+"""Connections between clients and the gateway, and everything that goes wrong on them.
+
+A connection keeps the order of its requests, and the next one is not looked at before the last was
+answered. When it breaks, a request may be lost, its answer may be lost, or it arrives late: after
+what the client has sent on its next connection. Commits and fetches go on to the cluster.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from coordinator.errors import ErrorCode
+from coordinator.events import OffsetCommitEnded, OffsetCommitReceived, OffsetFetchReceived, Request
+from coordinator.simulation.cluster import Cluster
+from coordinator.simulation.driver import Answer, Driver
+from coordinator.simulation.world import World
+from coordinator.topics import Partition
+
+DELAY_MS_MAX = 40
+LATE_MS_MAX = 4_000
+"""How much later than sent a request may arrive, on a connection that its client gave up."""
+NOTICE_MS_MAX = 500
+"""How long a client takes to notice that its connection broke."""
+
+
+class Fate(Enum):
+    """What becomes of one request."""
+
+    FINE = auto()
+    LOST = auto()
+    LATE = auto()
+    ANSWER_LOST = auto()
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Ask:
+    """One request on its way; `number` is its place among those of its client."""
+
+    request: Request
+    heard: Callable[[Answer], None]
+    lost: Callable[[], None]
+    positions: Mapping[Partition, int] = field(default_factory=dict)
+    fate: Fate = Fate.FINE
+    number: int = 0
+
+
+class Connection:
+    """One connection of a client, from its opening to its break."""
+
+    def __init__(self, network: "Network", owner: "Line") -> None:
+        self.is_broken = False
+        self._network = network
+        self._owner = owner
+        self._outstanding: dict[Ask, None] = {}
+        self._inbox: deque[Ask] = deque()
+        self._is_busy = False
+        self._last_arrival_ms = self._last_answer_ms = 0
+
+    def send(self, ask: Ask) -> None:
+        """A request leaves."""
+        network, world = self._network, self._network.world
+        ask.fate = network.fate(ask.request)
+        self._outstanding[ask] = None
+        match ask.fate:
+            case Fate.LOST:
+                self.break_up()
+            case Fate.LATE:
+                self.break_up()
+                world.counts["late requests"] += 1
+                world.after(world.between(1, LATE_MS_MAX), self._arrive, ask)
+            case Fate.FINE | Fate.ANSWER_LOST:
+                delay_ms = world.between(1, DELAY_MS_MAX)
+                arrival_ms = max(self._last_arrival_ms, world.now_ms + delay_ms)
+                self._last_arrival_ms = arrival_ms
+                world.after(arrival_ms - world.now_ms, self._arrive, ask)
+
+    def break_up(self) -> None:
+        """It is gone; the client notices soon, for all that it still waits for."""
+        if self.is_broken:
+            return
+        self.is_broken = True
+        world = self._network.world
+        notice_ms = world.between(0, NOTICE_MS_MAX)
+        for ask in self._outstanding:
+            world.after(notice_ms, ask.lost)
+        self._outstanding.clear()
+
+    def drop_inbox(self) -> None:
+        """The gateway's process is gone."""
+        self._inbox.clear()
+        self._is_busy = False
+
+    def _arrive(self, ask: Ask) -> None:
+        if not self._network.driver.is_up:
+            self.break_up()
+        elif not self.is_broken or ask.fate is Fate.LATE or ask.fate is Fate.ANSWER_LOST:
+            self._inbox.append(ask)
+            self._serve_next()
+
+    def _serve_next(self) -> None:
+        if self._is_busy or not self._inbox:
+            return
+        self._is_busy = True
+        ask = self._inbox.popleft()
+        self._owner.arrived(ask)
+        self._network.driver.ask(ask.request, lambda answer: self._decided(ask, answer))
+
+    def _decided(self, ask: Ask, answer: Answer) -> None:
+        """The gateway decided; offset requests go on to the cluster, as vetted."""
+        if answer.reply.error == ErrorCode.NONE:
+            match ask.request:
+                case OffsetCommitReceived() as commit:
+                    self._forward_commit(ask, commit, answer)
+                    return
+                case OffsetFetchReceived(partitions=partitions):
+                    offsets = self._network.cluster.offsets
+                    wanted = partitions or frozenset(offsets)
+                    found = {p: offsets[p] for p in wanted if p in offsets}
+                    answer = replace(answer, offsets=found)
+                case _:
+                    pass
+        self._answer(ask, answer)
+
+    def _forward_commit(self, ask: Ask, commit: OffsetCommitReceived, answer: Answer) -> None:
+        network, token = self._network, commit.token
+        if self.is_broken:
+            # Nobody is left to send it.
+            network.world.after(0, network.driver.end_commit, OffsetCommitEnded(commit=token))
+            return
+        network.vetted(self._owner.name, commit)
+
+        def ended(answer_lost: bool) -> None:
+            if token not in network.commits_sent:
+                return
+            del network.commits_sent[token]
+            network.driver.end_commit(OffsetCommitEnded(commit=token, answer_lost=answer_lost))
+            if answer_lost:
+                self.break_up()
+            self._answer(ask, answer)
+
+        network.commits_sent[token] = None
+        network.cluster.commit(
+            self._owner.name,
+            ask.positions,
+            hold_ms=network.driver.config.lost_commit_hold_ms,
+            ended=ended,
+        )
+
+    def _answer(self, ask: Ask, answer: Answer) -> None:
+        world = self._network.world
+        self._is_busy = False
+        if ask.fate is Fate.ANSWER_LOST:
+            self.break_up()
+        if not self.is_broken:
+            delay_ms = world.between(1, DELAY_MS_MAX)
+            arrival_ms = max(self._last_answer_ms, world.now_ms + delay_ms)
+            self._last_answer_ms = arrival_ms
+            world.after(arrival_ms - world.now_ms, self._hear, ask, answer)
+        world.after(0, self._serve_next)
+
+    def _hear(self, ask: Ask, answer: Answer) -> None:
+        if ask in self._outstanding:
+            del self._outstanding[ask]
+            ask.heard(answer)
+
+
+class Line:
+    """A client's way to the gateway: a new connection whenever the last one broke."""
+
+    def __init__(self, network: "Network", name: str) -> None:
+        self.name = name
+        self._network = network
+        self._connection = network.connect(self)
+        self._sent = itertools.count(1)
+        self._newest_arrived = 0
+
+    def send(self, ask: Ask) -> None:
+        """Send a request."""
+        if self._connection.is_broken:
+            self._connection = self._network.connect(self)
+        ask.number = next(self._sent)
+        self._connection.send(ask)
+
+    def cut(self) -> None:
+        """The connection breaks now."""
+        self._connection.break_up()
+
+    def arrived(self, ask: Ask) -> None:
+        """The gateway is about to look at this request."""
+        if ask.number < self._newest_arrived:
+            self._network.overtaken(self.name, ask.request)
+        self._newest_arrived = max(self._newest_arrived, ask.number)
+
+
+class Network:
+    """All connections, and how bad it is.
+
+    `vetted` hears of each commit that the engine let through, `overtaken` of each request that
+    arrives after a later one of the same client: both with the client's name.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        driver: Driver,
+        cluster: Cluster,
+        *,
+        vetted: Callable[[str, OffsetCommitReceived], None],
+        overtaken: Callable[[str, Request], None],
+    ) -> None:
+        self.world, self.driver, self.cluster = world, driver, cluster
+        self.vetted, self.overtaken = vetted, overtaken
+        self.loss_rate = 0.0
+        self.late_rate = 0.0
+        self.commits_sent: dict[int, None] = {}
+        self._tokens = itertools.count(1)
+        self._connections: list[Connection] = []
+        driver.crashed = self._gateway_crashed
+
+    def next_token(self) -> int:
+        """Names a request."""
+        return next(self._tokens)
+
+    def connect(self, line: Line) -> Connection:
+        """A new connection."""
+        connection = Connection(self, line)
+        self._connections.append(connection)
+        return connection
+
+    def fate(self, request: Request) -> Fate:
+        """What becomes of a request. A commit never arrives late: nothing in Kafka's protocol
+        could tell it from a new one."""
+        dice = self.world.dice.random()
+        if dice < self.late_rate and not isinstance(request, OffsetCommitReceived):
+            return Fate.LATE
+        dice = self.world.dice.random()
+        if dice < self.loss_rate:
+            return Fate.ANSWER_LOST if dice < self.loss_rate * 2 / 3 else Fate.LOST
+        return Fate.FINE
+
+    def _gateway_crashed(self) -> None:
+        self.commits_sent.clear()
+        for connection in self._connections:
+            connection.drop_inbox()
+            connection.break_up()
+        self._connections.clear()

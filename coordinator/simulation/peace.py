@@ -1,0 +1,103 @@
+"""After the chaos: no faults, nothing changes, and everybody gets its part (invariant 5)."""
+
+from collections import Counter
+from typing import Protocol
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.generic.group import GenericGroup
+from coordinator.simulation.chance import Chance
+from coordinator.simulation.client import Client
+from coordinator.simulation.cluster import Cluster
+from coordinator.simulation.driver import Driver
+from coordinator.simulation.invariants import Invariant, require
+from coordinator.simulation.network import Network
+from coordinator.simulation.world import World
+from coordinator.topics import Partition
+
+ROUND_MS = 1_000
+ROUNDS_MAX = 90
+"""Sessions, join phases and revocations that chaos left behind end within this time."""
+QUIET_ROUNDS = 4
+
+
+class Scene(Protocol):
+    """What has to come to rest."""
+
+    world: World
+    driver: Driver
+    network: Network
+    cluster: Cluster
+    chance: Chance
+    clients: list[Client]
+
+
+def settle(scene: Scene) -> None:
+    """Raises BrokenInvariantError if the group does not come to rest in time, or not to stay."""
+    _end_all_faults(scene)
+    world = scene.world
+    restless = ""
+    for round_ in range(ROUNDS_MAX):
+        world.run_until(world.now_ms + ROUND_MS)
+        restless = _why_not_settled(scene)
+        if not restless:
+            world.counts["rounds of peace"] = round_ + 1
+            break
+    require(not restless, Invariant.LIVENESS, f"after {ROUNDS_MAX} s of peace: {restless}")
+    epoch = _epoch(scene.driver)
+    for _ in range(QUIET_ROUNDS):
+        world.run_until(world.now_ms + ROUND_MS)
+        restless = _why_not_settled(scene)
+        require(not restless, Invariant.LIVENESS, f"settled, and then: {restless}")
+    require(
+        _epoch(scene.driver) == epoch,
+        Invariant.LIVENESS,
+        f"settled at {epoch}, and went on to {_epoch(scene.driver)}",
+    )
+
+
+def _end_all_faults(scene: Scene) -> None:
+    scene.world.tell("peace", "no more faults")
+    scene.chance.stop()
+    scene.network.loss_rate = scene.network.late_rate = 0.0
+    scene.cluster.lost_answer_rate = scene.driver.log_failure_rate = 0.0
+    for client in scene.clients:
+        if not client.is_dead and not client.is_honest:
+            client.die("peace")
+        client.thaw()
+    scene.chance.reinforce()
+
+
+def _epoch(driver: Driver) -> int:
+    match driver.engine.state.group:
+        case GenericGroup() as group:
+            return group.core.generation
+        case ConsumerGroup() as group:
+            return group.epoch
+        case None:
+            return 0
+
+
+def _why_not_settled(scene: Scene) -> str:
+    """Empty if everybody has its part and knows it."""
+    alive = [client for client in scene.clients if not client.is_dead]
+    for client in alive:
+        if not client.is_settled:
+            return f"{client.name} is not settled"
+    state = scene.driver.engine.describe(scene.cluster.topics).state
+    if alive and state != "Stable":
+        return f"the group is {state}"
+    group = scene.driver.engine.state.group
+    members = set(group.members) if group is not None else set()
+    if members != {client.member_id for client in alive}:
+        return f"the members are {sorted(members)}"
+    owned = Counter(partition for client in alive for partition in client.claims)
+    by_name = scene.cluster.topics.by_name
+    topics = {name for client in alive for name in client.topics if name in by_name}
+    wanted = Counter(
+        Partition(by_name[name].topic_id, number)
+        for name in topics
+        for number in range(by_name[name].partition_count)
+    )
+    if owned != wanted:
+        return f"unowned: {sorted(wanted - owned)}, too much: {sorted(owned - wanted)}"
+    return ""

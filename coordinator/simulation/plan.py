@@ -1,0 +1,107 @@
+"""What a seed draws before anything happens: settings, kinds of clients, kinds of faults.
+
+Not every run has every fault: a run without, say, late requests goes further into everything else.
+Times are short, so that much happens in little simulated time.
+"""
+
+from dataclasses import dataclass
+
+from coordinator.config import GroupConfig, MigrationPolicy
+from coordinator.simulation.client import Spec
+from coordinator.simulation.leader import STICKY
+from coordinator.simulation.world import World
+
+CHAOS_MS = 40_000
+CLIENTS_MAX = 6
+TOPIC_NAMES = ("foo", "bar", "baz")
+EAGER_LISTS = (("range",), ("roundrobin", "range"), ("range", "roundrobin"))
+
+POLICIES = (*[MigrationPolicy.BIDIRECTIONAL] * 5, *MigrationPolicy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`classic_style`: whether the classic clients of this run are eager, cooperative, or both (on
+    their way from one to the other, with a list that shares the cooperative assignor)."""
+
+    config: GroupConfig
+    classic_style: str
+    native_share: float
+    static_share: float
+    loss_rate: float
+    late_rate: float
+    lost_answer_rate: float
+    log_failure_rate: float
+    linger_ms: int
+    has_crashes: bool
+    has_freezes: bool
+    has_misbehaviour: bool
+    has_topic_changes: bool
+    has_policy_changes: bool
+
+
+def draw_plan(world: World) -> Plan:
+    """The first thing that a seed decides."""
+    dice = world.dice
+    config = GroupConfig(
+        generic_min_session_timeout_ms=1_000,
+        generic_initial_rebalance_delay_ms=dice.choice([0, 500, 1_500]),
+        generic_max_size=dice.choice([100, 100, 100, 3]),
+        consumer_session_timeout_ms=dice.choice([5_000, 8_000]),
+        consumer_heartbeat_interval_ms=1_500,
+        consumer_max_size=dice.choice([100, 100, 100, 3]),
+        consumer_assignors=dice.choice([("uniform", "range"), ("range", "uniform")]),
+        consumer_migration_policy=dice.choice(POLICIES),
+        consumer_assignment_interval_ms=dice.choice([0, 1_000]),
+        generic_new_member_join_timeout_ms=20_000,
+        lost_commit_hold_ms=2_000,
+    )
+    return Plan(
+        config=config,
+        classic_style=dice.choice(["eager", "cooperative", "both"]),
+        native_share=dice.choice([0.2, 0.5, 0.5, 0.8]),
+        static_share=dice.choice([0.0, 0.4, 0.4, 1.0]),
+        loss_rate=dice.choice([0.0, 0.03, 0.1]),
+        late_rate=dice.choice([0.0, 0.0, 0.03]),
+        lost_answer_rate=dice.choice([0.0, 0.1]),
+        log_failure_rate=dice.choice([0.0, 0.0, 0.05]),
+        linger_ms=dice.choice([0, 0, 20]),
+        has_crashes=world.chance(0.6),
+        has_freezes=world.chance(0.6),
+        has_misbehaviour=world.chance(0.5),
+        has_topic_changes=world.chance(0.6),
+        has_policy_changes=world.chance(0.3),
+    )
+
+
+def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
+    """How one client is set up, whatever protocol it will speak."""
+    dice = world.dice
+    is_cooperative = plan.classic_style == "cooperative" or (
+        plan.classic_style == "both" and world.chance(0.5)
+    )
+    if plan.classic_style == "eager":
+        protocols = dice.choice(EAGER_LISTS)
+    elif is_cooperative:
+        protocols = (STICKY,)
+    else:
+        protocols = (STICKY, "range")
+    return Spec(
+        topics=draw_topics(world),
+        instance_id=instance_id,
+        rebalance_timeout_ms=dice.choice([3_000, 6_000]),
+        callback_ms=dice.choice([0, 100, 800]),
+        version=dice.choice([0, 1, 1]),
+        assignor=dice.choice([None, "uniform", "range"]),
+        session_timeout_ms=dice.choice([4_000, 8_000]),
+        heartbeat_interval_ms=dice.choice([1_000, 1_500]),
+        protocols=protocols,
+        is_cooperative=is_cooperative,
+        join_version=dice.choice([3, 4, 5, 9]) if instance_id is None else dice.choice([5, 9]),
+        embedded_version=dice.choice([1, 2, 3] if is_cooperative else [0, 1, 2, 3]),
+    )
+
+
+def draw_topics(world: World) -> tuple[str, ...]:
+    """A subscription; one of the topics may not exist."""
+    return world.dice.choice([("foo",), ("bar", "foo"), ("bar", "foo"), ("bar", "baz", "foo")])

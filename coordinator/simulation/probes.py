@@ -1,0 +1,253 @@
+"""What would happen if: requests that are decided and never carried out (invariants 4 and 7).
+
+A probe works on a fork of the group's state, so that the run itself takes no notice.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from uuid import UUID
+
+from coordinator.config import GroupConfig
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.validation import JOIN_EPOCH
+from coordinator.engine import GroupEngine, Step
+from coordinator.errors import ErrorCode
+from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived
+from coordinator.generic.group import GenericGroup
+from coordinator.records import (
+    CurrentAssignment,
+    GenericMember,
+    GroupEpoch,
+    Member,
+    MemberState,
+    Protocols,
+)
+from coordinator.replies import JoinGroupReply, Reply
+from coordinator.simulation import leader
+from coordinator.simulation.invariants import Invariant, require
+from coordinator.state import GroupState
+from coordinator.topics import Topics
+from coordinator.volatile import GenericPhase
+from kafka_codecs import WireError
+from kafka_codecs.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_subscription,
+)
+
+TOKEN = -1
+FRESH_ID = UUID(int=1, version=4)
+
+
+class Probe:
+    """A copy of a group to try something on."""
+
+    def __init__(self, state: GroupState, config: GroupConfig, topics: Topics, now_ms: int) -> None:
+        self._engine = GroupEngine(state.group_id, config)
+        self._engine.state = state.fork()
+        self._topics, self._now_ms = topics, now_ms
+
+    @property
+    def group(self) -> GenericGroup | ConsumerGroup | None:
+        return self._engine.state.group
+
+    def feed(self, event: ConsumerHeartbeatReceived | JoinGroupReceived) -> tuple[Step, Reply]:
+        """Decide and apply; an unanswered request counts as one that is refused."""
+        step = self._engine.handle(event, now_ms=self._now_ms, topics=self._topics)
+        for record in step.records:
+            self._engine.apply(record)
+        waits = JoinGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
+        return step, dict(step.replies).get(TOKEN, waits)
+
+
+def check_rejoin_changes_nothing(
+    state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
+) -> None:
+    """Invariant 4, for a member whose heartbeat was just answered NONE.
+
+    Not while a newer target is due or topics have changed. And one that waits for partitions may
+    well collect those that are free already (spec 5.7).
+    """
+    group = state.group
+    assert isinstance(group, ConsumerGroup)
+    member, current = group.members[member_id], group.assignments[member_id]
+    lacking = group.target_of(member_id) - current.assigned.keys()
+    is_quiet = (
+        group.epoch == group.assignment_epoch
+        and group.metadata_hash == topics.metadata_hash(group.subscribers)
+        and (current.state is MemberState.STABLE or lacking <= group.holders.keys())
+    )
+    if not is_quiet or member.classic is None:
+        return
+    owned = [(name, n) for name, numbers in topics.names(current.assigned).items() for n in numbers]
+    protocols = _owning(member.classic.protocols, owned, current.member_epoch)
+    if protocols is None:
+        return
+    step, reply = Probe(state, config, topics, now_ms).feed(_join_again(member, protocols))
+    if reply.error in (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT):
+        return  # the policy changed, or the member's own list was never one
+    assert isinstance(reply, JoinGroupReply)
+    changes = [
+        record
+        for record in step.records
+        if isinstance(record, GroupEpoch)
+        or (isinstance(record, CurrentAssignment) and record.value != current)
+    ]
+    require(
+        reply.error == ErrorCode.NONE
+        and reply.generation == current.member_epoch
+        and not [
+            record
+            for record in changes
+            if isinstance(record, GroupEpoch)
+            or record.value is None
+            or record.value.assigned != current.assigned
+        ],
+        Invariant.QUIET_REJOIN,
+        f"{member_id} would hear {reply}, with {changes}",
+    )
+
+
+def _owning(
+    protocols: Protocols, owned: Iterable[leader.Name], generation: int
+) -> Protocols | None:
+    """The same list, stating these partitions; None if it cannot be read."""
+    told = []
+    for name, metadata in protocols:
+        try:
+            version, subscription = decode_subscription(metadata)
+        except WireError:
+            return None
+        told.append(
+            (
+                name,
+                encode_subscription(
+                    replace(
+                        subscription,
+                        owned_partitions=leader.listed(owned),
+                        generation_id=generation,
+                    ),
+                    version,
+                ),
+            )
+        )
+    return tuple(told)
+
+
+def _join_again(member: Member, protocols: Protocols) -> JoinGroupReceived:
+    assert member.classic is not None
+    return JoinGroupReceived(
+        token=TOKEN,
+        version=9,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocols=protocols,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        fresh_id=FRESH_ID,
+    )
+
+
+def check_there_and_back(
+    state: GroupState, config: GroupConfig, topics: Topics, now_ms: int
+) -> bool:
+    """Invariant 7, for a generic group at rest: one static member comes back as a native one and
+    then as a classic one again. False if this group is not one that could."""
+    group = state.group
+    before = _assignments_at_rest(group, topics)
+    if before is None or not isinstance(group, GenericGroup):
+        return False
+    static = next((m for m in group.members.values() if m.instance_id is not None), None)
+    policy = config.consumer_migration_policy
+    if static is None or not (policy.allows_upgrade and policy.allows_downgrade):
+        return False
+    probe = Probe(state, config, topics, now_ms)
+    _step, reply = probe.feed(_as_native(static, group.core.protocol or ""))
+    if reply.error:
+        return False
+    _step, reply = probe.feed(_as_classic(static))
+    after = _assignments_at_rest(probe.group, topics)
+    require(
+        reply.error == ErrorCode.NONE and after == before,
+        Invariant.THERE_AND_BACK,
+        f"from {before} to {after}, {reply}",
+    )
+    return True
+
+
+def _assignments_at_rest(
+    group: GenericGroup | ConsumerGroup | None, topics: Topics
+) -> Mapping[str, frozenset[leader.Name]] | None:
+    """What each member of a generic group has, by instance id if there is one. None if it is not at
+    rest: somebody has yet to sync or to give something up, or has what it did not ask for."""
+    if not isinstance(group, GenericGroup) or group.phase is not GenericPhase.STABLE:
+        return None
+    if group.unsynced or group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return None
+    found: dict[str, frozenset[leader.Name]] = {}
+    taken: set[leader.Name] = set()
+    for member in group.members.values():
+        try:
+            mine = _assigned(member, topics)
+            _version, subscription = decode_subscription(member.metadata_for(group.core.protocol))
+        except WireError:
+            return None
+        owned = {(each.topic, n) for each in subscription.owned_partitions for n in each.partitions}
+        is_fine = (
+            owned <= mine
+            and mine.isdisjoint(taken)
+            and {name for name, _ in mine} <= set(subscription.topics)
+        )
+        if not is_fine:
+            return None
+        taken |= mine
+        found[member.instance_id or member.member_id] = mine
+    return found
+
+
+def _assigned(member: GenericMember, topics: Topics) -> frozenset[leader.Name]:
+    """Topics that are gone cannot survive a conversion."""
+    _version, decoded = decode_assignment(member.assignment)
+    return frozenset(
+        (each.topic, number)
+        for each in decoded.assigned_partitions
+        if each.topic in topics.by_name
+        for number in each.partitions
+    )
+
+
+def _as_native(member: GenericMember, protocol: str) -> ConsumerHeartbeatReceived:
+    _version, subscription = decode_subscription(member.metadata_for(protocol))
+    return ConsumerHeartbeatReceived(
+        token=TOKEN,
+        version=1,
+        member_id="probe",
+        member_epoch=JOIN_EPOCH,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        instance_id=member.instance_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topic_names=subscription.topics,
+        owned=frozenset(),
+        fresh_id=FRESH_ID,
+    )
+
+
+def _as_classic(member: GenericMember) -> JoinGroupReceived:
+    return JoinGroupReceived(
+        token=TOKEN,
+        version=9,
+        member_id="",
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocols=member.protocols,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        fresh_id=FRESH_ID,
+    )

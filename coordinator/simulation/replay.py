@@ -1,0 +1,103 @@
+"""What a log must bring back, and what its compaction leaves (spec 12.1 rule 8 and section 8)."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from coordinator.config import GroupConfig
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.engine import GroupEngine
+from coordinator.generic.group import GenericGroup
+from coordinator.records import DurableRecord, is_tombstone
+from coordinator.simulation.invariants import Invariant, check_group, require
+from coordinator.state import GroupState
+from coordinator.volatile import GenericPhase
+
+
+def snapshot(state: GroupState) -> str:
+    """Everything there is to know of a state, volatile parts included."""
+    group = state.group
+    fields = {name: getattr(group, name) for name in getattr(group, "__slots__", ())}
+    others = (state.deadlines, state.commits, state.resolution, state.config_overrides)
+    return repr((type(group), fields, *others))
+
+
+@dataclass(frozen=True, slots=True)
+class DurableState:
+    """What a group's log must bring back; of a rebalance in progress the log knows nothing."""
+
+    overrides: Mapping[str, int]
+    group: object
+    is_rebalancing: bool
+
+
+def durable_state(state: GroupState) -> DurableState:
+    """The part of a state that is in its log."""
+    group = state.group
+    return DurableState(
+        overrides=dict(state.config_overrides),
+        group=_durable_group(group),
+        is_rebalancing=isinstance(group, GenericGroup)
+        and group.phase not in (GenericPhase.EMPTY, GenericPhase.STABLE),
+    )
+
+
+def _durable_group(group: GenericGroup | ConsumerGroup | None) -> object:
+    match group:
+        case None:
+            return None
+        case GenericGroup():
+            return group.stored_value()
+        case ConsumerGroup():
+            return {
+                "epochs": (group.epoch, group.assignment_epoch),
+                "target_timestamp_ms": group.target_timestamp_ms,
+                "metadata_hash": group.metadata_hash,
+                "assignor": group.assignor,
+                "members": dict(group.members),
+                "targets": dict(group.targets),
+                "assignments": dict(group.assignments),
+                "holders": dict(group.holders),
+                "instances": dict(group.instances),
+                "subscribers": dict(group.subscribers),
+                "regexes": dict(group.regexes),
+                "regex_subscribers": dict(group.regex_subscribers),
+            }
+
+
+def check_same(state: GroupState, expected: DurableState) -> None:
+    """The state that a log brought back is the one that wrote it, as far as a log can know."""
+    found = durable_state(state)
+    is_same = found.overrides == expected.overrides and (
+        isinstance(state.group, GenericGroup)
+        if expected.is_rebalancing
+        else found.group == expected.group
+    )
+    require(is_same, Invariant.REPLAY, f"the log says {found}, the engine {expected}")
+
+
+def check_replay(
+    log: list[DurableRecord], expected: DurableState, *, config: GroupConfig, now_ms: int
+) -> None:
+    """The log, and what compaction leaves of it, bring the same group back."""
+    for records in (log, compacted(log)):
+        engine = GroupEngine("orders", config)
+        engine.load(records, now_ms=now_ms)
+        check_same(engine.state, expected)
+        check_group(engine.state)
+
+
+def compacted(log: Iterable[DurableRecord]) -> list[DurableRecord]:
+    """The newest record of each key, in the order of writing, tombstones cleaned up."""
+    newest: dict[Hashable, DurableRecord] = {}
+    for record in log:
+        newest.pop(record.key, None)
+        if not is_tombstone(record):
+            newest[record.key] = record
+    return list(newest.values())
+
+
+def parked_tokens(state: GroupState) -> set[int]:
+    """The requests that the group owes an answer."""
+    if not isinstance(state.group, GenericGroup):
+        return set()
+    return {join.token for join in state.group.joins.values()} | set(state.group.syncs.values())

@@ -1,0 +1,111 @@
+"""One run: a seed in, an outcome out. Chaos first, then peace, in which everything must settle.
+
+`simulate` is a plain function of a seed, to be called in any process.
+"""
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from coordinator.events import OffsetCommitReceived, Request
+from coordinator.simulation import story
+from coordinator.simulation.chance import Chance
+from coordinator.simulation.client import Client, Surroundings
+from coordinator.simulation.cluster import Cluster
+from coordinator.simulation.driver import Driver
+from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+from coordinator.simulation.network import Network
+from coordinator.simulation.peace import settle
+from coordinator.simulation.plan import CHAOS_MS, Plan, draw_plan
+from coordinator.simulation.watch import Watch
+from coordinator.simulation.watch_owners import OwnerWatch
+from coordinator.simulation.world import World
+from coordinator.topics import Partition
+
+TAIL_LINES = 60
+LAG_MS_WHEN_LOG_FAILS = 5_000
+"""How late deadlines may be then: each failure postpones them by a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended. `invariant` is None if nothing broke, otherwise `story` tells its end.
+
+    `counts` says how much happened; "stale ms" is the time in which a removed client that had not
+    heard of it believed in a partition that somebody else owned by then.
+    """
+
+    seed: int
+    invariant: str | None = None
+    detail: str = ""
+    story: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Run:
+    """The world of one seed, put together; the seed draws the plan as well, unless it is given."""
+
+    def __init__(self, seed: int, plan: Plan | None = None) -> None:
+        self.world = world = World(seed)
+        self.plan = plan = plan or draw_plan(world)
+        self.clients: list[Client] = []
+        self.cluster = Cluster(world, stored=self._stored)
+        self.driver = Driver(world, self.cluster, plan.config)
+        self.network = Network(
+            world, self.driver, self.cluster, vetted=self._vetted, overtaken=self._overtaken
+        )
+        self.owners = OwnerWatch(world, self.cluster, self.clients, lambda: self.driver.engine)
+        self.watch = Watch(world, self.driver, self.network, self.owners)
+        self.driver.observer = self.watch
+        self.where = Surroundings(
+            world=world,
+            network=self.network,
+            owning=self.owners.check,
+            lies=set(),
+        )
+        self.chance = Chance(self.where, self.driver, plan, self.clients)
+        self._begin_faults(plan)
+
+    def _begin_faults(self, plan: Plan) -> None:
+        self.network.loss_rate, self.network.late_rate = plan.loss_rate, plan.late_rate
+        self.cluster.lost_answer_rate = plan.lost_answer_rate
+        self.driver.log_failure_rate, self.driver.linger_ms = plan.log_failure_rate, plan.linger_ms
+        if plan.log_failure_rate:
+            self.watch.silence.lag_ms = LAG_MS_WHEN_LOG_FAILS
+
+    def play(self) -> None:
+        """Raises BrokenInvariantError."""
+        self.world.tell("plan", self.plan)
+        self.chance.begin()
+        self.world.run_until(self.world.now_ms + CHAOS_MS)
+        settle(self)
+
+    def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
+        self.owners.stored(name, partition, before, now)
+
+    def _vetted(self, name: str, commit: OffsetCommitReceived) -> None:
+        self.owners.vetted(name, commit)
+
+    def _overtaken(self, name: str, request: Request) -> None:
+        self.owners.overtaken(name, request)
+
+
+def simulate(seed: int, *, tail_lines: int = TAIL_LINES) -> Outcome:
+    """Play one seed to its end, or to the first invariant that breaks."""
+    run = Run(seed)
+    try:
+        run.play()
+    except BrokenInvariantError as broken:
+        invariant, detail = broken.invariant, broken.detail
+    except Exception:  # whatever it is: the seed that brings it out is what counts
+        invariant, detail = Invariant.NO_ERROR, traceback.format_exc()
+    else:
+        return Outcome(seed=seed, counts=dict(run.world.counts))
+    lines = story.tail(run.world, run.cluster, tail_lines)
+    return Outcome(
+        seed=seed,
+        invariant=str(invariant),
+        detail=story.readable(detail, run.cluster),
+        story=lines,
+        counts=dict(run.world.counts),
+    )

@@ -1,0 +1,169 @@
+"""Checks every invariant at every step of a run (spec 12.1); the only observer of the driver."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.engine import Step
+from coordinator.errors import ErrorCode
+from coordinator.events import Event, HeartbeatReceived, SyncGroupReceived
+from coordinator.generic.group import GenericGroup
+from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
+from coordinator.simulation.driver import GROUP, Batch, Driver
+from coordinator.simulation.invariants import Invariant, check_group, require
+from coordinator.simulation.network import Network
+from coordinator.simulation.probes import check_rejoin_changes_nothing, check_there_and_back
+from coordinator.simulation.replay import (
+    check_same,
+    compacted,
+    durable_state,
+    parked_tokens,
+    snapshot,
+)
+from coordinator.simulation.watch_members import EpochWatch, SilenceWatch
+from coordinator.simulation.watch_owners import OwnerWatch
+from coordinator.simulation.world import World
+from coordinator.state import GroupState
+from kafka_codecs.consumer_protocol import decode_assignment
+
+SAMPLE = 16
+"""What costs much is done at every so many steps only."""
+
+
+class Watch:
+    """An observer that raises BrokenInvariantError."""
+
+    def __init__(self, world: World, driver: Driver, network: Network, owners: OwnerWatch) -> None:
+        self.epochs, self.silence, self.owners = EpochWatch(), SilenceWatch(), owners
+        self._world, self._driver, self._network = world, driver, network
+        self._replayed = GroupState(GROUP)
+        self._batches: list[Batch] = []
+        self._steps = 0
+        self._snapshot = ""
+        self._probed: object = None
+
+    def before_step(self) -> None:
+        self._steps += 1
+        if self._steps % SAMPLE == 0:
+            self._snapshot = snapshot(self._driver.engine.state)
+
+    def decided(self) -> None:
+        """Deciding has changed nothing."""
+        if self._steps % SAMPLE == 0:
+            require(
+                snapshot(self._driver.engine.state) == self._snapshot,
+                Invariant.PURE,
+                self._snapshot,
+            )
+
+    def after_step(self, event: Event, step: Step) -> None:
+        state, now_ms = self._driver.engine.state, self._world.now_ms
+        check_group(state)
+        self._check_answers(step)
+        self.epochs.after_step(state, step, self._driver.config)
+        self._check_replies(event, step)
+        self.silence.after_step(state, event, step, self._driver.config, now_ms)
+        self._check_replay(step)
+        self._check_commits()
+        self.owners.after_step(step)
+        self._probe(event, step)
+
+    def after_load(self, batches: Sequence[Batch]) -> None:
+        """The log was read, as it is or compacted: from here on nothing else is known."""
+        state = self._driver.engine.state
+        check_group(state)
+        self._batches = list(batches)
+        self._replayed = GroupState(GROUP)
+        for batch in batches:
+            for record in batch:
+                self._replayed.apply(record)
+        self.epochs.after_load(state)
+        self.silence.after_load(state, self._driver.config, self._world.now_ms)
+        self.owners.after_load()
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def _check_answers(self, step: Step) -> None:
+        """Everything that was asked is answered, or the group remembers that it waits."""
+        answered = {token for token, _ in step.replies}
+        require(
+            self._driver.unanswered() == parked_tokens(self._driver.engine.state),
+            Invariant.ANSWERS,
+            f"answered: {answered}, waiting: {parked_tokens(self._driver.engine.state)}",
+        )
+        require(len(answered) == len(step.replies), Invariant.ANSWERS, "one request, two answers")
+
+    def _check_replies(self, event: Event, step: Step) -> None:
+        """Invariant 3; and natives are told the same."""
+        group = self._driver.engine.state.group
+        if not isinstance(group, ConsumerGroup):
+            return
+        for token, reply in step.replies:
+            if reply.error:
+                continue
+            match reply:
+                case JoinGroupReply(member_id=member_id, generation=generation):
+                    told, held = generation, group.assignments[member_id].member_epoch
+                    require(told == held, Invariant.CLASSIC_REPLIES, f"{told}, not {held}")
+                case ConsumerHeartbeatReply(member_id=str(member_id), member_epoch=told):
+                    current = group.assignments.get(member_id)
+                    is_true = current is None or (
+                        told == current.member_epoch
+                        and reply.assignment in (None, current.assigned.keys())
+                    )
+                    require(is_true, Invariant.CLASSIC_REPLIES, f"{reply}, not {current}")
+                case SyncGroupReply(assignment=assignment) if (
+                    isinstance(event, SyncGroupReceived) and event.token == token
+                ):
+                    self._check_synced(group, event.member_id, assignment)
+                case _:
+                    pass
+
+    def _check_synced(self, group: ConsumerGroup, member_id: str, assignment: bytes) -> None:
+        _version, decoded = decode_assignment(assignment)
+        topics = self._driver.topics
+        told = topics.partitions((e.topic, e.partitions) for e in decoded.assigned_partitions)
+        assigned = group.assignments[member_id].assigned
+        known = {partition for partition in assigned if partition.topic_id in topics.by_id}
+        require(told == known, Invariant.CLASSIC_REPLIES, f"{member_id}: {told}, not {known}")
+
+    # -- the log ---------------------------------------------------------------------------------
+
+    def _check_replay(self, step: Step) -> None:
+        """Invariant 8: the records so far make the same group; now and then, compacted as well."""
+        if step.durable:
+            self._batches.append(step.durable)
+            for record in step.durable:
+                self._replayed.apply(record)
+        expected = durable_state(self._driver.engine.state)
+        check_same(self._replayed, expected)
+        if self._steps % SAMPLE == 0:
+            state = GroupState(GROUP)
+            for record in compacted(record for batch in self._batches for record in batch):
+                state.apply(record)
+            check_same(state, expected)
+
+    # -- offsets ---------------------------------------------------------------------------------
+
+    def _check_commits(self) -> None:
+        """Invariant 10: whatever became of the group, it knows of each commit on its way."""
+        known = self._driver.engine.state.commits
+        forgotten = [token for token in self._network.commits_sent if token not in known]
+        require(not forgotten, Invariant.OFFSETS, f"commits on their way, forgotten: {forgotten}")
+
+    # -- probes ----------------------------------------------------------------------------------
+
+    def _probe(self, event: Event, step: Step) -> None:
+        driver, state = self._driver, self._driver.engine.state
+        how: tuple[Any, ...] = (driver.config, driver.topics, self._world.now_ms)
+        match state.group:
+            case ConsumerGroup() if isinstance(event, HeartbeatReceived):
+                replies: Mapping[int, Reply] = dict(step.replies)
+                if replies[event.token].error == ErrorCode.NONE:
+                    check_rejoin_changes_nothing(state, event.member_id, *how)
+            case GenericGroup() as group if self._probed != group.core:
+                if check_there_and_back(state, *how):
+                    self._probed = group.core
+                    self._world.counts["there and back"] += 1
+            case _:
+                pass

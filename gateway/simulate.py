@@ -1,0 +1,63 @@
+"""`groupferry simulate`: many seeds of the simulator, over the processors, and what to say of them.
+
+Owns processes and words. The first seed that breaks an invariant ends the sweep: its story is
+printed, and the command that replays it. Must not know what a run consists of.
+"""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Generator
+from concurrent.futures import ProcessPoolExecutor
+
+from coordinator.simulation.run import Outcome, simulate
+
+WORKERS_MAX = 16
+SEEDS_PER_TASK = 4
+
+
+def sweep(first_seed: int, seeds: int) -> Generator[Outcome, None, None]:
+    """The outcomes in the order of the seeds; whoever stops asking stops the sweep."""
+    workers = min(len(os.sched_getaffinity(0)), WORKERS_MAX, seeds)
+    # Ctrl-C reaches all processes, and is for this one to act on.
+    pool = ProcessPoolExecutor(
+        workers, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+    )
+    try:
+        chunk = min(SEEDS_PER_TASK, -(-seeds // workers))
+        yield from pool.map(simulate, range(first_seed, first_seed + seeds), chunksize=chunk)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def run(first_seed: int, seeds: int) -> tuple[bool, str]:
+    """Whether nothing broke, and the report."""
+    totals: Counter[str] = Counter()
+    outcomes = sweep(first_seed, seeds)
+    for outcome in outcomes:
+        totals.update(outcome.counts)
+        if outcome.invariant is not None:
+            outcomes.close()
+            return False, failure(outcome)
+    told = ", ".join(f"{totals[name]:,} {name}" for name in sorted(totals))
+    last_seed = first_seed + seeds - 1
+    return True, f"Nothing broke in {seeds} seeds, {first_seed} to {last_seed}.\n{told}"
+
+
+def failure(outcome: Outcome) -> str:
+    """The end of the story, what broke, and how to see it again."""
+    return "\n".join(
+        (
+            *outcome.story,
+            "",
+            f"Seed {outcome.seed} breaks invariant {outcome.invariant}",
+            outcome.detail,
+            "",
+            f"To replay it: {replay_command(outcome.seed)}",
+        )
+    )
+
+
+def replay_command(seed: int) -> str:
+    """The one command that plays exactly this seed again."""
+    return f"groupferry simulate --seeds 1 --first-seed {seed}"

@@ -1,0 +1,69 @@
+"""Classic clients, as the Java client behaves (spec section 12)."""
+
+from coordinator.generic.group import GenericGroup
+from coordinator.simulation.classic_client import Phase
+from tests.support.simulation import Stage
+
+
+def test_the_leader_assigns_and_all_settle() -> None:
+    """Among classic clients the group is a generic one."""
+    stage = Stage()
+    clients = [stage.classic(f"c{n}") for n in range(3)]
+    stage.wait(10_000)
+    assert isinstance(stage.driver.engine.state.group, GenericGroup)
+    assert all(client.is_settled for client in clients)
+    assert sorted(len(client.claims) for client in clients) == [1, 1, 2]
+
+
+def test_an_eager_client_gives_everything_up_before_it_joins() -> None:
+    """A cooperative one goes on with what it keeps."""
+    for is_cooperative in (False, True):
+        stage = Stage()
+        how = {"is_cooperative": is_cooperative, "protocols": ("cooperative-sticky",)}
+        first = stage.classic("c1", **how)
+        stage.wait()
+        stage.classic("c2", **how)
+        least = 4
+        while len(stage.clients[1].claims) < 2:
+            stage.wait(10)
+            least = min(least, len(first.claims))
+        assert least == (2 if is_cooperative else 0)
+
+
+def test_a_leader_rejoins_when_a_topic_grows() -> None:
+    """It alone watches the topics in a generic group."""
+    stage = Stage()
+    client = stage.classic("c1")
+    stage.wait()
+    stage.cluster.grow("foo")
+    stage.wait()
+    assert set(client.claims) == stage.foo(0, 1, 2, 3, 4)
+
+
+def test_an_unknown_member_loses_everything_and_joins_anew() -> None:
+    """Also one that is in the middle of a callback."""
+    stage = Stage()
+    client = stage.classic("c1", callback_ms=400)
+    stage.wait()
+    client.freeze()
+    stage.wait(10_000)
+    client.thaw()
+    stage.wait(100)
+    assert client.phase is not Phase.STABLE
+    stage.wait()
+    assert client.is_settled
+    assert set(client.claims) == stage.foo(0, 1, 2, 3)
+
+
+def test_who_closes_leaves_unless_it_is_static() -> None:
+    """A static one is expected back until its session ends."""
+    for instance_id in (None, "i1"):
+        stage = Stage()
+        client = stage.classic("c1", instance_id=instance_id)
+        stage.wait()
+        client.close()
+        stage.wait(1_000)
+        group = stage.driver.engine.state.group
+        assert client.is_dead
+        assert group is not None
+        assert len(group.members) == (instance_id is not None)

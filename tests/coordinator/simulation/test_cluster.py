@@ -1,0 +1,71 @@
+"""The simulated cluster."""
+
+from coordinator.simulation.cluster import DELAY_MS_MAX, Cluster
+from coordinator.simulation.world import World
+from coordinator.topics import Partition
+
+
+def cluster_of(world: World) -> tuple[Cluster, list[tuple[str, int, int]]]:
+    """A cluster, and what it tells of each offset that it stores."""
+    told: list[tuple[str, int, int]] = []
+    cluster = Cluster(
+        world, stored=lambda who, _partition, before, now: told.append((who, before, now))
+    )
+    cluster.create("foo", 2)
+    return cluster, told
+
+
+def test_a_topic_that_returns_is_another_one() -> None:
+    """A new id, no offsets; the image's version tells that there is something to look at."""
+    cluster, _told = cluster_of(World(1))
+    first = cluster.topics.by_name["foo"]
+    cluster.offsets[Partition(first.topic_id, 0)] = 5
+    cluster.delete("foo")
+    cluster.create("foo", 2)
+    assert cluster.topics.by_name["foo"].topic_id != first.topic_id
+    assert (cluster.offsets, cluster.topics.version) == ({}, 3)
+
+
+def test_a_commit_is_stored_after_a_while() -> None:
+    """And then answered."""
+    world = World(1)
+    cluster, told = cluster_of(world)
+    ended: list[bool] = []
+    partition = Partition(cluster.topics.by_name["foo"].topic_id, 0)
+    cluster.commit("c1", {partition: 7}, hold_ms=1_000, ended=ended.append)
+    assert told == []
+    world.run_until(world.now_ms + DELAY_MS_MAX)
+    assert (told, ended) == ([("c1", -1, 7)], [False])
+
+
+def test_a_commit_without_an_answer_is_stored_in_time_or_never() -> None:
+    """The engine waits for `hold_ms` after it heard that the answer is lost."""
+    stored = 0
+    for seed in range(40):
+        world = World(seed)
+        cluster, told = cluster_of(world)
+        cluster.lost_answer_rate = 1.0
+        ended: list[bool] = []
+        partition = Partition(cluster.topics.by_name["foo"].topic_id, 0)
+        cluster.commit("c1", {partition: 7}, hold_ms=500, ended=ended.append)
+        while not ended:
+            world.run_until(world.now_ms + 1)
+        assert ended == [True]
+        world.run_until(world.now_ms + 499)
+        seen = len(told)
+        world.run_until(world.now_ms + 10_000)
+        assert len(told) == seen
+        stored += seen
+    assert 0 < stored < 40
+
+
+def test_nothing_is_stored_any_more_once_the_commits_are_fenced() -> None:
+    """What was on its way is decided at that moment."""
+    world = World(3)
+    cluster, told = cluster_of(world)
+    partition = Partition(cluster.topics.by_name["foo"].topic_id, 0)
+    cluster.commit("c1", {partition: 7}, hold_ms=500, ended=lambda _: None)
+    cluster.fence_commits()
+    seen = list(told)
+    world.run_until(world.now_ms + 10_000)
+    assert told == seen

@@ -1,0 +1,75 @@
+"""The driver's rules: durable, then applied, then answered; a failed write changes nothing."""
+
+from uuid import UUID
+
+from coordinator.errors import ErrorCode
+from coordinator.events import ConsumerHeartbeatReceived, DeleteGroupReceived, HeartbeatReceived
+from coordinator.simulation.driver import Answer
+from tests.support.simulation import Stage
+
+
+def joining(token: int, member_id: str) -> ConsumerHeartbeatReceived:
+    """A first heartbeat."""
+    return ConsumerHeartbeatReceived(
+        token=token,
+        version=1,
+        member_id=member_id,
+        member_epoch=0,
+        client_id="client",
+        client_host="/127.0.0.1",
+        rebalance_timeout_ms=3_000,
+        topic_names=("foo",),
+        owned=frozenset(),
+        fresh_id=UUID(int=token),
+    )
+
+
+def test_a_failed_write_is_refused_and_changes_nothing() -> None:
+    """The client may try again."""
+    stage, heard = Stage(), list[Answer]()
+    stage.driver.log_failure_rate = 1.0
+    stage.driver.ask(joining(1, "n1"), heard.append)
+    assert heard[0].reply.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert stage.driver.engine.state.group is None
+
+
+def test_what_writes_nothing_cannot_fail_to_be_written() -> None:
+    """A refusal, for example."""
+    stage, heard = Stage(), list[Answer]()
+    stage.driver.log_failure_rate = 1.0
+    beat = HeartbeatReceived(token=1, member_id="c1", instance_id=None, generation=1)
+    stage.driver.ask(beat, heard.append)
+    assert heard[0].reply.error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_crash_loses_only_what_was_not_answered() -> None:
+    """Batches from some cut on, each one whole; and every answer that had not left."""
+    lost = 0
+    for seed in range(20):
+        stage, heard = Stage(seed), list[Answer]()
+        stage.driver.ask(joining(1, "n1"), heard.append)
+        assert len(heard) == 1
+        stage.driver.linger_ms = 20
+        stage.driver.ask(joining(2, "n2"), heard.append)
+        stage.driver.ask(joining(3, "n3"), heard.append)
+        stage.driver.crash(1)
+        stage.wait(10)
+        group = stage.driver.engine.state.group
+        assert group is not None
+        assert list(group.members) in (["n1"], ["n1", "n2"], ["n1", "n2", "n3"])
+        lost += 3 - len(group.members)
+        assert len(heard) == 1
+    assert 0 < lost < 40
+
+
+def test_deadlines_are_handled_when_they_are_due() -> None:
+    """A member that says nothing is gone after its session."""
+    stage, heard = Stage(), list[Answer]()
+    stage.driver.ask(joining(1, "n1"), heard.append)
+    stage.wait(4_900)
+    assert stage.driver.engine.state.group is not None
+    stage.driver.ask(DeleteGroupReceived(token=2), heard.append)
+    stage.wait(200)
+    stage.driver.ask(DeleteGroupReceived(token=3), heard.append)
+    codes = [answer.reply.error for answer in heard]
+    assert codes == [ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE]

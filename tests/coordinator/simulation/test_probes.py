@@ -1,0 +1,74 @@
+"""What-if questions."""
+
+from dataclasses import replace
+
+import pytest
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.generic.group import GenericGroup
+from coordinator.records import Assignment, CurrentAssignment, MemberState
+from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+from coordinator.simulation.leader import write_assignment
+from coordinator.simulation.probes import check_rejoin_changes_nothing, check_there_and_back
+from coordinator.simulation.replay import snapshot
+from tests.support.simulation import Stage
+
+
+def test_a_quiet_member_may_rejoin() -> None:
+    """It would change nothing; and asking changes nothing."""
+    stage = Stage()
+    stage.native("n1")
+    stage.wait(1_000)
+    client = stage.classic("c1")
+    stage.wait()
+    state = stage.driver.engine.state
+    assert isinstance(state.group, ConsumerGroup)
+    before = snapshot(state)
+    how = (stage.driver.config, stage.cluster.topics, stage.world.now_ms)
+    check_rejoin_changes_nothing(state, client.member_id, *how)
+    assert snapshot(state) == before
+    # It could have more: then its heartbeat should have said so.
+    current = state.group.assignments[client.member_id]
+    lost, *kept = current.assigned
+    waiting = replace(
+        current, assigned=dict.fromkeys(kept, 1), state=MemberState.UNRELEASED_PARTITIONS
+    )
+    state.group.apply(CurrentAssignment(member_id=client.member_id, value=waiting))
+    state.group.holders.put(lost, client.member_id)
+    with pytest.raises(BrokenInvariantError) as broken:
+        check_rejoin_changes_nothing(state, client.member_id, *how)
+    assert broken.value.invariant is Invariant.QUIET_REJOIN
+
+
+def test_there_and_back() -> None:
+    """Only for a group at rest that has a static member."""
+    stage = Stage()
+    stage.classic("c1")
+    stage.wait()
+    how = (stage.driver.config, stage.cluster.topics, stage.world.now_ms)
+    assert not check_there_and_back(stage.driver.engine.state, *how)
+    stage.classic("c2", instance_id="i2")
+    stage.wait()
+    assert check_there_and_back(stage.driver.engine.state, *how)
+    group = stage.driver.engine.state.group
+    assert isinstance(group, GenericGroup)
+    for member in list(group.members.values()):
+        overlapping = replace(member, assignment=write_assignment([("foo", 0)]))
+        group.members.put(member.member_id, overlapping)
+    assert not check_there_and_back(stage.driver.engine.state, *how)
+
+
+def test_a_conversion_that_loses_partitions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here one that believes no assignment."""
+    stage = Stage()
+    stage.classic("c1", instance_id="i1")
+    stage.wait()
+
+    def planted(group: GenericGroup, *_what: object) -> dict[str, Assignment]:
+        return {id_: Assignment(member_epoch=1, previous_epoch=1) for id_ in group.members}
+
+    monkeypatch.setattr("coordinator.conversion.upgrade._current_assignments", planted)
+    how = (stage.driver.config, stage.cluster.topics, stage.world.now_ms)
+    with pytest.raises(BrokenInvariantError) as broken:
+        check_there_and_back(stage.driver.engine.state, *how)
+    assert broken.value.invariant is Invariant.THERE_AND_BACK

@@ -1,0 +1,52 @@
+"""What a log brings back."""
+
+import pytest
+
+from coordinator.records import CurrentAssignment, DurableRecord, MemberMetadata
+from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+from coordinator.simulation.replay import check_replay, check_same, compacted, durable_state
+from coordinator.state import GroupState
+from tests.support.simulation import Stage
+
+
+def replayed(stage: Stage, log: list[DurableRecord]) -> GroupState:
+    """The group that these records make."""
+    state = GroupState("orders")
+    for record in log:
+        state.apply(record)
+    return state
+
+
+def a_log() -> tuple[Stage, list[DurableRecord]]:
+    """Somebody came, somebody went."""
+    stage = Stage()
+    stage.native("n1")
+    going = stage.native("n2")
+    stage.wait()
+    going.close()
+    stage.wait()
+    log = [
+        what
+        for _at_ms, who, what in stage.world.story
+        if who == "engine" and isinstance(what, DurableRecord)
+    ]
+    return stage, log
+
+
+def test_a_log_and_its_compaction_bring_the_group_back() -> None:
+    """Volatile parts do not count."""
+    stage, log = a_log()
+    expected = durable_state(stage.driver.engine.state)
+    check_replay(log, expected, config=stage.driver.config, now_ms=stage.world.now_ms)
+    assert len(compacted(log)) < len(log)
+
+
+def test_a_lost_record_is_noticed() -> None:
+    """A grant, a member, or the tombstone of one."""
+    stage, log = a_log()
+    expected = durable_state(stage.driver.engine.state)
+    for kind in (CurrentAssignment, MemberMetadata):
+        last = max(n for n, record in enumerate(log) if isinstance(record, kind))
+        with pytest.raises(BrokenInvariantError) as broken:
+            check_same(replayed(stage, log[:last] + log[last + 1 :]), expected)
+        assert broken.value.invariant is Invariant.REPLAY

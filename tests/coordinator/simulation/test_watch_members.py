@@ -1,0 +1,77 @@
+"""Epochs, sessions and the policy, from step to step."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from coordinator.config import MigrationPolicy
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.engine import Step
+from coordinator.events import TimePassed
+from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+from tests.support.simulation import PEACEFUL, Stage
+
+
+def two_members() -> tuple[Stage, ConsumerGroup]:
+    """A mixed group at rest."""
+    stage = Stage()
+    stage.native("n1")
+    stage.wait(1_000)
+    stage.classic("c1", instance_id="i1")
+    stage.wait()
+    group = stage.driver.engine.state.group
+    assert isinstance(group, ConsumerGroup)
+    return stage, group
+
+
+def go_back(stage: Stage, group: ConsumerGroup) -> None:
+    group.epoch -= 1
+
+
+def member_goes_back(stage: Stage, group: ConsumerGroup) -> None:
+    current = group.assignments["n1"]
+    group.assignments.put("n1", replace(current, member_epoch=current.member_epoch - 1))
+
+
+@pytest.mark.parametrize("damage", [go_back, member_goes_back])
+def test_epochs_that_go_back_are_found(damage: Callable[[Stage, ConsumerGroup], None]) -> None:
+    """Of the group and of a member."""
+    stage, group = two_members()
+    damage(stage, group)
+    with pytest.raises(BrokenInvariantError) as broken:
+        stage.watch.epochs.after_step(stage.driver.engine.state, Step(), stage.driver.config)
+    assert broken.value.invariant is Invariant.EPOCHS
+
+
+def test_a_group_that_gets_mixed_against_the_policy_is_found() -> None:
+    """Not one that was before."""
+    stage, _group = two_members()
+    config = replace(PEACEFUL.config, consumer_migration_policy=MigrationPolicy.DISABLED)
+    state = stage.driver.engine.state
+    stage.watch.epochs.after_step(state, Step(), config)
+    stage.watch.epochs.facts = replace(stage.watch.epochs.facts, has_classic=False)
+    with pytest.raises(BrokenInvariantError) as broken:
+        stage.watch.epochs.after_step(state, Step(), config)
+    assert broken.value.invariant is Invariant.POLICY
+
+
+def test_a_silent_member_that_stays_is_found() -> None:
+    """Longer than its session and its rebalance timeout."""
+    stage, _group = two_members()
+    state, config, now_ms = stage.driver.engine.state, stage.driver.config, stage.world.now_ms
+    silence = stage.watch.silence
+    silence.after_step(state, TimePassed(), Step(), config, now_ms + 5_000)
+    with pytest.raises(BrokenInvariantError, match="is silent for") as broken:
+        silence.after_step(state, TimePassed(), Step(), config, now_ms + 12_000)
+    assert broken.value.invariant is Invariant.SILENCE
+
+
+def test_a_member_that_goes_too_early_is_found() -> None:
+    """Its session has not ended."""
+    stage, _group = two_members()
+    gone = MemberMetadata(member_id="n1", value=None, cause=RemovalCause.SESSION_EXPIRED)
+    state, config, now_ms = stage.driver.engine.state, stage.driver.config, stage.world.now_ms
+    with pytest.raises(BrokenInvariantError, match="n1 was fenced after"):
+        stage.watch.silence.after_step(state, TimePassed(), Step(records=(gone,)), config, now_ms)

@@ -1,0 +1,95 @@
+"""What clients believe, and their commits."""
+
+from dataclasses import replace
+
+import pytest
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.engine import Step
+from coordinator.events import OffsetCommitReceived
+from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+from coordinator.simulation.native_client import NativeClient
+from tests.support.simulation import Stage
+
+
+def two_owners() -> tuple[Stage, NativeClient, NativeClient]:
+    """Each with its half."""
+    stage = Stage()
+    first, second = stage.native("n1"), stage.native("n2")
+    stage.wait()
+    return stage, first, second
+
+
+def commit(client: NativeClient, *others: NativeClient) -> OffsetCommitReceived:
+    """A commit of what it owns, or of what others own."""
+    owners = others or (client,)
+    return OffsetCommitReceived(
+        token=0,
+        version=9,
+        member_id=client.member_id,
+        instance_id=None,
+        epoch=client.epoch,
+        partitions=frozenset(p for owner in owners for p in owner.claims),
+    )
+
+
+def test_two_owners_are_found() -> None:
+    """Though each of them may be a member."""
+    stage, first, second = two_owners()
+    group = stage.driver.engine.state.group
+    assert isinstance(group, ConsumerGroup)
+    second.claims.update(first.claims)
+    both = {**group.assignments["n1"].assigned, **group.assignments["n2"].assigned}
+    group.assignments.put("n2", replace(group.assignments["n2"], assigned=both))
+    with pytest.raises(BrokenInvariantError) as broken:
+        stage.owners.check()
+    assert broken.value.invariant is Invariant.SINGLE_OWNER
+
+
+def test_an_owner_without_a_grant_is_found() -> None:
+    """The group believes that it has given the partition up."""
+    stage, _first, _second = two_owners()
+    group = stage.driver.engine.state.group
+    assert isinstance(group, ConsumerGroup)
+    group.assignments.put("n1", replace(group.assignments["n1"], assigned={}))
+    with pytest.raises(BrokenInvariantError) as broken:
+        stage.owners.check()
+    assert broken.value.invariant is Invariant.GRANTED
+
+
+def test_who_was_removed_may_believe_for_a_while() -> None:
+    """That time is counted apart."""
+    stage, _first, second = two_owners()
+    gone = MemberMetadata(member_id="n1", value=None, cause=RemovalCause.SESSION_EXPIRED)
+    group = stage.driver.engine.state.group
+    assert isinstance(group, ConsumerGroup)
+    both = {**group.assignments["n1"].assigned, **group.assignments["n2"].assigned}
+    group.assignments.put("n2", replace(group.assignments["n2"], assigned=both))
+    stage.owners.after_step(Step(records=(gone,)))
+    second.assign(both, granted_ms=stage.world.now_ms)
+    stage.world.now_ms += 100
+    stage.owners.check()
+    assert stage.world.counts["stale ms"] == 200
+
+
+def test_commits_of_what_somebody_else_has_are_found() -> None:
+    """Its own are fine."""
+    stage, first, second = two_owners()
+    stage.owners.vetted("n1", commit(first))
+    with pytest.raises(BrokenInvariantError) as broken:
+        stage.owners.vetted("n1", commit(first, second))
+    assert broken.value.invariant is Invariant.STALE_COMMIT
+
+
+def test_offsets_that_go_back_are_found() -> None:
+    """And owners that began before a commit."""
+    stage, first, _second = two_owners()
+    partition, claim = next(iter(first.claims.items()))
+    assert claim.position is not None
+    stage.owners.stored("n1", partition, before=3, now=3)
+    with pytest.raises(BrokenInvariantError, match="back to 2"):
+        stage.owners.stored("n1", partition, before=3, now=2)
+    with pytest.raises(BrokenInvariantError, match="n1 began ") as broken:
+        stage.owners.stored("n2", partition, before=3, now=claim.position + 1)
+    assert broken.value.invariant is Invariant.OFFSETS

@@ -1,0 +1,70 @@
+"""A simulated world without faults, to put clients into by hand."""
+
+from typing import Any, TypeVar
+
+from coordinator.config import GroupConfig
+from coordinator.simulation.classic_client import ClassicClient
+from coordinator.simulation.client import Client, Spec
+from coordinator.simulation.native_client import NativeClient
+from coordinator.simulation.plan import Plan
+from coordinator.simulation.run import Run
+from coordinator.topics import Partition
+
+PEACEFUL = Plan(
+    config=GroupConfig(
+        generic_min_session_timeout_ms=1_000,
+        generic_initial_rebalance_delay_ms=0,
+        consumer_session_timeout_ms=5_000,
+        consumer_heartbeat_interval_ms=1_000,
+        consumer_assignment_interval_ms=0,
+    ),
+    classic_style="eager",
+    native_share=0.5,
+    static_share=0.0,
+    loss_rate=0.0,
+    late_rate=0.0,
+    lost_answer_rate=0.0,
+    log_failure_rate=0.0,
+    linger_ms=0,
+    has_crashes=False,
+    has_freezes=False,
+    has_misbehaviour=False,
+    has_topic_changes=False,
+    has_policy_changes=False,
+)
+
+C = TypeVar("C", bound=Client)
+
+
+class Stage(Run):
+    """One topic `foo` with four partitions; `wait` lets time pass."""
+
+    def __init__(self, seed: int = 0, plan: Plan = PEACEFUL) -> None:
+        super().__init__(seed, plan)
+        self.cluster.create("foo", 4)
+
+    def native(self, name: str, **how: Any) -> NativeClient:
+        """A native client starts."""
+        return self._start(NativeClient(self.where, name, _spec(how)))
+
+    def classic(self, name: str, **how: Any) -> ClassicClient:
+        """A classic client starts."""
+        return self._start(ClassicClient(self.where, name, _spec(how)))
+
+    def _start(self, client: C) -> C:
+        self.clients.append(client)
+        client.start()
+        return client
+
+    def wait(self, length_ms: int = 6_000) -> None:
+        """Let happen what happens."""
+        self.world.run_until(self.world.now_ms + length_ms)
+
+    def foo(self, *numbers: int) -> set[Partition]:
+        """Partitions of the topic."""
+        topic_id = self.cluster.topics.by_name["foo"].topic_id
+        return {Partition(topic_id, number) for number in numbers}
+
+
+def _spec(how: dict[str, Any]) -> Spec:
+    return Spec(**{"topics": ("foo",), "callback_ms": 0, "heartbeat_interval_ms": 500, **how})
