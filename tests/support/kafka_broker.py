@@ -101,12 +101,17 @@ class KafkaCluster:
         await self.start()
         return node_id
 
+    async def make_topic(self, name: str) -> None:
+        """Make it, if it is not there, and wait until every broker knows it: to a consumer that
+        meets one which does not, it appears later, with a rebalance."""
+        for address in self.addresses:
+            await _make_topic(address, name)
+
     async def until_whole(self) -> None:
         """Wait until all brokers know each other, every coordinator has loaded its groups, and
         every partition has all its replicas in sync. Makes the topic, if it is not there."""
         with trio.fail_after(START_TIMEOUT_S):
-            for address in self.addresses:
-                await _make_topic(address)
+            await self.make_topic(TOPIC)
             for number in range(_GROUPS_LOOKED_AT):
                 await _look_at_offsets(self.addresses[0], f"ready-{number}")
             for address in self.addresses:
@@ -158,9 +163,9 @@ def running_kafka(
 # With requests of our own: librdkafka's admin client crashed now and then doing this.
 
 
-async def _make_topic(address: Address) -> None:
+async def _make_topic(address: Address, name: str) -> None:
     """Wait until a broker knows it with all its leaders."""
-    topic = MetadataRequestTopic(name=TOPIC)
+    topic = MetadataRequestTopic(name=name)
     request = MetadataRequest(topics=(topic,), allow_auto_topic_creation=True)
     led = 0
     while led < PARTITIONS:

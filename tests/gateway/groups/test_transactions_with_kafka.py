@@ -2,14 +2,12 @@
 real Apache Kafka."""
 
 import time
-from collections.abc import Iterable
 
 import pytest
 import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from gateway.cluster.broker_connection import BrokerConnection
-from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
@@ -17,26 +15,13 @@ from kafka_codecs.offset_fetch import (
 )
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group, group_client
-from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 LIMIT_S = 30
 RECORDS = 30
 UNSTABLE_OFFSET_COMMIT = 88
-
-
-async def make_topic(addresses: Iterable[tuple[str, int]], topic: str) -> None:
-    """Make it, and wait until every broker knows it: to a consumer that meets one which does not,
-    it appears later, with a rebalance."""
-    request = MetadataRequest(topics=(MetadataRequestTopic(name=topic),))
-    for address in addresses:
-        async with await BrokerConnection.open(*address) as connection:
-            led = 0
-            while led < PARTITIONS:
-                await trio.sleep(0.05)
-                (seen,) = (await connection.ask(request, 9)).topics
-                led = sum(partition.leader_id >= 0 for partition in seen.partitions)
 
 
 def consume_and_commit_in_a_transaction(
@@ -91,7 +76,7 @@ async def test_a_transaction_commits_for_members_of_both_protocols(
 ) -> None:
     """The member is checked here, the cluster stores the offsets with the transaction."""
     topic, group = fresh_group("written"), fresh_group("transactional")
-    await make_topic(kafka.addresses, topic)
+    await kafka.make_topic(topic)
     async with whole_gateway(kafka.addresses) as gateway:
         await trio.to_thread.run_sync(
             consume_and_commit_in_a_transaction, gateway.bootstrap_servers, topic, group, protocol
