@@ -113,6 +113,8 @@ class ConsumerHeartbeatReceived:
     topic_regex: str | None = None
     server_assignor: str | None = None
     owned: frozenset[Partition] | None = None
+    lists_owned_topics: bool = False
+    """True as soon as the list of owned partitions has an entry, even one without partitions."""
     fresh_id: UUID
 
     @property

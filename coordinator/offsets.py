@@ -106,7 +106,10 @@ def delete(draft: Draft, event: OffsetDeleteReceived) -> None:
             subscribed = names if known is None else names & known
         case _:
             subscribed = frozenset()
-    draft.answer(event.token, OffsetDeleteVerdict(subscribed=subscribed))
+    draft.answer(
+        event.token,
+        OffsetDeleteVerdict(subscribed=subscribed, group_exists=draft.state.group is not None),
+    )
 
 
 def delete_group(draft: Draft, event: DeleteGroupReceived) -> None:

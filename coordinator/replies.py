@@ -96,6 +96,7 @@ class OffsetDeleteVerdict:
     error: ErrorCode = ErrorCode.NONE
     why: str = ""
     subscribed: frozenset[str] = frozenset()
+    group_exists: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,7 @@ def _generic_member_view(member: GenericMember, protocol: str | None) -> MemberV
         client_host=member.client_host,
         is_classic=True,
         metadata=member.metadata_for(protocol) if protocol else b"",
-        assignment_bytes=member.assignment if protocol else b"",
+        assignment_bytes=member.assignment,
     )
 
 

@@ -26,7 +26,8 @@ def check_heartbeat(event: ConsumerHeartbeatReceived, config: GroupConfig) -> No
         _require(event.instance_id is not None, "epoch -2 is for static members only")
     if event.member_epoch == JOIN_EPOCH:
         _require(event.rebalance_timeout_ms != -1, "joining needs a rebalance timeout")
-        _require(event.owned == frozenset(), "joining needs an empty list of owned partitions")
+        states_to_own_nothing = event.owned == frozenset() and not event.lists_owned_topics
+        _require(states_to_own_nothing, "joining needs an empty list of owned partitions")
         _require(
             event.topic_names is not None or event.topic_regex is not None,
             "joining needs a subscription",

@@ -88,7 +88,10 @@ def downgrade_by_replacement(
 
 
 def _rebalance_all(draft: Draft, held: Mapping[str, Assignment]) -> None:
-    draft.emit(GenericCoreMoved(replace(draft.generic.core, held_at_downgrade=held)))
+    """One of the members leads: if it joins again, no other does."""
+    group = draft.generic
+    leader = next(iter(group.members))
+    draft.emit(GenericCoreMoved(replace(group.core, leader=leader, held_at_downgrade=held)))
     prepare_rebalance(draft)
 
 

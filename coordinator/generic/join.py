@@ -61,14 +61,18 @@ def check_session_timeout(draft: Draft, event: JoinGroupReceived) -> None:
 
 
 def join(draft: Draft, event: JoinGroupReceived) -> None:
-    """Decide a JoinGroup; the caller knows that the group is generic or missing."""
+    """Decide a JoinGroup; the caller knows that the group is generic or missing.
+
+    A missing group is created by its first JoinGroup without an id, even if that is then refused.
+    """
     if draft.state.group is None:
         _create_group(draft, event)
     elif not _has_room(draft, event):
         _turn_away(draft, event)
         return
-    _check_protocols(draft.generic, event)
-    if event.member_id:
+    if not _protocols_fit(draft.generic, event):
+        draft.answer(event.token, _wrong_protocols(event))
+    elif event.member_id:
         _join_with_id(draft, event)
     else:
         _join_without_id(draft, event)
@@ -109,15 +113,18 @@ def _turn_away(draft: Draft, event: JoinGroupReceived) -> None:
     draft.answer(event.token, JoinGroupReply(error=ErrorCode.GROUP_MAX_SIZE_REACHED, why=why))
 
 
-def _check_protocols(group: GenericGroup, event: JoinGroupReceived) -> None:
+def _protocols_fit(group: GenericGroup, event: JoinGroupReceived) -> bool:
     count = len(group.members)
     type_fits = event.protocol_type == group.core.protocol_type if count else event.protocol_type
-    if not (type_fits and is_acceptable(event.protocols, group.offers, count)):
-        raise GroupError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            "the protocol type differs from the group's, or no protocol is common to all members",
-            member_id=event.member_id,
-        )
+    return bool(type_fits) and is_acceptable(event.protocols, group.offers, count)
+
+
+def _wrong_protocols(event: JoinGroupReceived) -> JoinGroupReply:
+    return JoinGroupReply(
+        error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        why="the protocol type differs from the group's, or no protocol is common to all members",
+        member_id=event.member_id,
+    )
 
 
 def _join_without_id(draft: Draft, event: JoinGroupReceived) -> None:
@@ -183,9 +190,7 @@ def _add_member(draft: Draft, event: JoinGroupReceived, member_id: str) -> None:
 
 
 def _rejoin(draft: Draft, event: JoinGroupReceived, member: GenericMember) -> None:
-    rejoined = _member_from(event, member.member_id, member.assignment)
-    # Members are static for life: leaving the instance id out does not make one dynamic.
-    draft.emit(GenericMemberPut(replace(rejoined, instance_id=member.instance_id)))
+    draft.emit(GenericMemberPut(_rejoined(member, event)))
     park_join(draft, event, member.member_id, is_new=False)
     rebalance_or_complete(draft)
 
@@ -207,7 +212,7 @@ def _replace_static_member(draft: Draft, event: JoinGroupReceived, member_id: st
     release_sync(draft, old_id, ErrorCode.FENCED_INSTANCE_ID)
     draft.disarm(DeadlineKind.SESSION, old_id)
     draft.emit(GenericMemberDropped(old_id, RemovalCause.REPLACED))
-    draft.emit(GenericMemberPut(_member_from(event, member_id, old.assignment)))
+    draft.emit(GenericMemberPut(replace(_rejoined(old, event), member_id=member_id)))
     if group.core.leader == old_id:
         draft.emit(GenericCoreMoved(replace(group.core, leader=member_id)))
     protocol_now = selected([member.protocols for member in group.members.values()])
@@ -236,9 +241,17 @@ def _replaced_reply(
     return replace(reply, leader=old_id) if is_leader else reply
 
 
-def _member_from(
-    event: JoinGroupReceived, member_id: str, assignment: bytes = b""
-) -> GenericMember:
+def _rejoined(member: GenericMember, event: JoinGroupReceived) -> GenericMember:
+    """A member is for life who it was when it first came: static or not, and which client."""
+    return replace(
+        member,
+        session_timeout_ms=event.session_timeout_ms,
+        rebalance_timeout_ms=event.rebalance_timeout_ms,
+        protocols=event.protocols,
+    )
+
+
+def _member_from(event: JoinGroupReceived, member_id: str) -> GenericMember:
     return GenericMember(
         member_id=member_id,
         instance_id=event.instance_id,
@@ -247,5 +260,4 @@ def _member_from(
         session_timeout_ms=event.session_timeout_ms,
         rebalance_timeout_ms=event.rebalance_timeout_ms,
         protocols=event.protocols,
-        assignment=assignment,
     )

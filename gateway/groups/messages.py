@@ -178,6 +178,7 @@ def consumer_heartbeat_event(
             if owned is None
             else frozenset(Partition(each.topic_id, n) for each in owned for n in each.partitions)
         ),
+        lists_owned_topics=bool(owned),
         fresh_id=fresh_id,
     )
 

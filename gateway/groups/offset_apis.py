@@ -18,6 +18,7 @@ from coordinator.events import (
 from coordinator.replies import OffsetDeleteVerdict, OffsetVerdict
 from coordinator.topics import Topics
 from gateway.data_path.group_apis import GroupRequest
+from gateway.groups import offset_delete
 from gateway.groups.forwarding import forward
 from gateway.groups.refusals import refusal
 from gateway.groups.registry import Registry
@@ -26,8 +27,6 @@ from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
 )
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -65,31 +64,28 @@ class OffsetApis:
         Raises UpstreamLost, TooManyGroups.
         """
         names = tuple(topic.name for topic in message.topics)
-        _token, reply = await self._registry.ask(
-            message.group_id,
-            lambda token, _topics: OffsetDeleteReceived(token=token, topic_names=names),
-        )
+        image = Topics()
+
+        def event(token: int, topics: Topics) -> OffsetDeleteReceived:
+            nonlocal image
+            image = topics
+            return OffsetDeleteReceived(token=token, topic_names=names)
+
+        _token, reply = await self._registry.ask(message.group_id, event, names)
         verdict = cast(OffsetDeleteVerdict, reply)
         if verdict.error:
             return OffsetDeleteResponse(error_code=verdict.error)
-        deletable = tuple(t for t in message.topics if t.name not in verdict.subscribed)
-        kept = tuple(
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetDeleteResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in message.topics
-            if topic.name in verdict.subscribed
-        )
+
+        def stays(name: str, index: int) -> bool:
+            return name in verdict.subscribed and offset_delete.exists(image, name, index)
+
+        kept = offset_delete.kept(message, stays)
+        deletable = offset_delete.deletable(message, stays)
         if not deletable:
             return OffsetDeleteResponse(topics=kept)
         answer: OffsetDeleteResponse = await forward(request, replace(message, topics=deletable))
+        if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and verdict.group_exists:
+            answer = offset_delete.never_committed(deletable, image)
         return replace(answer, topics=(*answer.topics, *kept))
 
     async def _check_then_store(

@@ -3,10 +3,12 @@
 import argparse
 import sys
 import time
+from collections import Counter
 from fnmatch import fnmatchcase
 
 import trio
 
+from tests.support.differential.random_script import random_scripts
 from tests.support.differential.script import SCRIPTS, load_scripts
 from tests.support.differential.stage import running_stage
 
@@ -16,9 +18,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=["*"], help="patterns of script names")
     parser.add_argument("--story", action="store_true", help="show what was asked and answered")
+    parser.add_argument("--seeds", type=int, default=0, help="how many random scripts instead")
+    parser.add_argument("--first-seed", type=int, default=0)
     given = parser.parse_args()
     load_scripts()
-    chosen = [
+    chosen = random_scripts(range(given.first_seed, given.first_seed + given.seeds)) or [
         each
         for each in SCRIPTS.values()
         if any(fnmatchcase(each.name, pattern) for pattern in given.names)
@@ -30,6 +34,8 @@ def main() -> int:
     for name, outcome in outcomes.items():
         if outcome.failure or given.story:
             print(f"\n===== {name}\n{outcome.failure or outcome.story}")
+    met = Counter(d for outcome in outcomes.values() for d in outcome.deviations)
+    print(f"\ndeviations: {dict(met)}")
     failed = sum(outcome.failure is not None for outcome in outcomes.values())
     steps = sum(outcome.steps for outcome in outcomes.values())
     print(f"\n{len(outcomes)} scripts, {steps} steps, {took_s:.1f} s; {failed} differ")

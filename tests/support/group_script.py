@@ -249,6 +249,7 @@ class GroupScript:
         embedded_version: int = 1,
         session_timeout_ms: int = 10_000,
         rebalance_timeout_ms: int = 10_000,
+        client_id: str = "client",
     ) -> int:
         """A JoinGroup; returns its token, for it may be parked."""
         token = next(self._tokens)
@@ -262,7 +263,7 @@ class GroupScript:
                 version=version,
                 member_id=member_id,
                 instance_id=instance_id,
-                client_id="client",
+                client_id=client_id,
                 client_host="/127.0.0.1",
                 protocol_type=protocol_type,
                 protocols=((protocol, metadata),) if protocols is None else protocols,

@@ -6,7 +6,7 @@ Brokers keep their ports and data; one may be added later. `kafka/pom.xml` says 
 
 import itertools
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,9 +37,16 @@ class KafkaCluster:
     """A running cluster."""
 
     def __init__(
-        self, release: str, folder: Path, brokers: int, settings: Mapping[str, object]
+        self,
+        release: str,
+        folder: Path,
+        brokers: int,
+        settings: Mapping[str, object],
+        *,
+        of_brokers: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        """Of a release in `kafka/pom.xml`, for example "4.3"; `settings` go to every node."""
+        """Of a release in `kafka/pom.xml`, for example "4.3"; `settings` go to every node, and
+        `of_brokers` to the first brokers, one by one."""
         self.release = release
         self._jars = kafka_jars(release)
         self._folder = folder
@@ -65,6 +72,7 @@ class KafkaCluster:
             "replica.fetch.backoff.ms": 100,
             **settings,
         }
+        self._of_brokers = of_brokers
         self._controller = self._new_controller(controller_port)
         self.brokers: dict[int, KafkaNode] = {}
         """By node id, from 1 on."""
@@ -135,7 +143,10 @@ class KafkaCluster:
     def _new_broker(self) -> int:
         node_id = len(self.brokers) + 1
         (port,) = free_ports(1)
-        settings = self._settings | {
+        own = self._of_brokers[node_id - 1] if node_id <= len(self._of_brokers) else {}
+        settings = {
+            **self._settings,
+            **own,
             "process.roles": "broker",
             "node.id": node_id,
             "listeners": f"PLAINTEXT://{HOST}:{port}",

@@ -85,6 +85,8 @@ class OffsetBroker(FakeBroker):
     deleted: list[tuple[str, ...]] = field(default_factory=list)
     listed: tuple[ListedGroup, ...] = ()
     known_groups: frozenset[str] = frozenset()
+    knows_group: bool = True
+    """Whether an OffsetDelete is about a group that it has heard of."""
 
     def __post_init__(self) -> None:
         self.versions = dict(VERSIONS)
@@ -238,4 +240,7 @@ class OffsetBroker(FakeBroker):
             )
             for topic in request.topics
         )
-        await answer(wire, header, OffsetDeleteResponse(topics=topics))
+        message = OffsetDeleteResponse(topics=topics)
+        if not self.knows_group:
+            message = OffsetDeleteResponse(error_code=GROUP_ID_NOT_FOUND)
+        await answer(wire, header, message)

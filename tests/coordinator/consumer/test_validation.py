@@ -58,6 +58,7 @@ def test_what_passes(event: ConsumerHeartbeatReceived) -> None:
         (replace(JOIN, rack_id=""), ErrorCode.INVALID_REQUEST),
         (replace(JOIN, rebalance_timeout_ms=-1), ErrorCode.INVALID_REQUEST),
         (replace(JOIN, owned=None), ErrorCode.INVALID_REQUEST),
+        (replace(JOIN, lists_owned_topics=True), ErrorCode.INVALID_REQUEST),
         (replace(JOIN, owned=FOO_0), ErrorCode.INVALID_REQUEST),
         (replace(JOIN, topic_names=None), ErrorCode.INVALID_REQUEST),
         (replace(STAY, member_epoch=-2), ErrorCode.INVALID_REQUEST),

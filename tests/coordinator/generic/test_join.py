@@ -33,6 +33,25 @@ def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupSc
     assert group.generic.phase is GenericPhase.COMPLETING_REBALANCE
 
 
+def test_a_member_is_shown_as_the_client_that_it_first_was(group: GroupScript) -> None:
+    """A restart under its instance id, or a rejoin, from elsewhere: as in Kafka."""
+    member_id = stable_static_member(group)
+    again = group.join(instance_id="i1", client_id="elsewhere").member_id
+    assert group.generic.members[again].client_id == "client"
+    group.join(again, instance_id="i1", client_id="elsewhere")
+    assert (member_id in group.generic.members, again in group.generic.members) == (False, True)
+    assert group.generic.members[again].client_id == "client"
+
+
+def test_a_refused_first_join_leaves_an_empty_group(group: GroupScript) -> None:
+    """As in Kafka, where the group is created before the protocols are looked at; with an id that
+    nobody can have, it is not."""
+    assert group.join("made-up", protocols=()).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.view().state == "Dead"
+    assert group.join(protocols=()).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert group.view().state == "Empty"
+
+
 def test_a_member_that_no_longer_fits_is_removed(make_group: MakeGroup) -> None:
     """It comes too late to a join phase that is full: the others need not wait for it."""
     group = make_group(config=GroupConfig(generic_max_size=2))

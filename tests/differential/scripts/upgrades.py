@@ -1,15 +1,15 @@
 """A classic group meets its first native member (spec section 4; section 10, 1 to 18)."""
 
 from tests.support.differential.deviations import Deviation, Unlike
-from tests.support.differential.duel import Duel
-from tests.support.differential.profiles import DISABLED, DOWNGRADE, MAIN, UNIFORM, UPGRADE
+from tests.support.differential.duel import Duel, Owned
+from tests.support.differential.profiles import DISABLED, DOWNGRADE, MAIN, UPGRADE
 from tests.support.differential.script import script
 from tests.support.group_values import embedded_assignment
 
-ALL_FOO = {"foo": (0, 1, 2)}
+ALL_FOO: Owned = {"foo": (0, 1, 2)}
 
 
-@script(MAIN, UNIFORM)
+@script(MAIN)
 async def stable_group_of_one_upgrades(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
     await duel.commit("A", {"foo": {0: 5}})

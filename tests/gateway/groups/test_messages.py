@@ -163,6 +163,7 @@ def test_a_native_heartbeat_tells_what_has_changed() -> None:
     assert (event.member_epoch, event.client_host) == (4, "/h")
     assert (event.topic_names, event.topic_regex, event.owned) == (None, None, None)
     assert not event.is_full
+    assert not event.lists_owned_topics
     full = ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id="m",
@@ -183,6 +184,7 @@ def test_a_native_heartbeat_tells_what_has_changed() -> None:
     )
     assert (event.instance_id, event.rack_id, event.server_assignor) == ("i", "r", "range")
     assert event.is_full
+    assert event.lists_owned_topics
 
 
 def test_a_native_heartbeats_answer_groups_partitions_by_topic() -> None:

@@ -39,7 +39,9 @@ from tests.support.offset_broker import OffsetBroker
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_COORDINATOR = 16
 ILLEGAL_GENERATION = 22
+GROUP_ID_NOT_FOUND = 69
 GROUP_SUBSCRIBED_TO_TOPIC = 86
+UNKNOWN_TOPIC_OR_PARTITION = 3
 
 CONFIG = GroupConfig(
     generic_initial_rebalance_delay_ms=0,
@@ -222,30 +224,45 @@ async def test_a_transaction_commits_as_its_member_and_is_stored_as_nobodys() ->
         assert alone.topics[0].partitions[0].error_code == 0
 
 
+def deletion(*names: str, index: int = 0) -> OffsetDeleteRequest:
+    """An OffsetDelete of one partition of each topic."""
+    partition = OffsetDeleteRequestPartition(partition_index=index)
+    topics = tuple(OffsetDeleteRequestTopic(name=name, partitions=(partition,)) for name in names)
+    return OffsetDeleteRequest(group_id="g", topics=topics)
+
+
+def codes(answer: OffsetDeleteResponse) -> dict[str, int]:
+    """The codes that it gave, by topic."""
+    assert answer.error_code == 0
+    return {topic.name: topic.partitions[0].error_code for topic in answer.topics}
+
+
+async def test_a_group_that_never_committed_has_nothing_to_delete() -> None:
+    """The cluster has not heard of it, but it is here: there is no offset, and that is no error."""
+    async with open_scene() as scene:
+        scene.broker.knows_group = False
+        ask = scene.client.connection.ask
+        answer: OffsetDeleteResponse = await ask(deletion("numbers"), 0)
+        assert answer.error_code == GROUP_ID_NOT_FOUND
+        joined = await scene.client.enter()
+        subscribed = {"numbers": GROUP_SUBSCRIBED_TO_TOPIC, "other": UNKNOWN_TOPIC_OR_PARTITION}
+        assert codes(await ask(deletion("numbers", "other"), 0)) == subscribed
+        no_partition = {"numbers": UNKNOWN_TOPIC_OR_PARTITION}
+        assert codes(await ask(deletion("numbers", index=99), 0)) == no_partition
+        await scene.client.leave(joined.member_id)
+        assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
+
+
 async def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
     """The others are, by the cluster; both parts come back in one answer."""
-
-    def request(*names: str) -> OffsetDeleteRequest:
-        partition = OffsetDeleteRequestPartition(partition_index=0)
-        return OffsetDeleteRequest(
-            group_id="g",
-            topics=tuple(
-                OffsetDeleteRequestTopic(name=name, partitions=(partition,)) for name in names
-            ),
-        )
-
-    def codes(answer: OffsetDeleteResponse) -> dict[str, int]:
-        assert answer.error_code == 0
-        return {topic.name: topic.partitions[0].error_code for topic in answer.topics}
-
     async with open_scene() as scene:
         joined = await scene.client.enter()
         ask = scene.client.connection.ask
-        answered = codes(await ask(request("numbers", "other"), 0))
+        answered = codes(await ask(deletion("numbers", "other"), 0))
         assert answered == {"numbers": GROUP_SUBSCRIBED_TO_TOPIC, "other": 0}
-        answered = codes(await ask(request("numbers"), 0))
+        answered = codes(await ask(deletion("numbers"), 0))
         assert answered == {"numbers": GROUP_SUBSCRIBED_TO_TOPIC}
         assert scene.broker.deleted == [("other",)]
         await scene.client.leave(joined.member_id)
-        assert codes(await ask(request("numbers"), 0)) == {"numbers": 0}
+        assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
         assert scene.broker.deleted == [("other",), ("numbers",)]

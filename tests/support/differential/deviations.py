@@ -13,17 +13,45 @@ from typing import Any
 class Deviation(StrEnum):
     """Named as in the table of deviations."""
 
+    LAGGARD = "11.2 row 8"
+    NOT_QUIET = "11.2 rows 9, 10"
+    UNKNOWN_OWNER = "11.2 row 16"
+    LATE_SYNC = "late SyncGroup"
+    LATE_JOIN = "late join"
+    INTERRUPTED = "interrupted rebalance"
+    FULL = "a static member of a full group"
+    """Kafka 4.3.1 turns it away, 4.3.2 does not (KAFKA-20601)."""
+    ANY_LEADER = "who leads after the leader left is up to the coordinator"
+
     TARGET_BY_ITSELF = "11.2 row 6"
     EMPTY_REGEX = "regex without matches"
+    INTERNAL_ERROR = "internal errors"
+    OVERWRITTEN = "overwritten join"
+    CHANGED_INSTANCE = "changed instance id"
     MALFORMED_BYTES = "malformed bytes"
     """Kafka's parser fails in more than one way, and 4.3.1 knows some of them only: a collection
     longer than the bytes is UNKNOWN_SERVER_ERROR."""
 
 
 SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
-    Deviation.TARGET_BY_ITSELF: frozenset({"policies_and_groups_with_members-upgrade"}),
+    Deviation.TARGET_BY_ITSELF: frozenset(
+        {
+            "policies_and_groups_with_members-upgrade",
+            "admins_remove_the_native_members-upgrade",
+            "too_many_for_a_classic_group",
+        }
+    ),
     Deviation.EMPTY_REGEX: frozenset({"a_regex_without_matches_leaves_partitions"}),
-    Deviation.MALFORMED_BYTES: frozenset({"malformed_assignment_refuses_the_upgrade"}),
+    Deviation.LATE_JOIN: frozenset({"epochs_that_are_wrong"}),
+    Deviation.LAGGARD: frozenset({"the_sessions_of_the_native_members_end"}),
+    Deviation.INTERNAL_ERROR: frozenset(
+        {"a_pending_id_holds_the_others_up", "fetches_that_name_a_member"}
+    ),
+    Deviation.OVERWRITTEN: frozenset({"a_sync_without_its_leaders"}),
+    Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_another_members_place"}),
+    Deviation.MALFORMED_BYTES: frozenset(
+        {"malformed_assignment_refuses_the_upgrade", "joins_that_do_not_fit"}
+    ),
 }
 
 
@@ -41,3 +69,35 @@ class Unlike:
         return cls(
             deviation=deviation, kafka={"error_code": kafka}, gateway={"error_code": gateway}
         )
+
+
+def explained(api: str, kafka: Any, gateway: Any) -> Deviation | None:
+    """The deviation that a difference in a random script looks like, if any.
+
+    After it the two groups are different ones, so that the script ends.
+    """
+    errors = (kafka.get("error_code"), gateway.get("error_code"))
+    match api, errors:
+        case (("Heartbeat" | "SyncGroup"), (22, 27)):
+            return Deviation.LAGGARD
+        case "SyncGroup", (23, 27):
+            return Deviation.LATE_SYNC
+        case (("Heartbeat" | "SyncGroup"), (0, 27)):
+            return Deviation.TARGET_BY_ITSELF
+        case "JoinGroup", (0, "waits") if kafka["leader"] == "":
+            return Deviation.NOT_QUIET
+        case "JoinGroup", (0, 25):
+            return Deviation.UNKNOWN_OWNER
+        case "JoinGroup", (81, 0):
+            return Deviation.FULL
+        case "JoinGroup", (0, 0) if kafka["leader"] and kafka["leader"] != gateway["leader"]:
+            return Deviation.ANY_LEADER
+        case (("JoinGroup" | "SyncGroup"), ("waits", 27)):
+            return Deviation.OVERWRITTEN
+        case "ConsumerGroupHeartbeat", (0, 0) if (
+            gateway["member_epoch"] == kafka["member_epoch"] + 1
+        ):
+            return Deviation.INTERRUPTED
+        case "ConsumerGroupHeartbeat", (0, 0) if gateway["member_epoch"] < kafka["member_epoch"]:
+            return Deviation.LATE_JOIN
+    return None

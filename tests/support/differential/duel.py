@@ -38,7 +38,7 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
-from tests.support.differential.deviations import Deviation, Unlike
+from tests.support.differential.deviations import Deviation, Unlike, explained
 from tests.support.differential.plain import Plain, differences
 from tests.support.differential.profiles import Profile
 from tests.support.differential.side import Held, Side
@@ -66,6 +66,12 @@ class _Told:
 
 
 TOLD = _Told()
+WAITS = {"error_code": "waits"}
+"""In place of an answer that one side has not given."""
+
+
+class Deviated(Exception):  # noqa: N818  (no error: it ends a script that cannot go on)
+    """A deviation was met that nobody announced."""
 
 
 class Difference(AssertionError):  # noqa: N818  (what was found, not what went wrong)
@@ -84,6 +90,11 @@ class Asked:
     """The answer, once both sides gave it and it was the same."""
     unlike: Unlike | None = None
 
+    @property
+    def api(self) -> str:
+        """What was asked, by the name of its api."""
+        return self.what.removeprefix(f"{self.who}: ").partition(" ")[0]
+
 
 class Duel:
     """A script's view of the two sides."""
@@ -96,13 +107,17 @@ class Duel:
         profile: Profile,
         nursery: trio.Nursery,
         topic_admin: TopicAdmin,
+        may_deviate: bool = False,
     ) -> None:
+        """`may_deviate`: a deviation may be met unannounced, and raises Deviated."""
         self.sides = (kafka, gateway)
         self.profile = profile
+        self.may_deviate = may_deviate
         self.topic_admin = topic_admin
         self.steps = 0
         self.deviations: set[Deviation] = set()
         self.parked: list[Asked] = []
+        self._waited: dict[str, Asked] = {}
         self._story: list[str] = []
         self._nursery = nursery
 
@@ -140,20 +155,25 @@ class Duel:
         if not asked.answers and may_wait:
             self._tell(f"{asked.what}\n    waits")
             self.parked.append(asked)
-        else:
-            await self._settle([asked])
+            self._waited[who] = asked
+        await self._settle([] if asked in self.parked else [asked])
         if error is not None:
             code = None if asked.plain is None else error_of(asked.plain)
             assert code == error, f"wanted error {error}, both say {code}\n{self.story}"
         return asked.plain
 
     async def answers(self, who: str, *, within_s: float = ANSWER_WITHIN_S) -> Plain:
-        """The answer to the member's parked request, which comes by itself."""
-        asked = next(asked for asked in self.parked if asked.who == who)
+        """The answer to the member's last parked request, which comes by itself."""
+        asked = self._waited[who]
         with trio.move_on_after(within_s):
             await asked.progress.wait()
-        await self._settle([asked])
+        if asked in self.parked:
+            await self._settle([asked])
         return asked.plain
+
+    def will_differ(self, who: str, unlike: Unlike) -> None:
+        """Announce a deviation in the answer to the member's parked request."""
+        self._waited[who].unlike = unlike
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass on both sides."""
@@ -177,7 +197,8 @@ class Duel:
         progressed = [each for each in self.parked if each.answers]
         self.parked = [each for each in self.parked if each not in progressed]
         answered = [*(each for each in asked if each not in progressed), *progressed]
-        with trio.move_on_after(ANSWER_WITHIN_S):
+        announced = all(each.unlike for each in answered)
+        with trio.move_on_after(PARKED_AFTER_S if announced else ANSWER_WITHIN_S):
             while any(len(each.answers) < len(self.sides) for each in answered):  # noqa: ASYNC110
                 await trio.sleep(0.005)
         for each in answered:
@@ -185,19 +206,24 @@ class Duel:
 
     def _compare(self, asked: Asked) -> None:
         kafka, gateway = (
-            side.plain(asked.answers[side.name])
-            if side.name in asked.answers
-            else {"error_code": "waits"}
+            side.plain(asked.answers[side.name]) if side.name in asked.answers else WAITS
             for side in self.sides
         )
         self._tell(f"{asked.what}\n    {_short(kafka)}")
         lines = differences(kafka, gateway)
         if asked.unlike is not None:
             self._check_deviation(asked.unlike, kafka, gateway)
+        elif lines and (deviation := self._explained(asked, kafka, gateway)):
+            self._tell(f"    gateway, {deviation}: {_short(gateway)}")
+            self.deviations.add(deviation)
+            raise Deviated
         elif lines:
             shown = "\n".join(f"  {line}" for line in lines)
             raise Difference(f"{self.story}\n    gateway: {_short(gateway)}\nDIFFERENT:\n{shown}")
         asked.plain = kafka
+
+    def _explained(self, asked: Asked, kafka: Plain, gateway: Plain) -> Deviation | None:
+        return explained(asked.api, kafka, gateway) if self.may_deviate else None
 
     def _check_deviation(self, unlike: Unlike, kafka: Plain, gateway: Plain) -> None:
         self._tell(f"    gateway, {unlike.deviation}: {_short(gateway)}")

@@ -36,18 +36,26 @@ class Profile:
 
 
 MAIN = Profile("main", {})
-UNIFORM = Profile("uniform", {"group.consumer.assignors": "uniform,range"})
-TIMED = Profile(
-    "timed",
+UPGRADE = Profile("upgrade", {"group.consumer.migration.policy": "Upgrade"})
+DOWNGRADE = Profile(
+    "downgrade",
     {
+        "group.consumer.migration.policy": "DOWNGRADE",
+        "group.max.size": "1",
+        "group.consumer.max.size": "3",
+    },
+)
+DISABLED = Profile("disabled", {"group.consumer.migration.policy": "disabled"})
+TIGHT = Profile(
+    "tight",
+    {
+        "group.max.size": "3",
+        "group.consumer.max.size": "2",
         "group.consumer.assignment.interval.ms": "1500",
         "group.initial.rebalance.delay.ms": "500",
         "group.consumer.session.timeout.ms": "3000",
         "group.consumer.heartbeat.interval.ms": "500",
     },
 )
-UPGRADE = Profile("upgrade", {"group.consumer.migration.policy": "Upgrade"})
-DOWNGRADE = Profile("downgrade", {"group.consumer.migration.policy": "DOWNGRADE"})
-DISABLED = Profile("disabled", {"group.consumer.migration.policy": "disabled"})
-SMALL = Profile("small", {"group.max.size": "3", "group.consumer.max.size": "2"})
-NARROW = Profile("narrow", {"group.max.size": "1", "group.consumer.max.size": "3"})
+"""Short times and small groups."""
+PROFILES = (MAIN, UPGRADE, DOWNGRADE, DISABLED, TIGHT)

@@ -20,6 +20,8 @@ class Script:
     name: str
     profile: Profile
     play: Play
+    may_deviate: bool = False
+    """Deviations are not announced; one ends the script."""
 
 
 SCRIPTS: dict[str, Script] = {}

@@ -73,7 +73,9 @@ class Side:
         match answer:
             case JoinGroupResponse() if answer.member_id:
                 known = self.ids.values()
-                if answer.member_id not in known and shape(answer.member_id) != answer.member_id:
+                is_given = shape(answer.member_id) != answer.member_id
+                is_own_choice = answer.member_id == who and not answer.error_code
+                if answer.member_id not in known and (is_given or is_own_choice):
                     self.ids[who] = answer.member_id
                 if not answer.error_code:
                     self.epochs[who] = answer.generation_id

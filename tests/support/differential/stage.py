@@ -1,8 +1,11 @@
-"""Plays scripts: a broker and a gateway per profile, many scripts at a time, each in own groups."""
+"""Plays scripts: one cluster with a broker per profile, a gateway per profile, many at a time.
+
+A script's group lives at the broker of its profile, because a group id is sought that does.
+"""
 
 import tempfile
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,23 +13,35 @@ from uuid import UUID, uuid4
 
 import trio
 
+from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs.list_groups import ListGroupsRequest
 from tests.support.differential.deviations import Deviation
-from tests.support.differential.duel import Duel
+from tests.support.differential.duel import SETTLE_S, Deviated, Difference, Duel
 from tests.support.differential.profiles import Profile
 from tests.support.differential.script import Script
 from tests.support.differential.side import Side
 from tests.support.differential.topic_admin import TopicAdmin
 from tests.support.gateway import whole_gateway
-from tests.support.group_client import group_client
+from tests.support.group_client import GroupClient
 from tests.support.kafka_broker import KafkaCluster
+
+Address = tuple[str, int]
 
 RELEASE = "4.3"
 AT_A_TIME = 12
 SCRIPT_TIMEOUT_S = 60
 MAX_GROUPS = 10_000
 WARM_UP_GROUPS = 10
+GROUP_IDS_TRIED = 50
 TOPICS = {"foo": 3, "bar": 2, "zar": 1, "six": 6}
 """Topics of all scripts, with their partitions; nobody changes them."""
+ONE_COPY = {
+    "default.replication.factor": 1,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,68 +56,93 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The running brokers, by profile."""
+    """A running cluster, whose brokers have these profiles, in this order."""
 
-    clusters: Mapping[Profile, KafkaCluster]
+    cluster: KafkaCluster
+    profiles: Sequence[Profile]
 
-    async def play(self, scripts: Iterable[Script]) -> dict[str, Outcome]:
+    async def play(self, scripts: Sequence[Script]) -> dict[str, Outcome]:
         """Play these scripts, each against its profile; the outcomes by name."""
         outcomes: dict[str, Outcome] = {}
         limit = trio.CapacityLimiter(AT_A_TIME)
+        topic_admin = TopicAdmin(self.cluster.addresses[0])
+        topics = {
+            name: (await topic_admin.create(name, count)).topic_id for name, count in TOPICS.items()
+        }
         async with trio.open_nursery() as nursery:
-            for profile in self.clusters:
+            for node_id, profile in enumerate(self.profiles, start=1):
+                hall = Hall(self.cluster, node_id, profile, topics, topic_admin)
                 chosen = [each for each in scripts if each.profile is profile]
-                nursery.start_soon(self._play_profile, profile, chosen, outcomes, limit)
+                nursery.start_soon(hall.play, chosen, outcomes, limit)
         return outcomes
 
-    async def _play_profile(
+
+@dataclass(frozen=True, slots=True)
+class Hall:
+    """Where the scripts of one profile are played."""
+
+    cluster: KafkaCluster
+    node_id: int
+    profile: Profile
+    topics: dict[str, UUID]
+    topic_admin: TopicAdmin
+
+    async def play(
         self,
-        profile: Profile,
         scripts: Iterable[Script],
         outcomes: dict[str, Outcome],
         limit: trio.CapacityLimiter,
     ) -> None:
-        broker = self.clusters[profile].addresses[0]
-        topic_admin = TopicAdmin(broker)
-        topics = {
-            name: (await topic_admin.create(name, count)).topic_id for name, count in TOPICS.items()
-        }
-        config = profile.group_config()
-        async with whole_gateway([broker], groups=config, max_groups=MAX_GROUPS) as gateway:
-            address = (await gateway.listeners())[1]
-            await _warm_up(broker, address)
+        """Play scripts, at most as many at a time as `limit` says for all profiles together."""
+        broker = self.cluster.addresses[self.node_id - 1]
+        config = self.profile.group_config()
+        upstream = self.cluster.addresses
+        async with whole_gateway(upstream, groups=config, max_groups=MAX_GROUPS) as gateway:
+            ours = (await gateway.listeners())[self.node_id]
+            for address in (broker, ours):
+                await self._warm_up(address)
             async with trio.open_nursery() as nursery:
                 for script in scripts:
                     await limit.acquire_on_behalf_of(script)
 
                     async def run(script: Script = script) -> None:
                         try:
-                            sides = _sides(script, broker, address, topics)
-                            outcomes[script.name] = await _play(script, *sides, topic_admin)
+                            kafka, gateway = await self._sides(script, broker, ours)
+                            outcomes[script.name] = await _play(
+                                script, kafka, gateway, self.topic_admin
+                            )
                         finally:
                             limit.release_on_behalf_of(script)
 
                     nursery.start_soon(run)
 
+    async def _sides(self, script: Script, broker: Address, ours: Address) -> tuple[Side, Side]:
+        shared = dict(self.topics)
+        groups = await self._group_ids(script.name, 2)
+        kafka = Side(name="kafka", address=broker, group=groups[0], topics=shared)
+        gateway = Side(name="gateway", address=ours, group=groups[1], topics=shared)
+        return kafka, gateway
 
-async def _warm_up(*servers: tuple[str, int]) -> None:
-    """The first requests of a broker's life are slow: let no script mistake that for waiting."""
-    for server in servers:
-        for _ in range(WARM_UP_GROUPS):
-            async with group_client(server, f"warm-up-{uuid4()}") as client:
+    async def _group_ids(self, name: str, count: int) -> list[str]:
+        """New ids of groups that our broker coordinates."""
+        found: list[str] = []
+        async with await BrokerConnection.open(*self.cluster.addresses[0]) as connection:
+            while len(found) < count:
+                keys = tuple(f"{name}-{uuid4().hex[:6]}" for _ in range(GROUP_IDS_TRIED))
+                answer = await connection.ask(FindCoordinatorRequest(coordinator_keys=keys), 4)
+                found += [each.key for each in answer.coordinators if each.node_id == self.node_id]
+        return found[:count]
+
+    async def _warm_up(self, address: Address) -> None:
+        """First requests are slow: let no script mistake that for waiting."""
+        for group in await self._group_ids("warm-up", WARM_UP_GROUPS):
+            async with await BrokerConnection.open(*address) as connection:
+                client = GroupClient(connection, group)
                 await client.enter()
                 await client.commit({0: 1})
                 await client.native("native")
-
-
-def _sides(
-    script: Script, broker: tuple[str, int], gateway: tuple[str, int], topics: dict[str, UUID]
-) -> tuple[Side, Side]:
-    run = uuid4().hex[:6]
-    shared = dict(topics)
-    kafka = Side(name="kafka", address=broker, group=f"{script.name}-{run}-k", topics=shared)
-    ours = Side(name="gateway", address=gateway, group=f"{script.name}-{run}-g", topics=shared)
-    return kafka, ours
+                while (await connection.ask(ListGroupsRequest())).error_code:  # noqa: ASYNC110
+                    await trio.sleep(SETTLE_S)
 
 
 async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAdmin) -> Outcome:
@@ -114,12 +154,15 @@ async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAd
             profile=script.profile,
             nursery=nursery,
             topic_admin=topic_admin,
+            may_deviate=script.may_deviate,
         )
         try:
             with trio.fail_after(SCRIPT_TIMEOUT_S):
                 await script.play(duel)
-        except AssertionError as error:
-            failure = str(error)
+        except Deviated:
+            pass  # the groups are different ones from here on
+        except Difference as difference:
+            failure = str(difference)
         except Exception:  # one script that breaks shall not take the others along
             failure = f"{duel.story}\n{traceback.format_exc()}"
         nursery.cancel_scope.cancel()
@@ -137,21 +180,17 @@ async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAd
 @contextmanager
 def running_stage(profiles: Iterable[Profile]) -> Iterator[Stage]:
     """Brokers for these profiles, for the length of the block."""
+    chosen = tuple(dict.fromkeys(profiles))
     with tempfile.TemporaryDirectory(prefix="groupferry-stage-") as folder:
-        clusters: dict[Profile, KafkaCluster] = {}
-        for profile in dict.fromkeys(profiles):
-            home = Path(folder) / profile.name
-            home.mkdir()
-            clusters[profile] = KafkaCluster(RELEASE, home, 1, profile.settings)
+        cluster = KafkaCluster(
+            RELEASE,
+            Path(folder),
+            len(chosen),
+            ONE_COPY,
+            of_brokers=[profile.settings for profile in chosen],
+        )
         try:
-            trio.run(_start, clusters.values())
-            yield Stage(clusters)
+            trio.run(cluster.start)
+            yield Stage(cluster, chosen)
         finally:
-            for cluster in clusters.values():
-                cluster.kill_now()
-
-
-async def _start(clusters: Iterable[KafkaCluster]) -> None:
-    async with trio.open_nursery() as nursery:
-        for cluster in clusters:
-            nursery.start_soon(cluster.start)
+            cluster.kill_now()

@@ -1,0 +1,77 @@
+"""OffsetDelete of a hosted group, partition by partition: what stays, and what the cluster deletes.
+
+Pure: what exists is told by the image of the topics, who subscribes by the engine's verdict.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from coordinator.errors import ErrorCode
+from coordinator.topics import Topics
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+
+Topic = OffsetDeleteRequestTopic
+Wanted = Callable[[str, int], bool]
+
+
+def deletable(request: OffsetDeleteRequest, stays: Wanted) -> tuple[Topic, ...]:
+    """What of a request is for the cluster to decide."""
+    return _those(request.topics, lambda name, index: not stays(name, index))
+
+
+def kept(request: OffsetDeleteRequest, stays: Wanted) -> tuple[OffsetDeleteResponseTopic, ...]:
+    """The answers for partitions that stay, because somebody subscribes to their topic."""
+    return tuple(
+        _answered(topic, lambda _: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+        for topic in _those(request.topics, stays)
+    )
+
+
+def never_committed(topics: tuple[Topic, ...], image: Topics) -> OffsetDeleteResponse:
+    """The answer for a group that is here, while the cluster has not heard of it."""
+
+    def answered(topic: Topic) -> OffsetDeleteResponseTopic:
+        return _answered(
+            topic,
+            lambda index: (
+                ErrorCode.NONE if exists(image, topic.name, index) else UNKNOWN_TOPIC_OR_PARTITION
+            ),
+        )
+
+    return OffsetDeleteResponse(topics=tuple(answered(topic) for topic in topics))
+
+
+def exists(image: Topics, name: str, index: int) -> bool:
+    """Whether there is such a partition."""
+    topic = image.by_name.get(name)
+    return topic is not None and 0 <= index < topic.partition_count
+
+
+def _those(topics: tuple[Topic, ...], wanted: Wanted) -> tuple[Topic, ...]:
+    chosen = (
+        replace(
+            topic,
+            partitions=tuple(p for p in topic.partitions if wanted(topic.name, p.partition_index)),
+        )
+        for topic in topics
+    )
+    return tuple(topic for topic in chosen if topic.partitions)
+
+
+def _answered(topic: Topic, code: Callable[[int], int]) -> OffsetDeleteResponseTopic:
+    def partition(asked: OffsetDeleteRequestPartition) -> OffsetDeleteResponsePartition:
+        index = asked.partition_index
+        return OffsetDeleteResponsePartition(partition_index=index, error_code=code(index))
+
+    return OffsetDeleteResponseTopic(
+        name=topic.name, partitions=tuple(partition(asked) for asked in topic.partitions)
+    )

@@ -1,0 +1,255 @@
+"""Scripts made up by a seed: well-behaved clients most of the time, and now and then anything.
+
+Choices depend on the seed and on answers that were the same on both sides, so both sides are
+asked the same. What the engine may decide as it likes (who leads after the leader has left) ends a
+script, and so does a deviation: from there on the two groups are different ones.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.differential.duel import MEMBER_ID_REQUIRED, TOLD, Duel, error_of
+from tests.support.differential.profiles import DISABLED, DOWNGRADE, MAIN, UPGRADE, Profile
+from tests.support.differential.script import Script
+
+STEPS = 60
+NAMES = ("A", "B", "C", "D", "E")
+INSTANCES = ("i1", "i2")
+SUBSCRIPTIONS = (("foo",), ("foo", "bar"), ("six",), ("bar", "zar"), (), ("nowhere", "foo"))
+PROFILES = (MAIN, MAIN, MAIN, UPGRADE, DOWNGRADE, DISABLED)
+
+
+@dataclass(slots=True)
+class Actor:
+    """What the script knows of one client."""
+
+    name: str
+    kind: str = "out"
+    """out, classic or native."""
+    instance: str | None = None
+    topics: tuple[str, ...] = ("foo",)
+    protocol: str = "range"
+
+
+@dataclass(slots=True)
+class RandomScript:
+    """One run."""
+
+    duel: Duel
+    chance: random.Random
+    actors: dict[str, Actor] = field(default_factory=dict)
+    incarnations: int = 0
+
+    async def play(self) -> None:
+        """So many steps, then a look at the group."""
+        for _ in range(STEPS):
+            await self.step()
+        await self.look()
+
+    async def step(self) -> None:
+        """One thing that somebody does."""
+        moves: list[tuple[int, Callable[[], Awaitable[None]]]] = [
+            (6, self.arrive),
+            (30, self.behave),
+            (4, self.misbehave),
+            (2, self.depart),
+            (3, self.resubscribe),
+            (4, self.commit),
+            (2, self.look),
+        ]
+        move = self.chance.choices([each for _, each in moves], [weight for weight, _ in moves])[0]
+        await move()
+
+    # -- moves -----------------------------------------------------------------------------------
+
+    async def arrive(self) -> None:
+        """A new client, or a static one that comes back."""
+        free = [name for name in NAMES if name not in self.actors]
+        if not free:
+            return
+        actor = Actor(name=self.chance.choice(free), topics=self.chance.choice(SUBSCRIPTIONS))
+        held = {each.instance for each in self.actors.values()}
+        if self.chance.random() < 0.3:
+            actor.instance = self.chance.choice(INSTANCES)
+            if actor.instance in held:
+                evicted = next(e for e in self.actors.values() if e.instance == actor.instance)
+                del self.actors[evicted.name]
+        for side in self.duel.sides:
+            side.ids.pop(actor.name, None)
+            side.held.pop(actor.name, None)
+        self.actors[actor.name] = actor
+        if self.chance.random() < 0.5:
+            actor.kind = "native"
+            await self.beat_native(actor, epoch=0)
+        else:
+            actor.kind = "classic"
+            await self.join(actor)
+
+    async def behave(self) -> None:
+        """Somebody does what its client would do now."""
+        actor = self.somebody()
+        if actor is None or self.duel.is_parked(actor.name):
+            return
+        if actor.kind == "native":
+            await self.beat_native(actor)
+        else:
+            await self.beat_classic(actor)
+
+    async def misbehave(self) -> None:
+        """Anything, by anybody."""
+        actor = self.somebody()
+        if actor is None:
+            return
+        name, pick = actor.name, self.chance.choice
+        duel = self.duel
+        other = pick(NAMES)
+        wild: list[Callable[[], Awaitable[object]]] = [
+            lambda: duel.beat(name, generation=pick((-1, 0, 1, 2, 3, 4, 5))),
+            lambda: duel.beat(name, member_id=other),
+            lambda: duel.beat(name, instance=pick(INSTANCES)),
+            lambda: duel.sync(name, generation=pick((-1, 0, 2, 3))),
+            lambda: duel.sync(name, protocol="roundrobin"),
+            lambda: duel.leave(pick(("nobody", ""))),
+            lambda: duel.leave((other, pick(INSTANCES))),
+            lambda: duel.native(name, pick((1, 2, 3, 4, 5, 6))),
+            lambda: duel.native(name, pick((-1, -2)), member_id="nobody"),
+            lambda: duel.native(name, owned={}),
+            lambda: duel.native("stranger", pick((1, 2, 3))),
+            duel.delete_group,
+            lambda: duel.delete_offsets({"foo": [0], "six": [1]}),
+        ]
+        if not duel.is_parked(name):
+            await pick(wild)()
+
+    async def depart(self) -> None:
+        """Somebody leaves, in one of the ways there are."""
+        actor = self.somebody()
+        if actor is None or self.duel.is_parked(actor.name):
+            return
+        if actor.kind == "native":
+            if actor.instance is not None and self.chance.random() < 0.5:
+                await self.duel.native(actor.name, -2, instance=actor.instance)
+            else:
+                await self.duel.native(actor.name, -1)
+        else:
+            await self.duel.leave((actor.name, self.chance.choice((actor.instance, None))))
+        del self.actors[actor.name]
+
+    async def resubscribe(self) -> None:
+        """Somebody wants other topics from now on."""
+        actor = self.somebody()
+        if actor is None or self.duel.is_parked(actor.name):
+            return
+        actor.topics = self.chance.choice(SUBSCRIPTIONS)
+        if actor.kind == "native":
+            await self.duel.native(actor.name, topics=actor.topics)
+        else:
+            await self.join(actor)
+
+    async def commit(self) -> None:
+        """Somebody commits something, rightly or not."""
+        actor = self.somebody()
+        if actor is None:
+            return
+        topic = self.chance.choice(("foo", "bar", "six"))
+        offsets = {topic: {self.chance.randrange(2): self.chance.randrange(100)}}
+        epoch = self.chance.choice((None, None, None, -1, 1, 2, 3))
+        await self.duel.commit(actor.name, offsets, epoch=epoch, instance=actor.instance)
+        await self.duel.fetch(of={topic: (0, 1)})
+
+    async def look(self) -> None:
+        """What admin tools see."""
+        await self.duel.describe()
+        await self.duel.list()
+
+    # -- clients ---------------------------------------------------------------------------------
+
+    async def join(self, actor: Actor) -> None:
+        """A JoinGroup, twice if an id comes first; eager, or cooperative."""
+        how: dict[str, Any] = {
+            "topics": actor.topics,
+            "protocol": actor.protocol,
+            "instance": actor.instance,
+            "owned": TOLD if self.chance.random() < 0.5 else None,
+        }
+        name = actor.name
+        if actor.instance is None and self.knows_no_id(name) and await self.is_consumer_group():
+            # An id of our own making, for a random one would sort at random.
+            joined = await self.duel.join(name, name, **{**how, "owned": None})
+        else:
+            joined = await self.duel.join(name, **how)
+            if error_of(joined) == MEMBER_ID_REQUIRED:
+                joined = await self.duel.join(name, **how)
+        await self.after(actor, joined)
+
+    async def beat_classic(self, actor: Actor) -> None:
+        """A Heartbeat or, to learn what it was given, a SyncGroup."""
+        if self.chance.random() < 0.4:
+            answer = await self.duel.sync(
+                actor.name, self.made_up_assignment(), instance=actor.instance
+            )
+        else:
+            answer = await self.duel.beat(actor.name, instance=actor.instance)
+        await self.after(actor, answer)
+
+    async def beat_native(self, actor: Actor, epoch: int | None = None) -> None:
+        """A ConsumerGroupHeartbeat; some say what they own, some all."""
+        if epoch == 0:
+            answer = await self.duel.native(
+                actor.name, 0, topics=actor.topics, instance=actor.instance
+            )
+        else:
+            owned = self.chance.choice((None, TOLD, TOLD))
+            answer = await self.duel.native(actor.name, owned=owned)
+        await self.after(actor, answer)
+
+    async def after(self, actor: Actor, answer: object) -> None:
+        """What a client does about an error: rejoin, or give up."""
+        match error_of(answer):
+            case 27 | 22:
+                await self.join(actor)
+            case 110:
+                await self.beat_native(actor, epoch=0)
+            case 0:
+                pass
+            case _:
+                self.actors.pop(actor.name, None)
+
+    def made_up_assignment(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """A leader's: each partition to somebody, or to nobody."""
+        names = sorted(self.actors)
+        given: dict[str, dict[str, list[int]]] = {name: {} for name in names}
+        for topic, count in (("foo", 3), ("bar", 2), ("six", 6)):
+            for number in range(count):
+                given[self.chance.choice(names)].setdefault(topic, []).append(number)
+        return {n: {t: tuple(numbers) for t, numbers in got.items()} for n, got in given.items()}
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def somebody(self) -> Actor | None:
+        """One of the clients."""
+        return self.chance.choice(list(self.actors.values())) if self.actors else None
+
+    def knows_no_id(self, name: str) -> bool:
+        return name not in self.duel.sides[0].ids
+
+    async def is_consumer_group(self) -> bool:
+        """Whether the group is one with members now."""
+        described = await self.duel.describe()
+        return bool(described["groups"][0]["members"])
+
+
+def random_scripts(seeds: Iterable[int]) -> list[Script]:
+    """A script per seed; the seed says the profile too."""
+    return [_random_script(seed) for seed in seeds]
+
+
+def _random_script(seed: int) -> Script:
+    profile: Profile = random.Random(seed).choice(PROFILES)
+
+    async def play(duel: Duel) -> None:
+        await RandomScript(duel, random.Random(seed)).play()
+
+    return Script(f"seed-{seed}", profile, play, may_deviate=True)
