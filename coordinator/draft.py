@@ -6,7 +6,7 @@ follow. Nothing is real before the driver has made the records durable and appli
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.errors import InvariantError, ensure
+from coordinator.errors import InvariantError
 from coordinator.generic.group import GenericGroup
 from coordinator.records import CurrentAssignment
 from coordinator.replies import Reply
@@ -94,7 +94,7 @@ class Draft:
             return
         for partition in (*record.value.assigned, *record.value.pending_revocation):
             holder = group.holders.get(partition, record.member_id)
-            ensure(
-                holder == record.member_id,
-                f"{partition} is held by {holder} and was granted to {record.member_id}",
-            )
+            if holder != record.member_id:
+                raise InvariantError(
+                    f"{partition} is held by {holder} and was granted to {record.member_id}"
+                )

@@ -35,7 +35,7 @@ from coordinator.events import (
     SyncGroupReceived,
     TimePassed,
 )
-from coordinator.load import arm_after_load
+from coordinator.load import arm_after_load, newest
 from coordinator.records import DurableRecord, GroupConfigs
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.state import DURABLE_TYPES, GroupState, Record
@@ -81,7 +81,7 @@ class GroupEngine:
 
     def load(self, records: Iterable[DurableRecord], *, now_ms: int) -> None:
         """Take up a group from its log, and start its timers anew (spec 2.10, 3.12)."""
-        for record in records:
+        for record in newest(records):
             self.apply(record)
         for volatile in arm_after_load(self.state, self._config, now_ms=now_ms):
             self.apply(volatile)

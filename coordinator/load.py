@@ -1,17 +1,18 @@
-"""What a group needs after it was read from its log: sessions, deadlines, phases.
+"""What counts of a group's log, and what a group needs after it was read: sessions, deadlines,
+phases.
 
-None of this is stored. Sessions restart at full length (spec 2.10, 3.12); a classic member of a
+None of these is stored. Sessions restart at full length (spec 2.10, 3.12); a classic member of a
 consumer group keeps its own session length, and one that is behind the assignment epoch has to
 rejoin (DEV, spec 11.2 row 7). A rebalance that was due when a generic group was stored begins anew.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import replace
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.generic.group import GenericGroup
-from coordinator.records import Member
+from coordinator.records import DurableRecord, Member
 from coordinator.state import GroupState
 from coordinator.volatile import (
     DeadlineKey,
@@ -23,6 +24,16 @@ from coordinator.volatile import (
     MemberPhaseMoved,
     VolatileRecord,
 )
+
+
+def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
+    """Of each key the last record, in the order of writing. A log that is read during its
+    compaction has lost some of the older ones but not all: what is left need not fit together."""
+    last: dict[Hashable, DurableRecord] = {}
+    for record in records:
+        last.pop(record.key, None)
+        last[record.key] = record
+    return last.values()
 
 
 def arm_after_load(

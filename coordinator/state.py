@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from coordinator.consumer.group import ConsumerGroup, ConsumerRecord
+from coordinator.forkable import Forkable
 from coordinator.generic.group import GenericGroup
 from coordinator.records import (
     CurrentAssignment,
@@ -51,7 +52,7 @@ RecordBesideTheGroup = (
 """What changes nothing in the group itself, whatever its kind."""
 
 
-class GroupState:
+class GroupState(Forkable):
     """`group` is None while the group does not exist. Deadlines, commits in flight and the
     resolution of regular expressions belong to no kind, so that they outlive a conversion;
     overrides of configs outlive the group."""
@@ -65,17 +66,6 @@ class GroupState:
         self.deadlines: Table[DeadlineKey, int] = Table()
         self.commits: Table[Token, CommitInFlight] = Table()
         self.resolution: RegexResolution | None = None
-
-    def fork(self) -> "GroupState":
-        """The same state, to decide on without this one noticing."""
-        twin = GroupState.__new__(GroupState)
-        twin.group_id = self.group_id
-        twin.group = self.group.fork() if self.group is not None else None
-        twin.config_overrides = self.config_overrides
-        twin.deadlines = self.deadlines.fork()
-        twin.commits = self.commits.fork()
-        twin.resolution = self.resolution
-        return twin
 
     @property
     def is_quiet(self) -> bool:

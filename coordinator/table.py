@@ -2,78 +2,92 @@
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain
-from typing import Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
+_MISSING: Any = object()
+
 
 class Table(Mapping[K, V], Generic[K, V]):
     """Rows of one kind. `handle` decides on forks of the tables, `apply` writes the real ones.
 
-    A fork lays its own rows over those it borrowed, and hides what it dropped of them; it iterates
-    in the order that a dict written alike would have. The original must not be written while a
-    fork is in use: the engine drops its draft before it applies the records.
+    A fork lays its own rows over those it borrowed, and hides what it dropped of these; it
+    iterates in the order that a dict written alike would have. The original must not be written
+    while a fork is in use: the engine drops its draft before it applies the records.
     """
 
-    __slots__ = ("_borrowed", "_hidden", "_own")
+    __slots__ = ("_borrowed", "_hidden", "_own", "_replaced_count")
 
     def __init__(self, rows: Mapping[K, V] | None = None) -> None:
         self._own: dict[K, V] = dict(rows or {})
         self._borrowed: dict[K, V] = {}
-        self._hidden: set[K] = set()
+        self._replaced_count = 0
+        self._hidden: set[K] | None = None
 
     def fork(self) -> Self:
         """A table with the same rows, to write without the original noticing."""
         twin = type(self).__new__(type(self))
         if self._borrowed:
             twin._own, twin._borrowed = self._own.copy(), self._borrowed
-            twin._hidden = self._hidden.copy()
+            twin._replaced_count = self._replaced_count
+            twin._hidden = set(self._hidden) if self._hidden else None
         else:
-            twin._own, twin._borrowed, twin._hidden = {}, self._own, set()
+            twin._own, twin._borrowed = {}, self._own
+            twin._replaced_count, twin._hidden = 0, None
         return twin
 
     def put(self, key: K, value: V) -> None:
         """Add or replace one row."""
+        if self._borrowed and key not in self._own and self._shows(key):
+            self._replaced_count += 1
         self._own[key] = value
 
     def drop(self, key: K) -> None:
         """Remove one row, if it is there."""
-        self._own.pop(key, None)
-        if key in self._borrowed:
+        was_own = self._own.pop(key, _MISSING) is not _MISSING
+        if self._borrowed and self._shows(key):
+            self._replaced_count -= was_own
+            if self._hidden is None:
+                self._hidden = set()
             self._hidden.add(key)
 
     def clear(self) -> None:
         """Remove every row."""
-        self._own, self._borrowed, self._hidden = {}, {}, set()
+        self._own, self._borrowed = {}, {}
+        self._replaced_count, self._hidden = 0, None
 
     def __getitem__(self, key: K) -> V:
-        if key in self._own:
-            return self._own[key]
-        if key in self._hidden:
+        row = self.get(key, _MISSING)
+        if row is _MISSING:
             raise KeyError(key)
-        return self._borrowed[key]
+        return row
 
     @overload
     def get(self, key: K, /) -> V | None: ...
     @overload
     def get(self, key: K, /, default: V | D) -> V | D: ...
     def get(self, key: K, /, default: V | D | None = None) -> V | D | None:
-        if key in self._own:
-            return self._own[key]
-        if key in self._hidden:
+        row: V | D = self._own.get(key, _MISSING)
+        if row is not _MISSING:
+            return row
+        if self._hidden and key in self._hidden:
             return default
         return self._borrowed.get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._own or (key in self._borrowed and key not in self._hidden)
+        return key in self._own or (bool(self._borrowed) and self._shows(key))
 
     def __iter__(self) -> Iterator[K]:
-        return chain((k for k in self._borrowed if k not in self._hidden), self._added())
+        hidden = self._hidden or ()
+        kept = (key for key in self._borrowed if key not in hidden)
+        return chain(kept, (key for key in self._own if not self._shows(key)))
 
     def __len__(self) -> int:
-        return len(self._borrowed) - len(self._hidden) + sum(1 for _ in self._added())
+        gone = len(self._hidden or ()) + self._replaced_count
+        return len(self._borrowed) - gone + len(self._own)
 
     def keys(self) -> KeysView[K]:
         return self._rows().keys()
@@ -84,18 +98,19 @@ class Table(Mapping[K, V], Generic[K, V]):
     def items(self) -> ItemsView[K, V]:
         return self._rows().items()
 
+    def _shows(self, key: object) -> bool:
+        """Whether there is a borrowed row of this key, replaced or not, that was not dropped."""
+        return key in self._borrowed and not (self._hidden and key in self._hidden)
+
     def _rows(self) -> dict[K, V]:
         """All rows; looking at all of them is the one thing that may cost as much."""
         if not self._borrowed:
             return self._own
         if not (self._own or self._hidden):
             return self._borrowed
-        kept = {key: value for key, value in self._borrowed.items() if key not in self._hidden}
+        hidden = self._hidden or ()
+        kept = {key: value for key, value in self._borrowed.items() if key not in hidden}
         return {**kept, **self._own}
-
-    def _added(self) -> Iterator[K]:
-        """Keys of own rows that replace no borrowed one."""
-        return (k for k in self._own if k not in self._borrowed or k in self._hidden)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Table) and self._rows() == other._rows()

@@ -33,6 +33,9 @@ class DeadlineKind(StrEnum):
     SYNC_PHASE = "sync_phase"
     TARGET_DUE = "target_due"
 
+    # Every heartbeat looks deadlines up by their keys; an enum's own hash is a call of Python.
+    __hash__ = str.__hash__
+
 
 class DeadlineKey(NamedTuple):
     """One deadline; `owner` is a member id, a commit, or empty for the group's own."""

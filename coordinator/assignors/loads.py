@@ -6,13 +6,15 @@ without a look at the others. Members of one load come in the order in which the
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Self
 
+from coordinator.forkable import Forkable
 from coordinator.table import Table
 
 _NOBODY: Table[str, None] = Table()
 
 
-class Loads:
+class Loads(Forkable):
     """Each member of a group has a load, if only 0."""
 
     __slots__ = ("_by_load", "_load_of", "_written")
@@ -22,11 +24,8 @@ class Loads:
         self._by_load: Table[int, Table[str, None]] = Table()
         self._written: set[int] = set()
 
-    def fork(self) -> "Loads":
-        """The same loads, to change without this one noticing."""
-        twin = Loads.__new__(Loads)
-        twin._load_of = self._load_of.fork()
-        twin._by_load = self._by_load.fork()
+    def fork(self) -> Self:
+        twin = super().fork()
         twin._written = set()
         return twin
 

@@ -4,9 +4,10 @@ An index that is kept with the target, so that the partitions of a member that l
 that grew, are found without a look at all the others.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from uuid import UUID
 
+from coordinator.forkable import Forkable
 from coordinator.table import Table
 from coordinator.topics import Partition
 
@@ -15,7 +16,7 @@ BLOCK = 1_024
 as well, through the classic assignments that a conversion takes over, and may be huge."""
 
 
-class Owners:
+class Owners(Forkable):
     """`_owned` has a row for each block of a topic's partitions in which some have an owner: an
     integer whose bits say which."""
 
@@ -25,33 +26,25 @@ class Owners:
         self._members: Table[Partition, str] = Table()
         self._owned: Table[tuple[UUID, int], int] = Table()
 
-    def fork(self) -> "Owners":
-        """The same owners, to change without this one noticing."""
-        twin = Owners.__new__(Owners)
-        twin._members = self._members.fork()
-        twin._owned = self._owned.fork()
-        return twin
-
-    def give(self, partitions: Iterable[Partition], member_id: str) -> None:
+    def give(self, partitions: Collection[Partition], member_id: str) -> None:
         """The member is to have these, whoever was before."""
         for partition in partitions:
-            if self._members.get(partition) != member_id:
-                self._members.put(partition, member_id)
-                block, bit = _place(partition)
-                self._owned.put(block, self._owned.get(block, 0) | bit)
+            self._members.put(partition, member_id)
+        for block, bits in _places(partitions).items():
+            self._owned.put(block, self._owned.get(block, 0) | bits)
 
-    def take(self, partitions: Iterable[Partition], member_id: str) -> None:
+    def take(self, partitions: Collection[Partition], member_id: str) -> None:
         """The member is no longer to have these. It may be told after their next owner is: of two
         members between which a partition moves, either may be written first."""
-        for partition in partitions:
-            if self._members.get(partition) == member_id:
-                self._members.drop(partition)
-                block, bit = _place(partition)
-                owned = self._owned[block] & ~bit
-                if owned:
-                    self._owned.put(block, owned)
-                else:
-                    self._owned.drop(block)
+        mine = [partition for partition in partitions if self._members.get(partition) == member_id]
+        for partition in mine:
+            self._members.drop(partition)
+        for block, bits in _places(mine).items():
+            owned = self._owned[block] & ~bits
+            if owned:
+                self._owned.put(block, owned)
+            else:
+                self._owned.drop(block)
 
     def __getitem__(self, partition: Partition) -> str:
         """Who is to have it. Raises KeyError if nobody is."""
@@ -87,9 +80,13 @@ class Owners:
         return f"Owners({self._members!r})"
 
 
-def _place(partition: Partition) -> tuple[tuple[UUID, int], int]:
-    block, at = divmod(partition.number, BLOCK)
-    return (partition.topic_id, block), 1 << at
+def _places(partitions: Iterable[Partition]) -> dict[tuple[UUID, int], int]:
+    """The bits of these partitions, block by block."""
+    places: dict[tuple[UUID, int], int] = {}
+    for topic_id, number in partitions:
+        block, at = divmod(number, BLOCK)
+        places[topic_id, block] = places.get((topic_id, block), 0) | 1 << at
+    return places
 
 
 def _bits(number: int) -> Iterator[int]:

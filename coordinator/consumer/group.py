@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from coordinator.assignors.loads import Loads
 from coordinator.assignors.owners import Owners
+from coordinator.forkable import Forkable
 from coordinator.generic.protocols import names
 from coordinator.records import (
     Assignment,
@@ -48,7 +49,7 @@ class ConsumerGroupState(StrEnum):
     STABLE = "Stable"
 
 
-class ConsumerGroup:
+class ConsumerGroup(Forkable):
     """A group of KIP-848 (spec 3.1); *mixed* while some member carries classic metadata.
 
     Some fields follow from the others, and are kept so that no rule has to look at all members:
@@ -107,32 +108,6 @@ class ConsumerGroup:
         self.assignor_votes: Tally[str] = Tally()
         self.classic_offers: Tally[str] = Tally()
         self.standings: Tally[tuple[MemberState, int]] = Tally()
-
-    def fork(self) -> "ConsumerGroup":
-        """The same group, to decide on without this one noticing."""
-        twin = ConsumerGroup.__new__(ConsumerGroup)
-        twin.epoch = self.epoch
-        twin.metadata_hash = self.metadata_hash
-        twin.assignment_epoch = self.assignment_epoch
-        twin.target_timestamp_ms = self.target_timestamp_ms
-        twin.assignor = self.assignor
-        twin.topics_checked = self.topics_checked
-        twin.members = self.members.fork()
-        twin.instances = self.instances.fork()
-        twin.regexes = self.regexes.fork()
-        twin.targets = self.targets.fork()
-        twin.assignments = self.assignments.fork()
-        twin.phases = self.phases.fork()
-        twin.holders = self.holders.fork()
-        twin.target_owners = self.target_owners.fork()
-        twin.loads = self.loads.fork()
-        twin.subscribers = self.subscribers.fork()
-        twin.regex_subscribers = self.regex_subscribers.fork()
-        twin.subscriptions = self.subscriptions.fork()
-        twin.assignor_votes = self.assignor_votes.fork()
-        twin.classic_offers = self.classic_offers.fork()
-        twin.standings = self.standings.fork()
-        return twin
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -249,7 +224,7 @@ class ConsumerGroup:
     def _put_target(self, member_id: str, partitions: frozenset[Partition] | None) -> None:
         before, after = self.target_of(member_id), partitions or frozenset()
         self.target_owners.take(before - after, member_id)
-        self.target_owners.give(after, member_id)
+        self.target_owners.give(after - before, member_id)
         if member_id in self.members:
             self.loads.put(member_id, len(after))
         if partitions is None:
@@ -259,19 +234,21 @@ class ConsumerGroup:
 
     def _put_assignment(self, member_id: str, assignment: Assignment | None) -> None:
         before = self.assignments.get(member_id)
+        held_before = before.held.keys() if before is not None else frozenset()
+        held_after = assignment.held.keys() if assignment is not None else frozenset()
+        for partition in held_before - held_after:
+            # In a log that is read, the next holder may come first.
+            if self.holders.get(partition) == member_id:
+                self.holders.drop(partition)
+        for partition in held_after - held_before:
+            self.holders.put(partition, member_id)
         if before is not None:
             self.standings.remove([(before.state, before.member_epoch)])
-            for partition in (*before.assigned, *before.pending_revocation):
-                # While a log is read during its compaction, the next holder may come first.
-                if self.holders.get(partition) == member_id:
-                    self.holders.drop(partition)
         if assignment is None:
             self.assignments.drop(member_id)
-            return
-        self.assignments.put(member_id, assignment)
-        self.standings.add([(assignment.state, assignment.member_epoch)])
-        for partition in (*assignment.assigned, *assignment.pending_revocation):
-            self.holders.put(partition, member_id)
+        else:
+            self.assignments.put(member_id, assignment)
+            self.standings.add([(assignment.state, assignment.member_epoch)])
 
 
 def _regexes(member: Member) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """ConsumerGroupHeartbeat: join, stay, acknowledge and leave in one request (spec 3.2 to 3.10)."""
 
+from collections.abc import Set
+
 from coordinator.consumer.admission import admit
 from coordinator.consumer.leave import leave
 from coordinator.consumer.phases import end_phase
@@ -11,7 +13,7 @@ from coordinator.conversion.upgrade import enter_consumer_group
 from coordinator.draft import Draft
 from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.member_ids import member_id_from
-from coordinator.records import Member
+from coordinator.records import Assignment, Member
 from coordinator.replies import ConsumerHeartbeatReply
 from coordinator.topics import Partition
 from coordinator.volatile import DeadlineKind
@@ -33,20 +35,24 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     put_member(draft, before, after, needs_target=needs_target)
     update_target(draft)
     group = draft.consumer
-    assigned_before = _assigned(draft, member_id)
+    current_before = group.assignments.get(member_id)
     reconcile_member(
         draft, after, _proven_owned(event), subscription_changed=has_changed(before, after)
     )
     draft.arm(DeadlineKind.SESSION, member_id, draft.config.consumer_session_timeout_ms)
-    assigned = _assigned(draft, member_id)
-    must_tell = event.member_epoch == JOIN_EPOCH or event.is_full or assigned != assigned_before
+    current = group.assignments[member_id]
+    must_tell = (
+        event.member_epoch == JOIN_EPOCH
+        or event.is_full
+        or (current is not current_before and _assigned(current) != _assigned(current_before))
+    )
     draft.answer(
         event.token,
         ConsumerHeartbeatReply(
             member_id=member_id,
-            member_epoch=group.assignments[member_id].member_epoch,
+            member_epoch=current.member_epoch,
             heartbeat_interval_ms=draft.config.consumer_heartbeat_interval_ms,
-            assignment=assigned if must_tell else None,
+            assignment=frozenset(_assigned(current)) if must_tell else None,
         ),
     )
 
@@ -62,9 +68,8 @@ def _proven_owned(event: ConsumerHeartbeatReceived) -> frozenset[Partition] | No
     return None if is_dynamic_join else event.owned
 
 
-def _assigned(draft: Draft, member_id: str) -> frozenset[Partition]:
-    current = draft.consumer.assignments.get(member_id)
-    return frozenset(current.assigned) if current is not None else frozenset()
+def _assigned(current: Assignment | None) -> Set[Partition]:
+    return current.assigned.keys() if current is not None else frozenset()
 
 
 def _described(event: ConsumerHeartbeatReceived, member_id: str, before: Member | None) -> Member:

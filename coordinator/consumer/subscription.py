@@ -25,7 +25,8 @@ def put_member(
     if before is None or before.topic_regex != after.topic_regex:
         check_new_regex(draft, after.topic_regex)
     start_resolution_if_due(draft)
-    forget_unused_regexes(draft)
+    if after != before:
+        forget_unused_regexes(draft)
     cause = _cause(draft.consumer, before, after)
     if cause is None and needs_target:
         cause = EpochCause.REBALANCE_INTERRUPTED
@@ -43,6 +44,8 @@ def has_changed(before: Member | None, after: Member) -> bool:
 
 def _cause(group: ConsumerGroup, before: Member | None, after: Member) -> EpochCause | None:
     """A regular expression that is not resolved yet bumps nothing now: its resolution will."""
+    if not has_changed(before, after):
+        return None
     is_resolved = after.topic_regex in group.regexes
     if before is None:
         return EpochCause.MEMBER_JOINED if after.topic_names or is_resolved else None

@@ -28,8 +28,8 @@ def schedule_target(draft: Draft) -> None:
     """
     group = draft.consumer
     is_due = (
-        bool(group.members)
-        and group.assignment_epoch < group.epoch
+        group.assignment_epoch < group.epoch
+        and bool(group.members)
         and not group.has_native_members
     )
     if not is_due:

@@ -5,6 +5,7 @@ The group knows nothing of time or requests; the rules are in the modules beside
 
 from dataclasses import replace
 
+from coordinator.forkable import Forkable
 from coordinator.generic.protocols import names
 from coordinator.records import GenericGroupMetadata, GenericGroupValue, GenericMember
 from coordinator.table import Table
@@ -41,7 +42,7 @@ GenericRecord = (
 )
 
 
-class GenericGroup:
+class GenericGroup(Forkable):
     """A leader-based group (spec 2.1).
 
     `joins` and `syncs` are parked requests by member id, `unsynced` the members whose SyncGroup
@@ -69,19 +70,6 @@ class GenericGroup:
         self.joins: Table[str, ParkedJoin] = Table()
         self.syncs: Table[str, Token] = Table()
         self.unsynced: frozenset[str] = frozenset()
-
-    def fork(self) -> "GenericGroup":
-        """The same group, to decide on without this one noticing."""
-        twin = GenericGroup.__new__(GenericGroup)
-        twin.core = self.core
-        twin.members = self.members.fork()
-        twin.instances = self.instances.fork()
-        twin.offers = self.offers.fork()
-        twin.pending_ids = self.pending_ids.fork()
-        twin.joins = self.joins.fork()
-        twin.syncs = self.syncs.fork()
-        twin.unsynced = self.unsynced
-        return twin
 
     @property
     def phase(self) -> GenericPhase:

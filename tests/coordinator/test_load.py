@@ -1,8 +1,10 @@
-"""What a group needs after it was read from its log (spec 2.10, 3.12)."""
+"""What counts of a group's log, and what the group needs then (spec 2.10, 3.12)."""
 
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
+from coordinator.load import newest
 from coordinator.records import MemberState
+from coordinator.simulation.invariants import check_group
 from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, MemberPhase
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_generic, given_native
@@ -102,3 +104,18 @@ def test_who_left_for_a_while_has_nothing_left_to_revoke(group: GroupScript) -> 
     group.native("n1", -2, instance_id="i1")
     group.restart()
     assert {key.kind for key in group.engine.state.deadlines} == {DeadlineKind.SESSION}
+
+
+def test_a_log_that_is_being_compacted(group: GroupScript) -> None:
+    """Some of the older records are gone and some are not: what n2 had in between, and gave back,
+    takes nothing from n1, neither what it holds nor what it is to have."""
+    at_first = list(given_native("n1", assigned=FOO_0).records())
+    in_between = list(given_native("n2", assigned=FOO_0).records())
+    group.given_consumer_group(given_native("n2"), given_native("n1", assigned={"foo": (0, 1)}))
+    in_the_end = list(group.log)
+    group.log[:0] = [*at_first, *in_between]
+    assert list(newest(group.log)) == in_the_end
+    group.restart()
+    check_group(group.engine.state)
+    assert set(group.consumer.holders.values()) == {"n1"}
+    group.log = in_the_end

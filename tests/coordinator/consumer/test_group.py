@@ -1,5 +1,7 @@
 """The state of a consumer group and its indexes (spec 3.1, 3.14)."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
@@ -13,6 +15,7 @@ from coordinator.records import (
     MemberMetadata,
     MemberState,
     RemovalCause,
+    Subscription,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
@@ -100,6 +103,45 @@ def test_subscribers_are_counted() -> None:
     group.apply(put("a", topics=("foo",)))
     group.apply(gone("b"))
     assert dict(group.subscribers) == {"foo": 1}
+
+
+def test_what_members_want_is_counted() -> None:
+    """Subscriptions, votes for an assignor, and protocols, of which a list may name one twice."""
+    group = ConsumerGroup()
+    twice = ClassicMetadata(session_timeout_ms=1, protocols=(("range", b"1"), ("range", b"2")))
+    group.apply(put("a", classic=twice))
+    group.apply(put("b", classic=CLASSIC))
+    assert dict(group.classic_offers) == {"range": 2}
+    assert dict(group.subscriptions) == {Subscription(("foo",), ""): 2}
+    assert (group.native_count, group.has_native_members) == (0, False)
+    voter = put("b").value
+    assert voter is not None
+    group.apply(MemberMetadata(member_id="b", value=replace(voter, server_assignor="range")))
+    assert dict(group.assignor_votes) == {"range": 1}
+    assert dict(group.classic_offers) == {"range": 1}
+    assert (group.native_count, group.has_native_members) == (1, True)
+    group.apply(gone("a"))
+    group.apply(gone("b"))
+    assert [len(t) for t in (group.classic_offers, group.assignor_votes)] == [0, 0]
+    assert not group.subscriptions
+
+
+def test_targets_are_known_by_partition_and_by_size() -> None:
+    """A member without a target has nothing; the next owner may be written first."""
+    group = ConsumerGroup()
+    group.apply(put("a"))
+    group.apply(put("b"))
+    assert list(group.loads.at(0)) == ["a", "b"]
+    group.apply(TargetAssignmentMember(member_id="a", partitions=FOO_0 | FOO_1))
+    group.apply(TargetAssignmentMember(member_id="b", partitions=FOO_0))
+    group.apply(TargetAssignmentMember(member_id="a", partitions=FOO_1))
+    owners = {p.number: group.target_owners[p] for p in FOO_0 | FOO_1}
+    assert owners == {0: "b", 1: "a"}
+    assert list(group.loads.at(1)) == ["b", "a"]
+    group.apply(TargetAssignmentMember(member_id="a", partitions=None))
+    assert list(group.loads.at(0)) == ["a"]
+    group.apply(gone("a"))
+    assert len(group.loads) == 1
 
 
 def test_only_classic_members_have_a_phase() -> None:

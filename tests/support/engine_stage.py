@@ -1,0 +1,208 @@
+"""A group and whoever drives its engine, as fast as it goes: for the benchmarks."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+from coordinator.config import GroupConfig
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.engine import GroupEngine
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    Event,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    SyncGroupReceived,
+    TimePassed,
+)
+from coordinator.records import (
+    Assignment,
+    ClassicMetadata,
+    CurrentAssignment,
+    DurableRecord,
+    EpochCause,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+)
+from coordinator.replies import ConsumerHeartbeatReply, Reply
+from coordinator.topics import Topics
+from tests.support.group_values import make_topics, subscription
+
+PARTITIONS_PER_MEMBER = 10
+TOPIC_NAMES = ("orders", "payments", "prices", "returns", "stock")
+CLASSIC = ClassicMetadata(
+    session_timeout_ms=45_000, protocols=(("range", subscription(TOPIC_NAMES)),)
+)
+FRESH_ID = UUID(int=1)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How much processor time it takes: whatever else the machine does is not in it."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def members_of(size: int) -> list[str]:
+    """Ids of members to be."""
+    return [f"member-{n:05}" for n in range(size)]
+
+
+def joined(member_id: str, classic: ClassicMetadata | None = None) -> MemberMetadata:
+    """A member as the log has it, native unless stated."""
+    member = Member(
+        member_id=member_id,
+        client_id="bench",
+        client_host="/127.0.0.1",
+        rebalance_timeout_ms=60_000,
+        topic_names=TOPIC_NAMES,
+        classic=classic,
+    )
+    return MemberMetadata(member_id=member_id, value=member)
+
+
+class Stage:
+    """One group with topics for `size` members. Each step is decided and applied, as a gateway
+    does it; `settle` lets everybody do what a client does."""
+
+    def __init__(self, size: int, *, assignor: str = "uniform", interval_ms: int = 0) -> None:
+        count = size * PARTITIONS_PER_MEMBER // len(TOPIC_NAMES)
+        self.topics: Topics = make_topics(**dict.fromkeys(TOPIC_NAMES, count))
+        config = GroupConfig(
+            consumer_assignors=(assignor,), consumer_assignment_interval_ms=interval_ms
+        )
+        self.engine = GroupEngine("bench", config)
+        self.now_ms = 1_000_000
+        self.answers: dict[int, Reply] = {}
+        self._tokens = itertools.count(1)
+
+    @property
+    def group(self) -> ConsumerGroup:
+        assert isinstance(self.engine.state.group, ConsumerGroup)
+        return self.engine.state.group
+
+    def feed(self, event: Event) -> None:
+        """One step, and what a gateway asks after it."""
+        step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
+        for record in step.records:
+            self.engine.apply(record)
+        self.answers.update(step.replies)
+        self.engine.next_deadline_ms()
+
+    def wait(self, length_ms: int) -> None:
+        """Time passes, deadline by deadline."""
+        end_ms = self.now_ms + length_ms
+        while (at_ms := self.engine.next_deadline_ms()) is not None and at_ms <= end_ms:
+            self.now_ms = max(self.now_ms, at_ms)
+            self.feed(TimePassed())
+        self.now_ms = end_ms
+
+    def native(self, member_id: str, epoch: int) -> ConsumerHeartbeatReply:
+        """A ConsumerGroupHeartbeat, which says as much as a client would."""
+        token = next(self._tokens)
+        is_join = epoch == 0
+        self.feed(
+            ConsumerHeartbeatReceived(
+                token=token,
+                version=1,
+                member_id=member_id,
+                member_epoch=epoch,
+                client_id="bench",
+                client_host="/127.0.0.1",
+                rebalance_timeout_ms=60_000 if is_join else -1,
+                topic_names=TOPIC_NAMES if is_join else None,
+                owned=frozenset() if is_join else None,
+                fresh_id=FRESH_ID,
+            )
+        )
+        reply = self.answers.pop(token)
+        assert isinstance(reply, ConsumerHeartbeatReply)
+        assert not reply.error, reply
+        return reply
+
+    def acknowledge(self, member_id: str) -> None:
+        """A heartbeat that says what the member has, which is what it was told to have."""
+        token = next(self._tokens)
+        current = self.group.assignments[member_id]
+        self.feed(
+            ConsumerHeartbeatReceived(
+                token=token,
+                version=1,
+                member_id=member_id,
+                member_epoch=current.member_epoch,
+                client_id="bench",
+                client_host="/127.0.0.1",
+                owned=frozenset(current.assigned),
+                fresh_id=FRESH_ID,
+            )
+        )
+        assert not self.answers.pop(token).error
+
+    def join(self, member_id: str) -> int:
+        """A JoinGroup; its token."""
+        token = next(self._tokens)
+        self.feed(
+            JoinGroupReceived(
+                token=token,
+                version=9,
+                member_id=member_id,
+                instance_id=None,
+                client_id="bench",
+                client_host="/127.0.0.1",
+                protocol_type="consumer",
+                protocols=CLASSIC.protocols,
+                session_timeout_ms=45_000,
+                rebalance_timeout_ms=300_000,
+                fresh_id=UUID(int=token),
+            )
+        )
+        return token
+
+    def sync(
+        self, member_id: str, generation: int, assignments: tuple[tuple[str, bytes], ...] = ()
+    ) -> None:
+        """A SyncGroup; the leader's has assignments."""
+        self.feed(
+            SyncGroupReceived(
+                token=next(self._tokens),
+                version=5,
+                member_id=member_id,
+                instance_id=None,
+                generation=generation,
+                assignments=assignments,
+            )
+        )
+
+    def beat(self, member_id: str, generation: int) -> None:
+        """A classic Heartbeat."""
+        token = next(self._tokens)
+        self.feed(
+            HeartbeatReceived(
+                token=token, member_id=member_id, instance_id=None, generation=generation
+            )
+        )
+        assert not self.answers.pop(token).error
+
+    def settle(self) -> int:
+        """Heartbeats until everybody has its part; how many rounds of them it took."""
+        for rounds in itertools.count(1):
+            for member_id in list(self.group.members):
+                self.acknowledge(member_id)
+            self.wait(1_000)
+            if self.group.state == "Stable":
+                return rounds
+        raise AssertionError
+
+    def load_without_target(self, size: int, classic: ClassicMetadata | None = None) -> None:
+        """Members came, and nothing was assigned to them yet."""
+        self.engine.load(self._members(size, classic), now_ms=self.now_ms)
+
+    def _members(self, size: int, classic: ClassicMetadata | None) -> Iterator[DurableRecord]:
+        for member_id in members_of(size):
+            yield joined(member_id, classic)
+            value = Assignment(member_epoch=1, previous_epoch=1)
+            yield CurrentAssignment(member_id=member_id, value=value)
+        metadata_hash = self.topics.metadata_hash(TOPIC_NAMES)
+        yield GroupEpoch(epoch=2, metadata_hash=metadata_hash, cause=EpochCause.MEMBER_JOINED)
