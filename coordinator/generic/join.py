@@ -129,7 +129,8 @@ def _wrong_protocols(event: JoinGroupReceived) -> JoinGroupReply:
 
 def _join_without_id(draft: Draft, event: JoinGroupReceived) -> None:
     group = draft.generic
-    member_id = f"{event.instance_id or event.client_id}-{event.fresh_id}"
+    named_after = event.client_id if event.instance_id is None else event.instance_id
+    member_id = f"{named_after}-{event.fresh_id}"
     if event.instance_id is not None and event.instance_id in group.instances:
         _replace_static_member(draft, event, member_id)
     elif event.instance_id is None and event.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED:

@@ -10,13 +10,18 @@ import pytest
 import trio
 
 from tests.support.differential.deviations import SHOWN_BY
+from tests.support.differential.random_script import random_scripts
 from tests.support.differential.script import SCRIPTS, load_scripts
 from tests.support.differential.stage import Outcome, running_stage
 from tests.support.kafka_broker import FETCH_TIMEOUT_S
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
+SEEDS = range(40)
+
 load_scripts()
+WRITTEN = dict(SCRIPTS)
+MADE_UP = {script.name: script for script in random_scripts(SEEDS)}
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +32,13 @@ def outcomes(request: pytest.FixtureRequest) -> Mapping[str, Outcome]:
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.path == request.path
     }
-    chosen = [script for name, script in SCRIPTS.items() if name in selected]
+    scripts = WRITTEN | MADE_UP
+    chosen = [script for name, script in scripts.items() if name in selected]
     with running_stage(script.profile for script in chosen) as stage:
         return trio.run(stage.play, chosen)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", WRITTEN)
 def test_kafka_and_the_gateway_answer_alike(name: str, outcomes: Mapping[str, Outcome]) -> None:
     """Alike, but for the deviations that are declared, and these are seen."""
     outcome = outcomes[name]
@@ -40,3 +46,10 @@ def test_kafka_and_the_gateway_answer_alike(name: str, outcomes: Mapping[str, Ou
         pytest.fail(outcome.failure, pytrace=False)
     declared = {deviation for deviation, names in SHOWN_BY.items() if name in names}
     assert outcome.deviations == declared, outcome.story
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_they_do_so_whatever_is_asked(name: str, outcomes: Mapping[str, Outcome]) -> None:
+    """Until a deviation is met. `tests.differential.play --seeds 1 --first-seed N` replays one."""
+    if (failure := outcomes[name].failure) is not None:
+        pytest.fail(failure, pytrace=False)

@@ -43,6 +43,14 @@ def test_a_member_is_shown_as_the_client_that_it_first_was(group: GroupScript) -
     assert group.generic.members[again].client_id == "client"
 
 
+def test_an_id_is_made_of_the_instance_id_even_if_that_is_empty(group: GroupScript) -> None:
+    """An empty one is one all the same: no second round, and nothing before the dash."""
+    token = group.send_join(instance_id="")
+    group.wait(3_000)
+    assert group.answer(token, JoinGroupReply).member_id.startswith("-")
+    assert group.take_id().startswith("client-")
+
+
 def test_a_refused_first_join_leaves_an_empty_group(group: GroupScript) -> None:
     """As in Kafka, where the group is created before the protocols are looked at; with an id that
     nobody can have, it is not."""

@@ -1,5 +1,7 @@
 """ConsumerGroupHeartbeat: validation, epochs, subscriptions, reconciliation (spec 3.2 to 3.10)."""
 
+from unittest.mock import ANY
+
 from tests.support.differential.deviations import Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import MAIN, TIGHT
@@ -79,6 +81,16 @@ async def an_empty_subscription_does_not_bump(duel: Duel) -> None:
     await duel.native("N", 0)
     await duel.native("M", 0, topics=[])
     await duel.describe()
+
+
+@script()
+async def a_member_without_topics_gets_no_share(duel: Duel) -> None:
+    await duel.native("M", 0, topics=["bar"])
+    await duel.native("N", 0, topics=["foo"])
+    await duel.native("N", -1)
+    idle = Unlike(deviation=Deviation.NO_TOPICS, kafka={"groups": ANY}, gateway={"groups": ANY})
+    await duel.native("O", 0, topics=[])
+    await duel.describe(unlike=idle)
 
 
 @script()

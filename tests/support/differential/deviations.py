@@ -24,6 +24,7 @@ class Deviation(StrEnum):
     ANY_LEADER = "who leads after the leader left is up to the coordinator"
 
     TARGET_BY_ITSELF = "11.2 row 6"
+    NO_TOPICS = "a member without topics"
     EMPTY_REGEX = "regex without matches"
     INTERNAL_ERROR = "internal errors"
     OVERWRITTEN = "overwritten join"
@@ -41,6 +42,7 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
             "too_many_for_a_classic_group",
         }
     ),
+    Deviation.NO_TOPICS: frozenset({"a_member_without_topics_gets_no_share"}),
     Deviation.EMPTY_REGEX: frozenset({"a_regex_without_matches_leaves_partitions"}),
     Deviation.LATE_JOIN: frozenset({"epochs_that_are_wrong"}),
     Deviation.LAGGARD: frozenset({"the_sessions_of_the_native_members_end"}),
@@ -71,33 +73,48 @@ class Unlike:
         )
 
 
-def explained(api: str, kafka: Any, gateway: Any) -> Deviation | None:
+def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None:
     """The deviation that a difference in a random script looks like, if any.
 
     After it the two groups are different ones, so that the script ends.
     """
-    errors = (kafka.get("error_code"), gateway.get("error_code"))
-    match api, errors:
+    match api, (first_error(kafka), first_error(gateway)):
         case (("Heartbeat" | "SyncGroup"), (22, 27)):
+            return Deviation.LAGGARD
+        case "OffsetCommit", (22, 0):
             return Deviation.LAGGARD
         case "SyncGroup", (23, 27):
             return Deviation.LATE_SYNC
         case (("Heartbeat" | "SyncGroup"), (0, 27)):
             return Deviation.TARGET_BY_ITSELF
-        case "JoinGroup", (0, "waits") if kafka["leader"] == "":
+        case (("ConsumerGroupDescribe" | "ListGroups"), (0, 0)) if "'Assigning'" in str(kafka):
+            return Deviation.TARGET_BY_ITSELF
+        case "JoinGroup", (0, 0 | "waits") if kafka["leader"] == "":
             return Deviation.NOT_QUIET
         case "JoinGroup", (0, 25):
             return Deviation.UNKNOWN_OWNER
-        case "JoinGroup", (81, 0):
+        case (("JoinGroup" | "ConsumerGroupHeartbeat"), (81, 0 | 111)):
             return Deviation.FULL
-        case "JoinGroup", (0, 0) if kafka["leader"] and kafka["leader"] != gateway["leader"]:
+        case "JoinGroup", (0, 0) if kafka["leader"] != gateway["leader"]:
             return Deviation.ANY_LEADER
         case (("JoinGroup" | "SyncGroup"), ("waits", 27)):
             return Deviation.OVERWRITTEN
         case "ConsumerGroupHeartbeat", (0, 0) if (
-            gateway["member_epoch"] == kafka["member_epoch"] + 1
+            "epoch=0" in what and gateway["member_epoch"] < kafka["member_epoch"]
         ):
-            return Deviation.INTERRUPTED
-        case "ConsumerGroupHeartbeat", (0, 0) if gateway["member_epoch"] < kafka["member_epoch"]:
             return Deviation.LATE_JOIN
     return None
+
+
+def first_error(plain: Any) -> Any:
+    """The first error code in an answer, 0 if there is none."""
+    match plain:
+        case {"error_code": code} if code:
+            return code
+        case dict():
+            found = [first_error(value) for value in plain.values()]
+        case tuple():
+            found = [first_error(value) for value in plain]
+        case _:
+            found = []
+    return next((code for code in found if code), 0)

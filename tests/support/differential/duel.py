@@ -38,7 +38,7 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
-from tests.support.differential.deviations import Deviation, Unlike, explained
+from tests.support.differential.deviations import Deviation, Unlike, explained, first_error
 from tests.support.differential.plain import Plain, differences
 from tests.support.differential.profiles import Profile
 from tests.support.differential.side import Held, Side
@@ -113,6 +113,8 @@ class Duel:
         self.sides = (kafka, gateway)
         self.profile = profile
         self.may_deviate = may_deviate
+        self.excuse: Deviation | None = None
+        """What any difference is due to now."""
         self.topic_admin = topic_admin
         self.steps = 0
         self.deviations: set[Deviation] = set()
@@ -153,12 +155,14 @@ class Duel:
         with trio.move_on_after(PARKED_AFTER_S if may_wait else ANSWER_WITHIN_S):
             await asked.progress.wait()
         if not asked.answers and may_wait:
+            await self._probe()
+        if not asked.answers and may_wait:
             self._tell(f"{asked.what}\n    waits")
             self.parked.append(asked)
             self._waited[who] = asked
         await self._settle([] if asked in self.parked else [asked])
         if error is not None:
-            code = None if asked.plain is None else error_of(asked.plain)
+            code = None if asked.plain is None else first_error(asked.plain)
             assert code == error, f"wanted error {error}, both say {code}\n{self.story}"
         return asked.plain
 
@@ -180,6 +184,11 @@ class Duel:
         self._tell(f"-- {seconds} s pass")
         await trio.sleep(seconds)
         await self._settle([])
+
+    async def _probe(self) -> None:
+        """Whoever answers this has had time for what was asked before."""
+        for side in self.sides:
+            await side.ask("probe", DescribeGroupsRequest(groups=(side.group,)), None)
 
     def _tell(self, line: str) -> None:
         self._story.append(line)
@@ -223,7 +232,9 @@ class Duel:
         asked.plain = kafka
 
     def _explained(self, asked: Asked, kafka: Plain, gateway: Plain) -> Deviation | None:
-        return explained(asked.api, kafka, gateway) if self.may_deviate else None
+        if not self.may_deviate:
+            return None
+        return self.excuse or explained(asked.what, asked.api, kafka, gateway)
 
     def _check_deviation(self, unlike: Unlike, kafka: Plain, gateway: Plain) -> None:
         self._tell(f"    gateway, {unlike.deviation}: {_short(gateway)}")
@@ -593,7 +604,7 @@ class Duel:
         inside: list[str] = []
         for who in assign:
             joined = await self.join(who, **how)
-            if error_of(joined) == MEMBER_ID_REQUIRED:
+            if first_error(joined) == MEMBER_ID_REQUIRED:
                 joined = await self.join(who, **how)
             for other in inside:
                 await self.join(other, **how)
@@ -603,31 +614,30 @@ class Duel:
                 await self.sync(each, assign, protocol=how.get("protocol", "range"))
             assert not self.parked, self.story
 
-    async def create_topic(self, name: str, partitions: int) -> str:
-        """A topic of this script's own; its full name."""
-        full_name = f"{name}-{self.sides[0].group}"
-        self._tell(f"-- topic {full_name} of {partitions} partitions is created")
-        made = await self.topic_admin.create(full_name, partitions)
+    @property
+    def run(self) -> str:
+        """A part of names that nobody else uses."""
+        return self.sides[0].group
+
+    async def create_topic(self, name: str, partitions: int) -> None:
+        """Create a topic, whose name nobody else uses."""
+        self._tell(f"-- topic {name} of {partitions} partitions is created")
+        made = await self.topic_admin.create(name, partitions)
         for side in self.sides:
-            side.topics[full_name] = made.topic_id
-        return full_name
+            side.topics[name] = made.topic_id
+
+    async def grow_topic(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        self._tell(f"-- topic {name} has {partitions} partitions now")
+        await self.topic_admin.grow(name, partitions)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic."""
+        self._tell(f"-- topic {name} is deleted")
+        await self.topic_admin.delete(name)
 
 
 MEMBER_ID_REQUIRED = 79
-
-
-def error_of(plain: Plain) -> Any:
-    """The first error code in an answer."""
-    match plain:
-        case {"error_code": code} if code:
-            return code
-        case dict():
-            found = [error_of(value) for value in plain.values()]
-        case tuple():
-            found = [error_of(value) for value in plain]
-        case _:
-            found = []
-    return next((code for code in found if code), 0)
 
 
 def _listed(side: Side, held: Owned | Held) -> tuple[native.TopicPartitions, ...]:

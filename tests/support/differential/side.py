@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+import trio
+
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -21,6 +23,8 @@ Address = tuple[str, int]
 Held = dict[str, tuple[int, ...]]
 """Partitions by topic."""
 
+LOADING = 14
+LOADING_S = 0.05
 NO_ANSWER = "no answer: the connection ended"
 
 
@@ -63,6 +67,9 @@ class Side:
             self._open.push_async_exit(connection)
         try:
             answer: Struct = await connection.ask(message, version)
+            while isinstance(answer, ListGroupsResponse) and answer.error_code == LOADING:
+                await trio.sleep(LOADING_S)  # some other group of this broker's, not ours
+                answer = await connection.ask(message, version)
         except UpstreamError:
             return NO_ANSWER
         connections.append(connection)
