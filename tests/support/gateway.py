@@ -54,6 +54,8 @@ async def whole_gateway(
     max_groups: int = 16,
     shows_members: bool = True,
     drain_timeout_s: float = 5.0,
+    listen_host: str = "127.0.0.1",
+    advertised_host: str = "127.0.0.1",
 ) -> AsyncIterator[Gateway]:
     """Run a gateway as `groupferry serve` does."""
     events: list[GroupEvent] = []
@@ -63,8 +65,9 @@ async def whole_gateway(
         await run_gateway(
             upstream=tuple(upstream),
             data_path=DataPathConfig(
+                listen_host=listen_host,
                 listen_port=0,
-                advertised_host="127.0.0.1",
+                advertised_host=advertised_host,
                 limits=Limits(drain_timeout_s=drain_timeout_s),
             ),
             groups=groups,

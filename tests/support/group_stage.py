@@ -1,7 +1,7 @@
 """One group of real clients behind a real gateway, and the books of what they did.
 
-Everything runs as it does for users: the embedded cluster, `groupferry serve`, the producer and
-each client are processes of their own. The books are the demo's ledger: filled by the clients' own
+Everything runs as it does for users: the cluster, `groupferry serve`, the producer and each client
+are processes of their own. The books are the demo's ledger: filled by the clients' own
 reports, not by the gateway.
 """
 
@@ -22,11 +22,10 @@ from gateway.demo.group_description import GroupDescription
 from gateway.demo.group_view import GroupView, Protocol, disagreement
 from gateway.demo.ledger import Ledger, Process
 from gateway.demo.reports import Produced, Troubled
+from gateway.demo.upstream import OpenUpstream, Upstream
 from tests.support.clients import Client, ClientProcess, run_client
 from tests.support.serve_process import ServeProcess, serving
 
-TOPIC = "numbers"
-GROUP = "crossing"
 PARTITIONS = 6
 RATE = 200
 SETTLE_LIMIT_S = 40
@@ -47,8 +46,9 @@ class Member:
 class GroupStage:
     """The group; its members come and go, a producer writes all the time."""
 
-    def __init__(self, nursery: trio.Nursery, upstream: str, gateway: ServeProcess) -> None:
+    def __init__(self, nursery: trio.Nursery, upstream: Upstream, gateway: ServeProcess) -> None:
         self.gateway = gateway
+        self.group = upstream.group
         self.ledger = Ledger(PARTITIONS)
         self.troubles: list[str] = []
         """What the clients complained of; for the message of a test that fails."""
@@ -64,7 +64,7 @@ class GroupStage:
         """Start the producer."""
         arguments = [
             f"--bootstrap={self.gateway.bootstrap}",
-            f"--topic={TOPIC}",
+            f"--topic={self._upstream.topic}",
             f"--partitions={PARTITIONS}",
             f"--rate={RATE}",
         ]
@@ -88,8 +88,8 @@ class GroupStage:
                 client,
                 [
                     f"--bootstrap={self.gateway.bootstrap}",
-                    f"--topic={TOPIC}",
-                    f"--group={GROUP}",
+                    f"--topic={self._upstream.topic}",
+                    f"--group={self.group}",
                     *flags,
                 ],
                 name=name,
@@ -117,7 +117,9 @@ class GroupStage:
         owned by it.
         """
         problem = "nothing was seen of the group"
-        with contextlib.closing(GroupDescription(self.gateway.bootstrap, GROUP)) as description:
+        with contextlib.closing(
+            GroupDescription(self.gateway.bootstrap, self.group)
+        ) as description:
             with trio.move_on_after(SETTLE_LIMIT_S):
                 while True:
                     view = await description.look()
@@ -207,23 +209,22 @@ class GroupStage:
 
 
 @asynccontextmanager
-async def open_group(state_folder: Path) -> AsyncIterator[GroupStage]:
-    """Run cluster, gateway and producer; all end with the block, in any case."""
+async def open_group(
+    state_folder: Path, *flags: str, open_upstream: OpenUpstream = mock_cluster.embedded
+) -> AsyncIterator[GroupStage]:
+    """Run cluster, gateway (with these flags) and producer; all end with the block, in any case."""
     with trio.fail_after(STAGE_LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            upstream: str = await nursery.start(
-                partial(mock_cluster.run, topic=TOPIC, partitions=PARTITIONS)
-            )
-            async with serving(upstream, state_folder) as gateway:
+        async with open_upstream(PARTITIONS) as upstream, trio.open_nursery() as nursery:
+            async with serving(upstream.bootstrap, state_folder, *flags) as gateway:
                 stage = GroupStage(nursery, upstream, gateway)
                 await stage.produce()
                 yield stage
                 nursery.cancel_scope.cancel()
 
 
-def _committed_offsets(upstream: str) -> tuple[int, ...]:
-    reader = Consumer({"bootstrap.servers": upstream, "group.id": GROUP})
-    wanted = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+def _committed_offsets(upstream: Upstream) -> tuple[int, ...]:
+    reader = Consumer({"bootstrap.servers": upstream.bootstrap, "group.id": upstream.group})
+    wanted = [TopicPartition(upstream.topic, number) for number in range(PARTITIONS)]
     try:
         stored = reader.committed(wanted, timeout=10)
     finally:

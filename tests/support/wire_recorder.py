@@ -25,6 +25,8 @@ from tests.support.wire import SIZE, framed
 class Exchange:
     """A request and its response, both frames without their size."""
 
+    port: int
+    """Of the gateway."""
     api_key: int
     api_version: int
     request: bytes
@@ -62,7 +64,7 @@ class WireRecorder:
                 try:
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._requests, client, gateway, asked)
-                        await self._responses(gateway, client, asked)
+                        await self._responses(port, gateway, client, asked)
                         nursery.cancel_scope.cancel()
                 except* (trio.BrokenResourceError, trio.ClosedResourceError):
                     pass  # one side went first
@@ -84,13 +86,18 @@ class WireRecorder:
         await gateway.send_eof()
 
     async def _responses(
-        self, gateway: trio.SocketStream, client: trio.SocketStream, asked: deque[bytes]
+        self,
+        port: int,
+        gateway: trio.SocketStream,
+        client: trio.SocketStream,
+        asked: deque[bytes],
     ) -> None:
         async for frame in _frames(gateway):
             request = asked.popleft()
             header, _ = decode_request_header(request)
             self.exchanges.append(
                 Exchange(
+                    port=port,
                     api_key=header.api_key,
                     api_version=header.api_version,
                     request=request,

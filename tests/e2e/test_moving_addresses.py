@@ -1,0 +1,195 @@
+"""Wherever the cluster moves, clients hear of it within seconds, and only of the gateway's ports.
+
+Every byte between real clients and the gateway is recorded and read by an independent library.
+"""
+
+import threading
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from kafka_codecs.apis import ApiKey
+from tests.support.gateway import QUICK, Gateway, whole_gateway
+from tests.support.group_client import fresh_group
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
+from tests.support.wire_recorder import WireRecorder, addresses_in, recorded
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+GATEWAY = "127.0.0.2"
+ADVERTISED = "127.0.0.3"
+LIMIT_S = 150
+PACE_S = 0.01
+FOLLOWS_WITHIN_S = 10
+PROTOCOLS = ("classic", "consumer")
+
+
+class Traffic(threading.Thread):
+    """A consumer that also feeds itself, until it is stopped."""
+
+    def __init__(self, servers: str, topics: Iterable[str], group: str, protocol: str) -> None:
+        super().__init__()
+        self._producer = Producer({"bootstrap.servers": servers, "log_level": 0, "linger.ms": 0})
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": group,
+                "group.protocol": protocol,
+                "auto.offset.reset": "earliest",
+                "auto.commit.interval.ms": 500,
+                "topic.metadata.refresh.interval.ms": 1000,
+                "log_level": 0,
+            }
+        )
+        self._topics = list(topics)
+        self._stopped = threading.Event()
+        self.consumed = 0
+        self.partitions: set[tuple[str, int]] = set()
+
+    def run(self) -> None:
+        """Produce, consume, commit."""
+        self._consumer.subscribe(self._topics)
+        while not self._stopped.wait(PACE_S):
+            self._producer.produce(self._topics[0], b"x")
+            self._producer.poll(0)
+            message = self._consumer.poll(PACE_S)
+            self.consumed += message is not None and message.error() is None
+            held = self._consumer.assignment()
+            self.partitions = {(each.topic, each.partition) for each in held}
+        self._consumer.close()
+        self._producer.flush(LIMIT_S)
+
+    def stop(self) -> None:
+        """Let it leave in good order."""
+        self._stopped.set()
+        self.join()
+
+    async def progress(self, records: int = 100) -> None:
+        """Wait until it has consumed so many more."""
+        wanted = self.consumed + records
+        while self.consumed < wanted:
+            assert self.is_alive()
+            await trio.sleep(0.05)
+
+    async def until_partitions(self, expected: set[tuple[str, int]]) -> None:
+        """Wait until it has exactly these."""
+        while self.partitions != expected:
+            assert self.is_alive()
+            await trio.sleep(0.05)
+
+
+@asynccontextmanager
+async def traffic(
+    servers: str, *topics: str, protocols: Iterable[str] = PROTOCOLS
+) -> AsyncIterator[list[Traffic]]:
+    """A consumer of each protocol, each in a group of its own."""
+    running = [Traffic(servers, topics, fresh_group("moving"), each) for each in protocols]
+    for each in running:
+        each.start()
+    try:
+        yield running
+    finally:
+        for each in running:
+            await trio.to_thread.run_sync(each.stop)
+
+
+@asynccontextmanager
+async def recorded_gateway(
+    kafka: KafkaCluster,
+) -> AsyncIterator[tuple[Gateway, WireRecorder, str]]:
+    """A gateway, what is said to its clients, and where they find it. In the end nobody was told of
+    another address."""
+    async with whole_gateway(
+        kafka.addresses, groups=QUICK, listen_host=GATEWAY, advertised_host=ADVERTISED
+    ) as gateway:
+        bootstrap_port = gateway.address[1]
+        gateway.address = (GATEWAY, bootstrap_port)
+        brokers_ports = [port for _, port in (await gateway.listeners()).values()]
+        async with recorded(
+            [bootstrap_port, *brokers_ports], listen_host=ADVERTISED, gateway_host=GATEWAY
+        ) as recorder:
+            yield gateway, recorder, f"{ADVERTISED}:{bootstrap_port}"
+        ports = {port for _, port in (await gateway.listeners()).values()}
+    named: set[tuple[str, int]] = set()
+    keys = set()
+    for exchange in recorder.exchanges:
+        keys.add(exchange.api_key)
+        named.update(addresses_in(exchange.decoded()))
+        for host, port in kafka.addresses:
+            assert f"{host}:{port}".encode() not in exchange.response
+    assert named <= {(ADVERTISED, port) for port in ports} | {("", -1)}
+    assert {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.PRODUCE, ApiKey.FETCH} <= keys
+
+
+async def test_leaders_and_coordinators_move(three_brokers: KafkaCluster) -> None:
+    """A broker is killed, another one stopped, both come back."""
+    topic = fresh_group("leaders")
+    await three_brokers.make_topic(topic)
+    with trio.fail_after(LIMIT_S):
+        async with recorded_gateway(three_brokers) as (_, _, servers):
+            async with traffic(servers, topic) as running:
+                for each in running:
+                    await each.progress()
+                await three_brokers.brokers[1].kill()
+                for each in running:
+                    await each.progress()
+                await three_brokers.start()
+                await three_brokers.brokers[2].stop()
+                for each in running:
+                    await each.progress()
+                await three_brokers.start()
+                for each in running:
+                    await each.progress()
+
+
+async def test_a_broker_joins(one_broker: KafkaCluster) -> None:
+    """It gets a port of its own, and clients are sent there for what it leads."""
+    topic, later = fresh_group("before"), fresh_group("later")
+    await one_broker.make_topic(topic)
+    with trio.fail_after(LIMIT_S):
+        async with recorded_gateway(one_broker) as (gateway, recorder, servers):
+            async with traffic(servers, topic) as running:
+                for each in running:
+                    await each.progress()
+                await one_broker.add_broker()
+                with trio.fail_after(FOLLOWS_WITHIN_S):
+                    while 2 not in await gateway.listeners():  # noqa: ASYNC110  # nobody would tell
+                        await trio.sleep(0.1)
+                _, new_port = (await gateway.listeners())[2]
+                await recorder.watch(new_port)
+                await one_broker.make_topic(later)
+                async with traffic(servers, later) as later_running:
+                    for each in (*running, *later_running):
+                        await each.progress()
+            asked_there = [each for each in recorder.exchanges if each.port == new_port]
+            assert any(each.api_key == ApiKey.FETCH for each in asked_there)
+
+
+async def test_topics_and_partitions_appear(kafka: KafkaCluster) -> None:
+    """Members of both protocols get them within seconds, through a gateway that had to ask."""
+    topic, later = fresh_group("grows"), fresh_group("appears")
+    await kafka.make_topic(topic)
+    async with whole_gateway(kafka.addresses) as gateway:
+        servers = gateway.bootstrap_servers
+        admin = AdminClient({"bootstrap.servers": servers})
+        at_first = {(topic, number) for number in range(PARTITIONS)}
+        grown = at_first | {(topic, PARTITIONS)}
+        async with traffic(servers, topic, later) as running:
+            with trio.fail_after(LIMIT_S):
+                for each in running:
+                    await each.until_partitions(at_first)
+            (done,) = admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)]).values()
+            await trio.to_thread.run_sync(done.result, LIMIT_S)
+            with trio.fail_after(FOLLOWS_WITHIN_S):
+                for each in running:
+                    await each.until_partitions(grown)
+            (done,) = admin.create_topics([NewTopic(later, 2)]).values()
+            await trio.to_thread.run_sync(done.result, LIMIT_S)
+            with trio.fail_after(FOLLOWS_WITHIN_S):
+                for each in running:
+                    await each.until_partitions(grown | {(later, 0), (later, 1)})
