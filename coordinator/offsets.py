@@ -27,7 +27,7 @@ from coordinator.events import (
 from coordinator.generic.group import GenericGroup
 from coordinator.generic.offsets import check_commit as check_generic_commit
 from coordinator.generic.rebalance import maybe_complete_join
-from coordinator.generic.subscriptions import subscribed_topics
+from coordinator.generic.subscriptions import topics_in_force
 from coordinator.replies import DeleteGroupReply, OffsetDeleteVerdict, OffsetVerdict
 from coordinator.topics import Partition
 from coordinator.volatile import (
@@ -102,7 +102,7 @@ def delete(draft: Draft, event: OffsetDeleteReceived) -> None:
             if core.protocol_type != CONSUMER_PROTOCOL_TYPE:
                 raise GroupError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
             # As long as nobody knows, all of them (spec 2.9).
-            known = subscribed_topics(group)
+            known = topics_in_force(group)
             subscribed = names if known is None else names & known
         case _:
             subscribed = frozenset()

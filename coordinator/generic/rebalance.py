@@ -10,6 +10,7 @@ from coordinator.errors import ErrorCode
 from coordinator.events import JoinGroupReceived
 from coordinator.generic.group import GenericGroup
 from coordinator.generic.protocols import selected
+from coordinator.generic.subscriptions import subscribed_topics
 from coordinator.records import GenericGroupMetadata, GenericMember, RemovalCause
 from coordinator.replies import JoinedMember, JoinGroupReply, SyncGroupReply
 from coordinator.volatile import (
@@ -196,7 +197,14 @@ def _complete_join(draft: Draft) -> None:
 
 def _become_empty(draft: Draft) -> None:
     core = draft.generic.core
-    _move(draft, generation=core.generation + 1, protocol=None, leader=None, unwatched_hash=None)
+    _move(
+        draft,
+        generation=core.generation + 1,
+        protocol=None,
+        leader=None,
+        topics=frozenset(),
+        unwatched_hash=None,
+    )
     draft.emit(GenericGroupMetadata(value=draft.generic.stored_value()))
 
 
@@ -213,6 +221,7 @@ def _start_generation(draft: Draft) -> None:
         unwatched_hash=None,
         held_at_downgrade=None,
     )
+    _move(draft, topics=subscribed_topics(group))
     draft.emit(SyncsExpected(frozenset(group.members)))
     draft.arm(DeadlineKind.SYNC_PHASE, "", _longest_rebalance_timeout_ms(group))
     for member_id, parked in list(group.joins.items()):

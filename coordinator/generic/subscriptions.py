@@ -29,6 +29,12 @@ def subscribed_topics(group: GenericGroup) -> frozenset[str] | None:
     return frozenset(names)
 
 
+def topics_in_force(group: GenericGroup) -> frozenset[str] | None:
+    """The topics of the generation: members that join with others do not count before the next one
+    begins. Of a group that was just loaded or downgraded, the topics of its members."""
+    return subscribed_topics(group) if group.core.topics is None else group.core.topics
+
+
 def notice_unwatched_change(draft: Draft) -> bool:
     """Whether a topic changed and no leader looks out for that; looks once per change of the
     topics' image."""

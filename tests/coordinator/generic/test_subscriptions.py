@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.errors import ErrorCode
-from coordinator.generic.subscriptions import subscribed_topics
+from coordinator.generic.subscriptions import subscribed_topics, topics_in_force
 from coordinator.volatile import GenericPhase
 from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import GroupScript, make_topics
@@ -28,6 +28,19 @@ def test_what_cannot_be_known(group: GroupScript, how: str) -> None:
     else:
         group.given_generic_group(given_generic("a"), given_generic("b", metadata=b"junk"))
     assert subscribed_topics(group.generic) is None
+
+
+def test_who_has_yet_to_join_does_not_count(group: GroupScript) -> None:
+    """A generation has the topics that its members had when it began, as Kafka's OffsetDelete
+    shows; a generation of nobody has none."""
+    (a,) = group.stable_generic_group({"a": FOO_0}).values()
+    group.send_join(group.take_id(), topics=("bar",))
+    assert topics_in_force(group.generic) == frozenset({"foo"})
+    group.send_join(a, topics=("zar",))
+    assert topics_in_force(group.generic) == frozenset({"bar", "zar"})
+    group.leave(*group.generic.members)
+    group.wait(60_000)
+    assert topics_in_force(group.generic) == frozenset()
 
 
 def given_a_quiet_downgrade(group: GroupScript) -> str:

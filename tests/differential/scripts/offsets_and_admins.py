@@ -168,6 +168,18 @@ async def deleting_offsets_of_a_group_that_never_committed(duel: Duel) -> None:
 
 
 @script()
+async def offsets_of_topics_that_somebody_is_about_to_read(duel: Duel) -> None:
+    await duel.enter({"A": ALL_FOO})
+    await duel.join("B", version=3, topics=["bar"])
+    await duel.delete_offsets({"foo": [0], "bar": [0]})
+    await duel.join("A", topics=["zar"])
+    await duel.delete_offsets({"foo": [0], "bar": [0], "zar": [0]})
+    await duel.leave("A", "B")
+    await duel.join("C")
+    await duel.delete_offsets({"foo": [0], "bar": [0]})
+
+
+@script()
 async def deleting_groups(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
     await duel.commit("A", {"foo": {0: 1}})
