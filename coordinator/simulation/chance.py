@@ -4,20 +4,24 @@ gateway have a life of their own. Each deed is one small method, drawn by its we
 
 from coordinator.config import MigrationPolicy
 from coordinator.events import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigsReceived,
     DeleteGroupReceived,
     LeaveGroupReceived,
     Leaver,
     OffsetDeleteReceived,
     Request,
 )
+from coordinator.group_configs import SESSION_TIMEOUT
 from coordinator.simulation.classic_client import ClassicClient
 from coordinator.simulation.client import Client, Spec, Surroundings
 from coordinator.simulation.driver import Answer, Driver
+from coordinator.simulation.misbehaviour import DISHONEST
 from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.network import Ask, Line
 from coordinator.simulation.plan import CLIENTS_MAX, TOPIC_NAMES, Plan, draw_spec, draw_topics
 
-PAUSE_MS_MAX = 1_200
 FROZEN_MS_MAX = 12_000
 DOWN_MS_MAX = 1_500
 RESTART_MS_MAX = 3_000
@@ -35,6 +39,7 @@ class Chance:
         self._cluster = where.network.cluster
         self._names = 0
         self._instances = 0
+        self._native_share = plan.native_share
         self._is_over = False
         self._admin = Line(where.network, "admin")
 
@@ -56,7 +61,7 @@ class Chance:
             self.start(draw_spec(self._world, self._plan, None), is_native=is_native)
 
     def _next(self) -> None:
-        self._world.after(self._world.between(1, PAUSE_MS_MAX), self._act)
+        self._world.after(self._world.between(1, self._plan.pause_ms_max), self._act)
 
     def _act(self) -> None:
         if self._is_over:
@@ -73,7 +78,7 @@ class Chance:
             "go": 3,
             "roll": 5,
             "die": 2,
-            "cut": 3 * bool(plan.loss_rate),
+            "cut": 2 * bool(plan.loss_rate),
             "resubscribe": 1.5,
             "freeze": 2 * plan.has_freezes,
             "crash": 1 * plan.has_crashes,
@@ -81,7 +86,11 @@ class Chance:
             "grow": 1 * plan.has_topic_changes,
             "vanish": 0.4 * plan.has_topic_changes,
             "appear": 0.8 * plan.has_topic_changes,
+            "turn_the_tide": 1,
+            "misbehave": 5 * plan.has_misbehaviour,
+            "duplicate": 0.4 * plan.has_misbehaviour,
             "remove_by_admin": 0.4,
+            "set_config": 0.3,
             "delete_group": 0.2,
         }
         return {deed: weight for deed, weight in deeds.items() if weight}
@@ -90,9 +99,11 @@ class Chance:
 
     def start(self, spec: Spec, *, is_native: bool) -> Client:
         """A process starts."""
+        return self._start(NativeClient if is_native else ClassicClient, spec)
+
+    def _start(self, kind: type[Client], spec: Spec) -> Client:
         self._clients[:] = [client for client in self._clients if not client.is_dead]
         self._names += 1
-        kind = NativeClient if is_native else ClassicClient
         client = kind(self._where, f"{kind.kind[0]}{self._names}", spec)
         self._clients.append(client)
         self._world.tell(client.name, spec)
@@ -100,25 +111,44 @@ class Chance:
         return client
 
     def pick(self) -> Client | None:
-        """Some living client."""
-        alive = [client for client in self._clients if not client.is_dead]
+        """Some living client that follows the protocol; the others do enough by themselves."""
+        alive = [client for client in self._clients if client.is_honest and not client.is_dead]
         return self._world.dice.choice(alive) if alive else None
 
     def _wants_native(self) -> bool:
-        return self._world.chance(self._plan.native_share)
+        return self._world.chance(self._native_share)
+
+    def _turn_the_tide(self) -> None:
+        """From now on the operator wants more of them to speak the one protocol, or the other."""
+        self._native_share = self._world.dice.choice([0.0, 0.5, 1.0])
+        self._world.tell("operator", f"wants {self._native_share:.0%} native clients")
 
     def _come(self) -> None:
-        instance_id = None
-        if self._world.chance(self._plan.static_share):
-            self._instances += 1
-            instance_id = f"i{self._instances}"
-        spec = draw_spec(self._world, self._plan, instance_id)
+        spec = draw_spec(self._world, self._plan, self._instance_id())
         self.start(spec, is_native=self._wants_native())
+
+    def _instance_id(self) -> str | None:
+        if not self._world.chance(self._plan.static_share):
+            return None
+        self._instances += 1
+        return f"i{self._instances}"
 
     def _go(self) -> None:
         client = self.pick()
         if client is not None and not client.is_closing:
             client.later(0, client.close)
+
+    def _misbehave(self) -> None:
+        """Somebody who does not follow the protocol."""
+        if sum(not client.is_honest and not client.is_dead for client in self._clients) < 2:
+            kind = self._world.dice.choice(DISHONEST)
+            self._start(kind, draw_spec(self._world, self._plan, self._instance_id()))
+
+    def _duplicate(self) -> None:
+        """An operator starts the same static client twice."""
+        static = [c for c in self._clients if c.spec.instance_id is not None and not c.is_dead]
+        if static:
+            self.start(self._world.dice.choice(static).spec, is_native=self._wants_native())
 
     def _roll(self) -> None:
         """Closed and started again, perhaps with the other protocol."""
@@ -195,6 +225,14 @@ class Chance:
             )
             token = self._where.network.next_token()
             self._ask_as_admin(LeaveGroupReceived(token=token, members=(leaver,)))
+
+    def _set_config(self) -> None:
+        """The group's own session timeout; or the broker's again."""
+        value = self._world.dice.choice([None, "4000", "10000"])
+        operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
+        change = ConfigChange(name=SESSION_TIMEOUT.name, operation=operation, value=value)
+        token = self._where.network.next_token()
+        self._ask_as_admin(ConfigsReceived(token=token, changes=(change,)))
 
     def _delete_group(self) -> None:
         token = self._where.network.next_token()

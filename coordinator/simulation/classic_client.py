@@ -252,8 +252,8 @@ class ClassicClient(Client):
         self._rejoin_wanted = bool(revoked)
 
         def take() -> None:
-            is_void = assignment in self.where.lies
-            self.assign(granted, granted_ms=answer.at_ms, is_void=is_void)
+            is_lie = assignment in self.where.lies
+            self.assign(granted, granted_ms=answer.at_ms, is_lie=is_lie)
             if self._rejoin_wanted:
                 self.rejoin()
 

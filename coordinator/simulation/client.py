@@ -34,12 +34,15 @@ RETRIABLE = frozenset(
 class Spec:
     """How an operator set the client up. Times are milliseconds.
 
+    A native client subscribes by `topic_regex` as well, if there is one.
+
     `callback_ms`: what a revoke callback takes at the most. `version` is that of
     ConsumerGroupHeartbeat, `join_version` that of JoinGroup, `embedded_version` that of the
     subscription in it.
     """
 
     topics: tuple[str, ...]
+    topic_regex: str | None = None
     instance_id: str | None = None
     rebalance_timeout_ms: int = 6_000
     callback_ms: int = 300
@@ -57,13 +60,13 @@ class Spec:
 class Claim:
     """One partition that a client believes to own.
 
-    `position` is None until the committed offset was fetched. `granted_ms` is when the group
-    decided to grant it. `is_void`: that somebody else owns the partition as well would be no fault
-    of the engine.
+    `member_id` is whom the group granted it, and `granted_ms` when; `position` is None until the
+    committed offset was fetched. `is_lie`: it comes from a leader that breaks the protocol.
     """
 
+    member_id: str
     granted_ms: int
-    is_void: bool
+    is_lie: bool
     position: int | None = None
 
 
@@ -74,6 +77,8 @@ class Surroundings:
     world: World
     network: Network
     owning: Callable[[], None]
+    known_ids: Callable[[], list[str]]
+    """The member ids of all clients, for those who would like to be somebody else."""
     lies: set[bytes]
     """Assignments that leaders made who do not follow the protocol."""
 
@@ -96,13 +101,6 @@ class Client:
         self.member_id = ""
         self.claims: dict[Partition, Claim] = {}
         self.is_dead = self.is_frozen = self.is_closing = False
-        self.removed_ms = 0
-        """When the group removed it; what was granted before that it no longer has, and may not
-        have heard of that yet."""
-        self.death = ""
-        self.doubts: dict[Partition, int] = {}
-        """What it was granted before that time may be taken from it, by no fault of the engine."""
-        self.doubts_all_until_ms = 0
         self._line = Line(where.network, name)
         self._backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._callback = 0
@@ -121,6 +119,10 @@ class Client:
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """The application wants other topics."""
         raise NotImplementedError
+
+    def wants(self, name: str) -> bool:
+        """Whether it subscribes to a topic."""
+        return name in self.topics
 
     @property
     def epoch(self) -> int:
@@ -200,28 +202,23 @@ class Client:
                 request=request,
                 heard=lambda answer: self._when_awake(hear, answer),
                 lost=lambda: self._when_awake(lost),
-                positions=positions or {},
+                positions=positions if positions and self.is_honest else {},
             )
         )
 
     # -- owning ----------------------------------------------------------------------------------
 
     def assign(
-        self, partitions: Iterable[Partition], *, granted_ms: int, is_void: bool = False
+        self, partitions: Iterable[Partition], *, granted_ms: int, is_lie: bool = False
     ) -> None:
-        """The assign callback, which takes no time. `is_void`: granted by a leader that lies."""
+        """The assign callback, which takes no time."""
         added = [partition for partition in sorted(partitions) if partition not in self.claims]
         for partition in added:
-            doubted_ms = max(self.doubts.get(partition, 0), self.doubts_all_until_ms)
-            self.claims[partition] = Claim(granted_ms, is_void or granted_ms <= doubted_ms)
+            self.claims[partition] = Claim(self.member_id, granted_ms, is_lie)
         if added:
             self.world.tell(self.name, ("owns", *self.claims))
             self.where.owning()
             self._fetch({partition: self.claims[partition] for partition in added})
-
-    def is_stale(self, claim: Claim) -> bool:
-        """Whether it was removed after it was granted this."""
-        return claim.granted_ms <= self.removed_ms
 
     def revoke(self, partitions: Iterable[Partition], done: Callable[[], None]) -> None:
         """Commit, then the revoke callback; when it returns the partitions are given up."""

@@ -44,26 +44,29 @@ class Cluster:
         """A topic comes, or comes back: with a new id."""
         topic_id = UUID(int=self._world.dice.getrandbits(128), version=4)
         self.names[topic_id] = name
-        self._put(Topic(name=name, topic_id=topic_id, partition_count=partition_count))
+        topic = Topic(name=name, topic_id=topic_id, partition_count=partition_count)
+        self._put(topic, names_version=self.topics.names_version + 1)
 
     def grow(self, name: str) -> None:
         """A topic gets one more partition."""
         topic = self.topics.by_name[name]
         if topic.partition_count < PARTITIONS_MAX:
-            self._put(replace(topic, partition_count=topic.partition_count + 1))
+            more = replace(topic, partition_count=topic.partition_count + 1)
+            self._put(more, names_version=self.topics.names_version)
 
     def delete(self, name: str) -> None:
         """A topic vanishes, and its offsets with it."""
         self._world.tell("cluster", f"deletes the topic {name}")
         gone = self.topics.by_name[name].topic_id
         rest = {each.name: each for each in self.topics.by_name.values() if each.name != name}
-        self.topics = Topics(rest, version=self.topics.version + 1)
+        before = self.topics
+        self.topics = Topics(rest, before.version + 1, before.names_version)
         self.offsets = {p: offset for p, offset in self.offsets.items() if p.topic_id != gone}
 
-    def _put(self, topic: Topic) -> None:
+    def _put(self, topic: Topic, *, names_version: int) -> None:
         self._world.tell("cluster", f"{topic.name} has {topic.partition_count} partitions")
         topics = {**self.topics.by_name, topic.name: topic}
-        self.topics = Topics(topics, version=self.topics.version + 1)
+        self.topics = Topics(topics, self.topics.version + 1, names_version)
 
     # -- offsets ---------------------------------------------------------------------------------
 

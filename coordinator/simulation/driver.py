@@ -12,17 +12,26 @@ from typing import NamedTuple, Protocol
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.engine import GroupEngine, Step
 from coordinator.errors import ErrorCode, GroupError
-from coordinator.events import Event, Happening, OffsetCommitEnded, Request, TimePassed
+from coordinator.events import (
+    Event,
+    Happening,
+    OffsetCommitEnded,
+    RegexesResolved,
+    Request,
+    TimePassed,
+)
 from coordinator.records import DurableRecord
 from coordinator.replies import Reply
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.replay import compacted
 from coordinator.simulation.world import World
+from coordinator.topic_regex import match_topics
 from coordinator.topics import Partition, Topics
 
 GROUP = "orders"
 POSTPONED_MS = 1_000
 """How much later what has happened all the same is handled again, when the log failed."""
+RESOLUTION_MS_MAX = 200
 TIMER_LAG_MS_MAX = 30
 """How late a busy gateway may be with a deadline."""
 
@@ -135,7 +144,19 @@ class Driver:
             self._flush(self._life)
         elif len(self._gathered) == 1:
             world.after(world.between(0, self.linger_ms), self._flush, self._life)
+        if step.resolution is not None:
+            delay_ms = world.between(1, RESOLUTION_MS_MAX)
+            world.after(delay_ms, self._resolve, step.resolution.regexes, self._life)
         self._watch_the_clock()
+
+    def _resolve(self, regexes: frozenset[str], life: int) -> None:
+        """Match regular expressions against the topics there are now; at times that fails."""
+        if life != self._life:
+            return
+        topics = self._cluster.topics
+        failed = self._world.chance(self.log_failure_rate)
+        matched = None if failed else match_topics(sorted(regexes), topics.by_name)
+        self._handle(RegexesResolved(topics=matched, version=topics.names_version))
 
     def _log_failed(self, event: Event) -> None:
         self._world.tell("gateway", "cannot write its log")

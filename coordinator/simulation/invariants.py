@@ -48,10 +48,10 @@ class BrokenInvariantError(AssertionError):
         self.invariant, self.detail = invariant, detail
 
 
-def require(condition: bool, invariant: Invariant, detail: object) -> None:
-    """Raises BrokenInvariantError."""
+def require(condition: bool, invariant: Invariant, *detail: object) -> None:
+    """Raises BrokenInvariantError; `detail` becomes words only then, for most checks hold."""
     if not condition:
-        raise BrokenInvariantError(invariant, str(detail))
+        raise BrokenInvariantError(invariant, " ".join(str(each) for each in detail))
 
 
 def check_group(state: GroupState) -> None:
@@ -75,14 +75,13 @@ def check_holders(group: ConsumerGroup) -> None:
         for member_id, current in group.assignments.items()
         for partition in chain(current.assigned, current.pending_revocation)
     ]
-    require(len(dict(held)) == len(held), Invariant.SINGLE_HOLDER, _twice(p for p, _ in held))
-    require(dict(group.holders) == dict(held), Invariant.INDEXES, f"holders: {group.holders}")
+    held_by = dict(held)
+    if len(held_by) != len(held):
+        raise BrokenInvariantError(Invariant.SINGLE_HOLDER, _twice(p for p, _ in held))
+    require(dict(group.holders) == held_by, Invariant.INDEXES, "holders:", group.holders)
     targeted = [partition for target in group.targets.values() for partition in target]
-    require(
-        len(set(targeted)) == len(targeted),
-        Invariant.SINGLE_HOLDER,
-        f"targeted twice: {_twice(targeted)}",
-    )
+    if len(set(targeted)) != len(targeted):
+        raise BrokenInvariantError(Invariant.SINGLE_HOLDER, f"targeted twice: {_twice(targeted)}")
 
 
 def check_epochs(group: ConsumerGroup) -> None:
@@ -90,13 +89,20 @@ def check_epochs(group: ConsumerGroup) -> None:
     require(
         group.assignment_epoch <= group.epoch,
         Invariant.EPOCHS,
-        f"the target is of epoch {group.assignment_epoch}, the group of {group.epoch}",
+        "the target is of epoch",
+        group.assignment_epoch,
+        "the group of",
+        group.epoch,
     )
     for member_id, current in group.assignments.items():
         require(
             current.member_epoch <= group.assignment_epoch,
             Invariant.EPOCHS,
-            f"{member_id} is at {current.member_epoch}, the target at {group.assignment_epoch}",
+            member_id,
+            "is at",
+            current.member_epoch,
+            "the target at",
+            group.assignment_epoch,
         )
 
 
@@ -190,7 +196,7 @@ def _check_instances(group: GenericGroup | ConsumerGroup) -> None:
         for member_id, member in group.members.items()
         if member.instance_id is not None
     }
-    require(dict(group.instances) == expected, Invariant.INDEXES, f"instances: {group.instances}")
+    require(dict(group.instances) == expected, Invariant.INDEXES, "instances:", group.instances)
 
 
 def check_deadlines(state: GroupState) -> None:
@@ -208,11 +214,11 @@ def check_deadlines(state: GroupState) -> None:
             expected |= _deadlines_of_consumer_group(group, running)
         case None:
             pass
-    require(
-        running == expected,
-        Invariant.TIMERS,
-        f"too many: {sorted(running - expected)}, missing: {sorted(expected - running)}",
-    )
+    if running != expected:
+        raise BrokenInvariantError(
+            Invariant.TIMERS,
+            f"too many: {sorted(running - expected)}, missing: {sorted(expected - running)}",
+        )
 
 
 def _deadlines_of_generic_group(group: GenericGroup, running: set[DeadlineKey]) -> set[DeadlineKey]:

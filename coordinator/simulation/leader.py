@@ -9,6 +9,7 @@ from itertools import cycle
 
 from coordinator.replies import JoinedMember
 from coordinator.topics import Topics
+from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
     Assignment,
     Subscription,
@@ -25,7 +26,7 @@ Name = tuple[str, int]
 
 def assign(protocol: str, members: Iterable[JoinedMember], topics: Topics) -> dict[str, bytes]:
     """The assignment of each member, as it goes into SyncGroup."""
-    subscriptions = {m.member_id: decode_subscription(m.metadata)[1] for m in members}
+    subscriptions = _subscriptions(members)
     match protocol:
         case "range":
             given = _range(subscriptions, topics)
@@ -38,7 +39,19 @@ def assign(protocol: str, members: Iterable[JoinedMember], topics: Topics) -> di
 
 def subscribed_topics(members: Iterable[JoinedMember]) -> list[str]:
     """What the group as a whole subscribes to: the leader watches these topics."""
-    return sorted({name for m in members for name in decode_subscription(m.metadata)[1].topics})
+    return sorted({name for each in _subscriptions(members).values() for name in each.topics})
+
+
+def _subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscription]:
+    """Who cannot be read gets nothing, and does not end the leader's process as in Java."""
+    subscriptions = {}
+    for member in members:
+        try:
+            _version, subscription = decode_subscription(member.metadata)
+        except WireError:
+            continue
+        subscriptions[member.member_id] = subscription
+    return subscriptions
 
 
 def write_assignment(names: Iterable[Name], version: int = 1) -> bytes:

@@ -4,6 +4,8 @@ It reconciles: first it revokes, then it takes what is new, then it acknowledges
 heartbeats do not state what it owns.
 """
 
+import re
+
 from coordinator.consumer.validation import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from coordinator.errors import ErrorCode
 from coordinator.events import ConsumerHeartbeatReceived
@@ -28,9 +30,11 @@ class NativeClient(Client):
         self.member_epoch = JOIN_EPOCH
         self._target: frozenset[Partition] | None = None
         self._granted_ms = 0
+        self._heartbeat_interval_ms = spec.heartbeat_interval_ms
         self._must_state_all = True
         self._must_state_owned = self._awaits_beat = self._was_fine = self._is_fenced_off = False
-        self._topics_stated: tuple[str, ...] = ()
+        self.topic_regex = spec.topic_regex if spec.version > 0 else None
+        self._stated: tuple[tuple[str, ...], str | None] | None = None
 
     def start(self) -> None:
         self._beat()
@@ -55,7 +59,11 @@ class NativeClient(Client):
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         self.world.tell(self.name, f"subscribes to {topics}")
-        self.topics = topics
+        self.topics, self.topic_regex = topics, None
+
+    def wants(self, name: str) -> bool:
+        by_regex = self.topic_regex is not None and re.fullmatch(self.topic_regex, name)
+        return super().wants(name) or bool(by_regex)
 
     def close(self) -> None:
         self.is_closing = True
@@ -76,7 +84,7 @@ class NativeClient(Client):
     # -- heartbeats ------------------------------------------------------------------------------
 
     def _beat(self) -> None:
-        self.later(self.spec.heartbeat_interval_ms, self._beat)
+        self.later(self._heartbeat_interval_ms, self._beat)
         self.beat()
 
     def beat(self) -> None:
@@ -105,10 +113,12 @@ class NativeClient(Client):
     def _heartbeat(self, epoch: int) -> ConsumerHeartbeatReceived:
         states_all = self._must_state_all or epoch == JOIN_EPOCH
         states_owned = (states_all or self._must_state_owned) and not self.is_in_callback
-        states_topics = states_all or self.topics != self._topics_stated
+        subscription = (self.topics, self.topic_regex)
+        states_topics = states_all or subscription != self._stated
         if epoch < JOIN_EPOCH:
             states_all = states_owned = states_topics = False
-        self._topics_stated = self.topics
+        else:
+            self._stated = subscription
         return ConsumerHeartbeatReceived(
             token=self.token(),
             version=self.spec.version,
@@ -119,6 +129,7 @@ class NativeClient(Client):
             instance_id=self.spec.instance_id,
             rebalance_timeout_ms=self.spec.rebalance_timeout_ms if states_all else -1,
             topic_names=self.topics if states_topics else None,
+            topic_regex=(self.topic_regex or "") if states_topics and self.spec.version else None,
             server_assignor=self.spec.assignor if states_all else None,
             owned=self.stated_owned() if states_owned else None,
             fresh_id=self.fresh_id(),
@@ -141,6 +152,7 @@ class NativeClient(Client):
             case ErrorCode.NONE:
                 self.member_id = reply.member_id or self.member_id
                 self.member_epoch = reply.member_epoch
+                self._heartbeat_interval_ms = reply.heartbeat_interval_ms
                 if reply.assignment is not None:
                     self._target, self._granted_ms = reply.assignment, at_ms
                     self.reconcile()

@@ -11,9 +11,10 @@ from coordinator.simulation.client import Spec
 from coordinator.simulation.leader import STICKY
 from coordinator.simulation.world import World
 
-CHAOS_MS = 40_000
+CHAOS_MS = 60_000
 CLIENTS_MAX = 6
 TOPIC_NAMES = ("foo", "bar", "baz")
+REGEXES = ("ba.", "foo|bar", "no.*")
 EAGER_LISTS = (("range",), ("roundrobin", "range"), ("range", "roundrobin"))
 
 POLICIES = (*[MigrationPolicy.BIDIRECTIONAL] * 5, *MigrationPolicy)
@@ -21,13 +22,17 @@ POLICIES = (*[MigrationPolicy.BIDIRECTIONAL] * 5, *MigrationPolicy)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`classic_style`: whether the classic clients of this run are eager, cooperative, or both (on
+    """`pause_ms_max` is the time between two deeds of chance.
+
+    `classic_style`: whether the classic clients of this run are eager, cooperative, or both (on
     their way from one to the other, with a list that shares the cooperative assignor)."""
 
     config: GroupConfig
+    pause_ms_max: int
     classic_style: str
     native_share: float
     static_share: float
+    regex_share: float
     loss_rate: float
     late_rate: float
     lost_answer_rate: float
@@ -48,7 +53,11 @@ def draw_plan(world: World) -> Plan:
         generic_initial_rebalance_delay_ms=dice.choice([0, 500, 1_500]),
         generic_max_size=dice.choice([100, 100, 100, 3]),
         consumer_session_timeout_ms=dice.choice([5_000, 8_000]),
+        consumer_min_session_timeout_ms=4_000,
+        consumer_max_session_timeout_ms=10_000,
         consumer_heartbeat_interval_ms=1_500,
+        consumer_min_heartbeat_interval_ms=1_000,
+        consumer_max_heartbeat_interval_ms=1_500,
         consumer_max_size=dice.choice([100, 100, 100, 3]),
         consumer_assignors=dice.choice([("uniform", "range"), ("range", "uniform")]),
         consumer_migration_policy=dice.choice(POLICIES),
@@ -59,8 +68,10 @@ def draw_plan(world: World) -> Plan:
     return Plan(
         config=config,
         classic_style=dice.choice(["eager", "cooperative", "both"]),
-        native_share=dice.choice([0.2, 0.5, 0.5, 0.8]),
+        pause_ms_max=dice.choice([800, 2_000, 4_000]),
+        native_share=dice.choice([0.0, 0.5, 1.0]),
         static_share=dice.choice([0.0, 0.4, 0.4, 1.0]),
+        regex_share=dice.choice([0.0, 0.0, 0.4]),
         loss_rate=dice.choice([0.0, 0.03, 0.1]),
         late_rate=dice.choice([0.0, 0.0, 0.03]),
         lost_answer_rate=dice.choice([0.0, 0.1]),
@@ -88,6 +99,7 @@ def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
         protocols = (STICKY, "range")
     return Spec(
         topics=draw_topics(world),
+        topic_regex=dice.choice(REGEXES) if world.chance(plan.regex_share) else None,
         instance_id=instance_id,
         rebalance_timeout_ms=dice.choice([3_000, 6_000]),
         callback_ms=dice.choice([0, 100, 800]),

@@ -105,7 +105,11 @@ def check_rejoin_changes_nothing(
             or record.value.assigned != current.assigned
         ],
         Invariant.QUIET_REJOIN,
-        f"{member_id} would hear {reply}, with {changes}",
+        member_id,
+        "would hear",
+        reply,
+        "with",
+        changes,
     )
 
 
@@ -174,7 +178,12 @@ def check_there_and_back(
     require(
         reply.error == ErrorCode.NONE and after == before,
         Invariant.THERE_AND_BACK,
-        f"from {before} to {after}, {reply}",
+        "from",
+        before,
+        "to",
+        after,
+        "with",
+        reply,
     )
     return True
 

@@ -72,7 +72,7 @@ def check_same(state: GroupState, expected: DurableState) -> None:
         if expected.is_rebalancing
         else found.group == expected.group
     )
-    require(is_same, Invariant.REPLAY, f"the log says {found}, the engine {expected}")
+    require(is_same, Invariant.REPLAY, "the log says", found, "the engine", expected)
 
 
 def check_replay(

@@ -13,6 +13,7 @@ from coordinator.simulation.chance import Chance
 from coordinator.simulation.client import Client, Surroundings
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.driver import Driver
+from coordinator.simulation.excuses import Excuses
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.simulation.network import Network
 from coordinator.simulation.peace import settle
@@ -54,14 +55,19 @@ class Run:
         self.network = Network(
             world, self.driver, self.cluster, vetted=self._vetted, overtaken=self._overtaken
         )
-        self.owners = OwnerWatch(world, self.cluster, self.clients, lambda: self.driver.engine)
+        lies: set[bytes] = set()
+        self.excuses = Excuses(world, self.clients, lambda: self.driver.engine.state, lies)
+        self.owners = OwnerWatch(
+            world, self.cluster, self.clients, lambda: self.driver.engine.state, self.excuses
+        )
         self.watch = Watch(world, self.driver, self.network, self.owners)
         self.driver.observer = self.watch
         self.where = Surroundings(
             world=world,
             network=self.network,
             owning=self.owners.check,
-            lies=set(),
+            known_ids=lambda: [client.member_id for client in self.clients],
+            lies=lies,
         )
         self.chance = Chance(self.where, self.driver, plan, self.clients)
         self._begin_faults(plan)

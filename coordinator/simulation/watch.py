@@ -8,9 +8,10 @@ from coordinator.engine import Step
 from coordinator.errors import ErrorCode
 from coordinator.events import Event, HeartbeatReceived, SyncGroupReceived
 from coordinator.generic.group import GenericGroup
+from coordinator.group_configs import in_force
 from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
 from coordinator.simulation.driver import GROUP, Batch, Driver
-from coordinator.simulation.invariants import Invariant, check_group, require
+from coordinator.simulation.invariants import Invariant, check_deadlines, check_group, require
 from coordinator.simulation.network import Network
 from coordinator.simulation.probes import check_rejoin_changes_nothing, check_there_and_back
 from coordinator.simulation.replay import (
@@ -23,10 +24,10 @@ from coordinator.simulation.replay import (
 from coordinator.simulation.watch_members import EpochWatch, SilenceWatch
 from coordinator.simulation.watch_owners import OwnerWatch
 from coordinator.simulation.world import World
-from coordinator.state import GroupState
+from coordinator.state import GroupState, RecordBesideTheGroup
 from kafka_codecs.consumer_protocol import decode_assignment
 
-SAMPLE = 16
+SAMPLE = 32
 """What costs much is done at every so many steps only."""
 
 
@@ -58,11 +59,15 @@ class Watch:
 
     def after_step(self, event: Event, step: Step) -> None:
         state, now_ms = self._driver.engine.state, self._world.now_ms
-        check_group(state)
+        config = in_force(self._driver.config, state.config_overrides)
+        if all(isinstance(record, RecordBesideTheGroup) for record in step.records):
+            check_deadlines(state)
+        else:
+            check_group(state)
         self._check_answers(step)
-        self.epochs.after_step(state, step, self._driver.config)
+        self.epochs.after_step(state, step, config)
         self._check_replies(event, step)
-        self.silence.after_step(state, event, step, self._driver.config, now_ms)
+        self.silence.after_step(state, event, step, config, now_ms)
         self._check_replay(step)
         self._check_commits()
         self.owners.after_step(step)
@@ -78,7 +83,8 @@ class Watch:
             for record in batch:
                 self._replayed.apply(record)
         self.epochs.after_load(state)
-        self.silence.after_load(state, self._driver.config, self._world.now_ms)
+        config = in_force(self._driver.config, state.config_overrides)
+        self.silence.after_load(state, config, self._world.now_ms)
         self.owners.after_load()
 
     # -- answers ---------------------------------------------------------------------------------
@@ -89,7 +95,10 @@ class Watch:
         require(
             self._driver.unanswered() == parked_tokens(self._driver.engine.state),
             Invariant.ANSWERS,
-            f"answered: {answered}, waiting: {parked_tokens(self._driver.engine.state)}",
+            "answered:",
+            answered,
+            "waiting:",
+            parked_tokens(self._driver.engine.state),
         )
         require(len(answered) == len(step.replies), Invariant.ANSWERS, "one request, two answers")
 
@@ -104,14 +113,14 @@ class Watch:
             match reply:
                 case JoinGroupReply(member_id=member_id, generation=generation):
                     told, held = generation, group.assignments[member_id].member_epoch
-                    require(told == held, Invariant.CLASSIC_REPLIES, f"{told}, not {held}")
+                    require(told == held, Invariant.CLASSIC_REPLIES, told, "not", held)
                 case ConsumerHeartbeatReply(member_id=str(member_id), member_epoch=told):
                     current = group.assignments.get(member_id)
                     is_true = current is None or (
                         told == current.member_epoch
                         and reply.assignment in (None, current.assigned.keys())
                     )
-                    require(is_true, Invariant.CLASSIC_REPLIES, f"{reply}, not {current}")
+                    require(is_true, Invariant.CLASSIC_REPLIES, reply, "not", current)
                 case SyncGroupReply(assignment=assignment) if (
                     isinstance(event, SyncGroupReceived) and event.token == token
                 ):
@@ -125,7 +134,7 @@ class Watch:
         told = topics.partitions((e.topic, e.partitions) for e in decoded.assigned_partitions)
         assigned = group.assignments[member_id].assigned
         known = {partition for partition in assigned if partition.topic_id in topics.by_id}
-        require(told == known, Invariant.CLASSIC_REPLIES, f"{member_id}: {told}, not {known}")
+        require(told == known, Invariant.CLASSIC_REPLIES, member_id, "is told", told, "not", known)
 
     # -- the log ---------------------------------------------------------------------------------
 
@@ -135,6 +144,8 @@ class Watch:
             self._batches.append(step.durable)
             for record in step.durable:
                 self._replayed.apply(record)
+        if not step.durable and self._steps % SAMPLE:
+            return
         expected = durable_state(self._driver.engine.state)
         check_same(self._replayed, expected)
         if self._steps % SAMPLE == 0:
@@ -149,7 +160,7 @@ class Watch:
         """Invariant 10: whatever became of the group, it knows of each commit on its way."""
         known = self._driver.engine.state.commits
         forgotten = [token for token in self._network.commits_sent if token not in known]
-        require(not forgotten, Invariant.OFFSETS, f"commits on their way, forgotten: {forgotten}")
+        require(not forgotten, Invariant.OFFSETS, "commits on their way, forgotten:", forgotten)
 
     # -- probes ----------------------------------------------------------------------------------
 

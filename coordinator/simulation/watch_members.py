@@ -106,7 +106,8 @@ class EpochWatch:
             # It had both when the policy was set, and they are not all gone.
             or (before.kind is ConsumerGroup and before.has_classic),
             Invariant.POLICY,
-            f"members: {sorted(now.member_epochs)}",
+            "members:",
+            sorted(now.member_epochs),
         )
 
     def after_load(self, state: GroupState) -> None:
@@ -116,7 +117,10 @@ class EpochWatch:
         require(
             now.epoch >= before.epoch,
             Invariant.EPOCHS,
-            f"the group went from {before.epoch} to {now.epoch}",
+            "the group went from",
+            before.epoch,
+            "to",
+            now.epoch,
         )
         if now.kind is not ConsumerGroup:
             return
@@ -125,7 +129,11 @@ class EpochWatch:
             require(
                 epoch >= epoch_before or epoch == STATIC_LEAVE_EPOCH,
                 Invariant.EPOCHS,
-                f"{member_id} went from {epoch_before} to {epoch}",
+                member_id,
+                "went from",
+                epoch_before,
+                "to",
+                epoch,
             )
 
 
@@ -151,12 +159,18 @@ def _check_conversion(before: Facts, now: Facts, records: tuple[Record, ...]) ->
     require(
         carried in allowed,
         Invariant.EPOCHS,
-        f"the group was at {before.epoch} and was converted to {carried}",
+        "the group was at",
+        before.epoch,
+        "and was converted to",
+        carried,
     )
     require(
         now.epoch >= before.epoch,
         Invariant.EPOCHS,
-        f"a conversion took the group from {before.epoch} to {now.epoch}",
+        "a conversion took the group from",
+        before.epoch,
+        "to",
+        now.epoch,
     )
 
 
@@ -194,7 +208,10 @@ class SilenceWatch:
             require(
                 now_ms - heard.at_ms <= heard.longest_ms + self.lag_ms,
                 Invariant.SILENCE,
-                f"{member_id} is silent for {now_ms - heard.at_ms} ms and still a member",
+                member_id,
+                "is silent for",
+                now_ms - heard.at_ms,
+                "ms and still a member",
             )
         self._check_duties(state, event, step, now_ms)
 
@@ -211,8 +228,12 @@ class SilenceWatch:
                 require(
                     now_ms - heard.at_ms >= heard.session_ms,
                     Invariant.SILENCE,
-                    f"{member_id} was fenced after {now_ms - heard.at_ms} ms of silence,"
-                    f" its session is {heard.session_ms} ms",
+                    member_id,
+                    "was fenced after",
+                    now_ms - heard.at_ms,
+                    "ms of silence, its session is",
+                    heard.session_ms,
+                    "ms",
                 )
 
     def _who_spoke(self, event: Event, step: Step) -> set[str]:
@@ -244,6 +265,7 @@ class SilenceWatch:
             if heard is None or member_id in spoke:
                 self._heard[member_id] = _Heard(now_ms, session_ms, longest_ms)
             else:
+                heard.session_ms = min(heard.session_ms, session_ms)
                 heard.longest_ms = max(heard.longest_ms, longest_ms)
 
     def _check_duties(self, state: GroupState, event: Event, step: Step, now_ms: int) -> None:
@@ -263,7 +285,12 @@ class SilenceWatch:
             require(
                 now_ms - since_ms <= limit_ms + self.lag_ms,
                 Invariant.SILENCE,
-                f"{duty} for {now_ms - since_ms} ms, of {limit_ms} ms",
+                duty,
+                "for",
+                now_ms - since_ms,
+                "ms of",
+                limit_ms,
+                "ms",
             )
 
 

@@ -31,7 +31,6 @@ def test_a_frozen_process_does_everything_when_it_goes_on() -> None:
     stage.wait(12_000)
     assert set(sleeper.claims) == owned
     assert set(other.claims) == stage.foo(0, 1, 2, 3)
-    assert all(sleeper.is_stale(claim) for claim in sleeper.claims.values())
     assert stage.world.counts["stale ms"] > 0
     sleeper.thaw()
     stage.wait()

@@ -7,7 +7,7 @@ import pytest
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
 from coordinator.events import OffsetCommitReceived
-from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.records import CurrentAssignment, MemberMetadata, RemovalCause
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.simulation.native_client import NativeClient
 from tests.support.simulation import Stage
@@ -52,7 +52,8 @@ def test_an_owner_without_a_grant_is_found() -> None:
     stage, _first, _second = two_owners()
     group = stage.driver.engine.state.group
     assert isinstance(group, ConsumerGroup)
-    group.assignments.put("n1", replace(group.assignments["n1"], assigned={}))
+    nothing = replace(group.assignments["n1"], assigned={})
+    group.apply(CurrentAssignment(member_id="n1", value=nothing))
     with pytest.raises(BrokenInvariantError) as broken:
         stage.owners.check()
     assert broken.value.invariant is Invariant.GRANTED
@@ -65,7 +66,9 @@ def test_who_was_removed_may_believe_for_a_while() -> None:
     group = stage.driver.engine.state.group
     assert isinstance(group, ConsumerGroup)
     both = {**group.assignments["n1"].assigned, **group.assignments["n2"].assigned}
-    group.assignments.put("n2", replace(group.assignments["n2"], assigned=both))
+    group.apply(CurrentAssignment(member_id="n1", value=None))
+    everything = replace(group.assignments["n2"], assigned=both)
+    group.apply(CurrentAssignment(member_id="n2", value=everything))
     stage.owners.after_step(Step(records=(gone,)))
     second.assign(both, granted_ms=stage.world.now_ms)
     stage.world.now_ms += 100

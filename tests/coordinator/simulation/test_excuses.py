@@ -1,0 +1,88 @@
+"""What need not be held against the engine."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from coordinator.engine import Step
+from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived
+from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.simulation.excuses import Excuses
+from coordinator.simulation.native_client import NativeClient
+from kafka_codecs.consumer_protocol import Subscription, encode_subscription
+from tests.support.simulation import Stage
+
+
+def an_owner() -> tuple[Stage, Excuses, NativeClient]:
+    """It owns everything."""
+    stage = Stage()
+    client = stage.native("n1")
+    stage.wait()
+    return stage, stage.excuses, client
+
+
+def voided(excuses: Excuses, client: NativeClient) -> int:
+    """How many of its claims are void."""
+    return sum(excuses.is_void(client, *owned) for owned in client.claims.items())
+
+
+def heartbeat(epoch: int) -> ConsumerHeartbeatReceived:
+    """One that states to own nothing."""
+    return ConsumerHeartbeatReceived(
+        token=0,
+        version=1,
+        member_id="n1",
+        member_epoch=epoch,
+        client_id="",
+        client_host="",
+        owned=frozenset(),
+        fresh_id=UUID(int=0),
+    )
+
+
+def test_who_was_removed_has_stale_claims() -> None:
+    """Until it is granted something again."""
+    stage, excuses, client = an_owner()
+    gone = MemberMetadata(member_id="n1", value=None, cause=RemovalCause.SESSION_EXPIRED)
+    stage.world.now_ms += 1
+    excuses.after_step(Step(records=(gone,)))
+    claims = list(client.claims.values())
+    assert all(excuses.is_stale(claim) for claim in claims)
+    assert not excuses.is_stale(replace(claims[0], granted_ms=stage.world.now_ms + 1))
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(0, 0), (3, 4)])
+def test_a_late_heartbeat_that_has_to_be_believed(epoch: int, expected: int) -> None:
+    """One that joins need not be."""
+    _stage, excuses, client = an_owner()
+    excuses.overtaken(client, heartbeat(epoch))
+    assert voided(excuses, client) == expected
+    assert len(excuses.partitions) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "generation", "expected"), [(2, 1, 0), (2, 2, 4), (2, -1, 4), (1, 1, 4)]
+)
+def test_a_late_join_knows_what_its_generation_knew(
+    version: int, generation: int, expected: int
+) -> None:
+    """Without a generation it has to be believed (spec 11.2 row 5). The partitions were granted at
+    epoch 2."""
+    _stage, excuses, client = an_owner()
+    metadata = encode_subscription(Subscription(topics=("foo",), generation_id=generation), version)
+    join = JoinGroupReceived(
+        token=0,
+        version=9,
+        member_id="n1",
+        instance_id=None,
+        client_id="",
+        client_host="",
+        protocol_type="consumer",
+        protocols=(("range", metadata),),
+        session_timeout_ms=1,
+        rebalance_timeout_ms=1,
+        fresh_id=UUID(int=0),
+    )
+    excuses.overtaken(client, join)
+    assert voided(excuses, client) == expected
