@@ -41,10 +41,9 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     )
     draft.arm(DeadlineKind.SESSION, member_id, draft.config.consumer_session_timeout_ms)
     current = group.assignments[member_id]
-    must_tell = (
-        event.member_epoch == JOIN_EPOCH
-        or event.is_full
-        or (current is not current_before and _assigned(current) != _assigned(current_before))
+    # Joining is full, too: `check_heartbeat` saw to that.
+    must_tell = event.is_full or (
+        current is not current_before and _assigned(current) != _assigned(current_before)
     )
     draft.answer(
         event.token,

@@ -4,6 +4,7 @@ from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
 from coordinator.volatile import DeadlineKind
 from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import given_native
 from tests.support.group_script import GroupScript
 
 
@@ -47,3 +48,22 @@ def test_a_full_group_takes_known_members_back(make_group: MakeGroup) -> None:
     assert group.native("n1").error == ErrorCode.NONE
     group.native("n1", -2, instance_id="i1")
     assert group.native("n2", instance_id="i1").error == ErrorCode.NONE
+
+
+def test_a_static_member_comes_back_under_its_own_id(group: GroupScript) -> None:
+    """It takes its own place again: nobody left, nobody has to rebalance."""
+    owns = {"foo": (0, 1, 2)}
+    group.given_consumer_group(given_native("n1", assigned=owns, instance_id="i1"))
+    group.native("n1", -2, instance_id="i1")
+    reply = group.native("n1", instance_id="i1")
+    assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 10)
+    assert group.named(reply.assignment) == owns
+    assert group.consumer.epoch == 10
+
+
+def test_who_is_away_is_not_known_by_its_former_epoch(group: GroupScript) -> None:
+    """Not even by owning what it was assigned: -2 is no epoch that an answer could have told."""
+    group.given_consumer_group(given_native("n1", assigned={"foo": (0,)}, instance_id="i1"))
+    group.native("n1", -2, instance_id="i1")
+    late = group.native("n1", 10, owned={"foo": (0,)}, instance_id="i1")
+    assert late.error == ErrorCode.FENCED_MEMBER_EPOCH

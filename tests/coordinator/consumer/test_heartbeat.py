@@ -1,5 +1,7 @@
 """ConsumerGroupHeartbeat (spec 3.5 to 3.9); the scenarios tell who may speak."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.errors import ErrorCode
@@ -58,13 +60,25 @@ def test_a_full_heartbeat_is_told_the_assignment(
 
 
 def test_what_is_left_out_keeps_its_value(group: GroupScript) -> None:
-    """Topics, timeout, assignor and instance id alike."""
-    group.native("n1", instance_id="i1", assignor="range", rebalance_timeout_ms=7_000)
+    """Topics, timeout, assignor, rack and instance id alike."""
+    group.native(
+        "n1", instance_id="i1", assignor="range", rack_id="r1", rebalance_timeout_ms=7_000
+    )
     before = group.consumer.members["n1"]
     group.native("n1", 2)
     assert group.consumer.members["n1"] == before
     assert (before.instance_id, before.server_assignor) == ("i1", "range")
     assert (before.rebalance_timeout_ms, before.topic_names) == (7_000, ("foo",))
+    group.native("n1", 2, rack_id="r2")
+    assert group.consumer.members["n1"] == replace(before, rack_id="r2")
+
+
+def test_a_member_is_shown_with_its_client(group: GroupScript) -> None:
+    """Where it runs is for admins to see; its topics have an order, whatever it sent."""
+    group.native("n1", topics=("foo", "bar", "foo"))
+    (view,) = group.view().members
+    assert (view.client_id, view.client_host) == ("client", "/127.0.0.1")
+    assert view.topic_names == ("bar", "foo")
 
 
 def test_a_classic_member_turns_native_in_place(group: GroupScript) -> None:

@@ -1,5 +1,8 @@
 """One member is brought towards its target (spec 3.7)."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,8 +11,9 @@ from coordinator.errors import ErrorCode
 from coordinator.records import Assignment, MemberState
 from coordinator.topics import Partition
 from coordinator.volatile import DeadlineKind
-from tests.support.group_records import given_classic, given_native
-from tests.support.group_script import GroupScript
+from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import GivenMember, given_classic, given_generic, given_native
+from tests.support.group_script import GroupScript, make_topics
 from tests.support.group_values import topic_id
 
 FOO, BAR = topic_id("foo"), topic_id("bar")
@@ -112,9 +116,21 @@ def test_an_advance_is_keep_and_give(current: Assignment, goal: Goal) -> None:
 
 @given(currents(), goals(), st.booleans())
 def test_epochs_only_grow(current: Assignment, goal: Goal, subscription_changed: bool) -> None:
-    """And never beyond the target's."""
+    """And never beyond the target's. The epoch before a change is the previous one, by which a
+    member is known whose answer was lost (spec 3.4)."""
     after = reconcile(current, goal, subscription_changed=subscription_changed)
     assert current.member_epoch <= after.member_epoch <= goal.assignment_epoch
+    assert after is current or after.previous_epoch == current.member_epoch
+
+
+@given(currents(), goals())
+def test_who_has_to_stay_is_left_alone(current: Assignment, goal: Goal) -> None:
+    """At the target, or before it has revoked: only its own change of mind trims a member."""
+    after = reconcile(current, goal, subscription_changed=False)
+    at_target = current.state is MemberState.STABLE and current.member_epoch == 7
+    waits = current.state is MemberState.UNREVOKED_PARTITIONS and goal.owned is None
+    if at_target or waits:
+        assert after is current
 
 
 @given(currents(), goals())
@@ -204,3 +220,52 @@ def test_all_that_a_member_waits_for_must_be_free(group: GroupScript) -> None:
     assert group.beat("c", 10).error == ErrorCode.NONE
     group.join("c")
     assert group.assigned("c") == {"foo": (0,)}
+
+
+@pytest.mark.parametrize(("given", "left_ms"), [(given_native, 10_000), (given_classic, 6_000)])
+def test_more_to_revoke_is_more_time_for_a_native_member_only(
+    make_group: MakeGroup, given: Callable[..., GivenMember], left_ms: int
+) -> None:
+    """Each further revocation of a native member has its own deadline (spec 3.12). DEV (spec 11.2
+    row 4): a classic one could put off its end for ever by unsubscribing topic after topic."""
+    group = make_group(topics=make_topics(foo=2, bar=1))
+    both = {"foo": (0, 1), "bar": (0,)}
+    m1 = given("m1", topics=("foo", "bar"), assigned=both, target={"foo": (0,), "bar": (0,)})
+    group.given_consumer_group(m1, given_native("n1"), epoch=11)
+
+    def speak(*topics: str) -> None:
+        if m1.classic is None:
+            group.native("m1", 10, topics=topics, owned=both)
+        else:
+            group.join("m1", topics=topics, owned=both)
+
+    speak("foo", "bar")
+    group.wait(4_000)
+    speak("foo")
+    assert group.named(group.current("m1").pending_revocation) == {"foo": (1,), "bar": (0,)}
+    assert group.left_ms(DeadlineKind.REVOCATION, "m1") == left_ms
+
+
+@pytest.mark.parametrize(
+    ("committer", "error"),
+    [("c1", ErrorCode.REBALANCE_IN_PROGRESS), ("n1", ErrorCode.NONE)],
+)
+def test_nobody_waits_for_its_own_commit(
+    group: GroupScript, committer: str, error: ErrorCode
+) -> None:
+    """A commit in flight holds a partition against others, not against its committer."""
+    group.given_consumer_group(
+        given_classic("c1", target={"foo": (0,)}, state=MemberState.UNRELEASED_PARTITIONS),
+        given_native("n1"),
+    )
+    group.commit(committer, 10, {"foo": (0,)})
+    assert group.beat("c1", 10).error == error
+
+
+def test_who_joins_at_epoch_0_is_a_member_as_well(group: GroupScript) -> None:
+    """A group that was converted at generation 0 takes one in that subscribes to nothing, and so
+    bumps nothing: it has a current assignment all the same, empty and of epoch 0."""
+    group.given_generic_group(given_generic("c1", {"foo": (0, 1, 2)}), generation=0)
+    assert group.native("n1", topics=()).member_epoch == 0
+    assert group.current("n1") == Assignment(member_epoch=0, previous_epoch=0)
+    assert group.native("n1").error == ErrorCode.NONE

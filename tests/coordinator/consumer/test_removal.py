@@ -53,3 +53,19 @@ def test_a_replacement_inherits_all_but_the_epoch(group: GroupScript) -> None:
     assert group.current("n2").previous_epoch == 0
     assert group.current("n2").state is MemberState.STABLE
     assert group.left_ms(DeadlineKind.SESSION, "n1") is None
+
+
+def test_what_was_never_written_needs_no_tombstone(group: GroupScript) -> None:
+    """A member that came before the next target was due has none, and hands none on."""
+    group.native("n1")
+    group.native("n2", instance_id="i2")
+    group.native("n2", -2, instance_id="i2")
+    group.native("n3", instance_id="i2")
+    assert not [r for r in group.last_step.durable if isinstance(r, TargetAssignmentMember)]
+    removed = [r for r in group.last_step.durable if isinstance(r, MemberMetadata)]
+    assert (removed[0].member_id, removed[0].cause) == ("n2", RemovalCause.REPLACED)
+    group.native("n3", -1)
+    assert [type(record) for record in group.last_step.durable[:2]] == [
+        CurrentAssignment,
+        MemberMetadata,
+    ]

@@ -19,6 +19,7 @@ REST = {"foo": (1, 2)}
         (50, {}, ErrorCode.FENCED_MEMBER_EPOCH),
         (99, None, ErrorCode.FENCED_MEMBER_EPOCH),
         (99, {"foo": (0, 2)}, ErrorCode.FENCED_MEMBER_EPOCH),
+        (99, {"foo": (0, 1)}, ErrorCode.NONE),
         (99, {"foo": (0,)}, ErrorCode.NONE),
         (99, {}, ErrorCode.NONE),
         (100, None, ErrorCode.NONE),
