@@ -61,9 +61,7 @@ def test_a_full_heartbeat_is_told_the_assignment(
 
 def test_what_is_left_out_keeps_its_value(group: GroupScript) -> None:
     """Topics, timeout, assignor, rack and instance id alike."""
-    group.native(
-        "n1", instance_id="i1", assignor="range", rack_id="r1", rebalance_timeout_ms=7_000
-    )
+    group.native("n1", instance_id="i1", assignor="range", rack_id="r1", rebalance_timeout_ms=7_000)
     before = group.consumer.members["n1"]
     group.native("n1", 2)
     assert group.consumer.members["n1"] == before
