@@ -1,5 +1,6 @@
 """What happens when a deadline is due (spec 2.5, 2.7, 3.12, 5.9)."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -8,8 +9,15 @@ from coordinator.draft import Draft
 from coordinator.errors import ErrorCode
 from coordinator.records import MemberMetadata, RemovalCause
 from coordinator.replies import JoinGroupReply
+from coordinator.state import Record
 from coordinator.timers import deadline_reached
-from coordinator.volatile import DeadlineCleared, DeadlineKey, DeadlineKind, GenericPhase
+from coordinator.volatile import (
+    DeadlineCleared,
+    DeadlineKey,
+    DeadlineKind,
+    GenericMemberDropped,
+    GenericPhase,
+)
 from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import GroupScript
 
@@ -20,6 +28,10 @@ def reach(group: GroupScript, kind: DeadlineKind, owner: str = "") -> Draft:
     draft = Draft(group.engine.state, config=group.config, topics=group.topics, now_ms=group.now_ms)
     deadline_reached(draft, DeadlineKey(kind, owner))
     return draft
+
+
+def dropped(records: Iterable[Record]) -> list[tuple[str, RemovalCause]]:
+    return [(r.member_id, r.cause) for r in records if isinstance(r, GenericMemberDropped)]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +75,7 @@ def test_a_generic_member_that_falls_silent(group: GroupScript) -> None:
     draft = reach(group, DeadlineKind.SESSION, "a")
     assert draft.generic.members.keys() == {"b"}
     assert draft.generic.phase is GenericPhase.PREPARING_REBALANCE
+    assert dropped(draft.records) == [("a", RemovalCause.SESSION_EXPIRED)]
 
 
 def test_an_id_that_is_never_used(group: GroupScript) -> None:
@@ -90,6 +103,7 @@ def test_a_new_member_that_waits_too_long(group: GroupScript) -> None:
     group.wait(1)
     assert group.answer(waiting, JoinGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.generic.members.keys() == {a}
+    assert dropped(group.last_step.records) == [(newcomer, RemovalCause.JOIN_TIMED_OUT)]
 
 
 def test_who_never_syncs_is_removed(group: GroupScript) -> None:

@@ -179,7 +179,7 @@ def test_a_regex_that_another_member_has_bumps_at_once(resolved: GroupScript) ->
     assert (reply.member_epoch, causes(resolved)) == (3, [EpochCause.MEMBER_JOINED])
     assert resolving(resolved) == set()
     resolved.native("n3", topics=("none",))
-    resolved.native("n3", 3, topics=(), regex="f.*")
+    resolved.native("n3", 3, regex="f.*")
     assert causes(resolved) == [EpochCause.SUBSCRIPTION_CHANGED]
 
 

@@ -241,3 +241,18 @@ def check_target(group: GroupScript, old: Target) -> None:
         r.member_id for r in group.last_step.durable if isinstance(r, TargetAssignmentMember)
     }
     assert written == {id_ for id_, mine in target.items() if mine != old.get(id_, frozenset())}
+
+
+def test_the_first_target_is_computed_whatever_the_clock_says(group: GroupScript) -> None:
+    """There is none before it to keep a distance from."""
+    group.now_ms = 0
+    assert group.named(group.native("n1").assignment) == {"foo": (0, 1, 2)}
+
+
+def test_the_range_assignor_knows_static_members(make_group: MakeGroup) -> None:
+    """They come first, by instance id, so that a restart under another member id moves nothing."""
+    group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
+    group.native("a", assignor="range")
+    group.native("b", instance_id="i1", assignor="range")
+    target = {member.member_id: member.target for member in group.view().members}
+    assert target == {"a": {"foo": (2,)}, "b": {"foo": (0, 1)}}

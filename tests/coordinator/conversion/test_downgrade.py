@@ -4,8 +4,10 @@ import pytest
 
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
+from coordinator.records import MemberState
 from coordinator.volatile import GenericPhase
 from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, subscription
 
 GOOD = subscription(["foo"])
@@ -59,3 +61,34 @@ def test_a_replacement_is_quiet_only_if_everybody_knows_its_assignment(
         assert group.synced(c1.member_id, c1.generation, protocol_name="sticky")
     token = group.send_join(instance_id="i1", protocols=(("range", GOOD), ("sticky", GOOD)))
     assert group.is_parked(token) is not has_synced
+
+
+def test_who_waits_for_a_partition_is_reason_enough_for_a_rebalance(group: GroupScript) -> None:
+    """Whoever has it would keep it otherwise: c1 shall get foo-1, and n2 comes back classic before
+    it has given it up."""
+    group.given_consumer_group(
+        given_classic(
+            "c1",
+            assigned={"foo": (0,)},
+            target={"foo": (0, 1)},
+            state=MemberState.UNRELEASED_PARTITIONS,
+        ),
+        given_native("n2", assigned={"foo": (1, 2)}, target={"foo": (2,)}, instance_id="i2"),
+    )
+    assert group.synced("c1", 10) == {"foo": (0,)}
+    assert group.is_parked(group.send_join(instance_id="i2"))
+    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
+
+
+def test_members_take_along_who_they_are(group: GroupScript) -> None:
+    """Client, timeouts, instance and protocols; of a quiet group the first by id leads."""
+    c3 = given_classic("c3", instance_id="i3", session_timeout_ms=7_000, rebalance_timeout_ms=8_000)
+    group.given_consumer_group(c3, given_classic("c1"), given_native("n2", instance_id="n2"))
+    before = group.consumer.members["c3"]
+    last = group.join(instance_id="n2").member_id
+    after = group.generic.members["c3"]
+    assert (after.client_id, after.client_host) == (before.client_id, before.client_host)
+    assert (after.session_timeout_ms, after.rebalance_timeout_ms) == (7_000, 8_000)
+    assert before.classic is not None
+    assert (after.instance_id, after.protocols) == ("i3", before.classic.protocols)
+    assert group.generic.core.leader == min("c1", last)

@@ -101,6 +101,7 @@ def test_an_assignment_starts_with_the_members_version_and_is_never_zero_bytes(
         (b"\x7f\xff", 3),
         (b"\xff\xff", 0),
         (b"\x00", 0),
+        (b"\x01", 0),
         (b"", 0),
     ],
 )

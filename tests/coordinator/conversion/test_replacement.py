@@ -1,6 +1,7 @@
 """An empty consumer group and a classic joiner (spec 6.6)."""
 
 from coordinator.errors import ErrorCode
+from coordinator.records import EpochCause, GroupEpoch
 from coordinator.volatile import DeadlineKind
 from tests.support.group_script import GroupScript
 
@@ -19,4 +20,6 @@ def test_no_timer_of_the_consumer_group_outlives_it(group: GroupScript) -> None:
     group.native("n1", -1)
     assert not group.engine.state.deadlines
     group.take_id()
+    causes = [r.cause for r in group.last_step.durable if isinstance(r, GroupEpoch)]
+    assert causes == [EpochCause.GROUP_REMOVED]
     assert {key.kind for key in group.engine.state.deadlines} == {DeadlineKind.PENDING_ID}

@@ -1,12 +1,16 @@
 """Generic to consumer (spec section 4); the scenarios tell the whole stories."""
 
 from coordinator.errors import ErrorCode
-from coordinator.records import MemberState
+from coordinator.records import EpochCause, GroupEpoch, MemberState
 from coordinator.volatile import DeadlineKind
 from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import GroupScript, partitions, read_assignment, subscription
 
 FOO = subscription(["foo"])
+
+
+def causes(group: GroupScript) -> list[EpochCause]:
+    return [r.cause for r in group.last_step.durable if isinstance(r, GroupEpoch)]
 
 
 def test_a_protocol_that_a_member_dropped_in_the_meantime_is_not_used(group: GroupScript) -> None:
@@ -83,6 +87,22 @@ def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScr
     reply = group.native("n1", instance_id="i1")
     assert reply.member_epoch == 5
     assert group.named(reply.assignment) == {"foo": (0, 1, 2)}
+    assert causes(group) == [EpochCause.CONVERTED, EpochCause.REBALANCE_INTERRUPTED]
+
+
+def test_who_changes_the_group_anyway_is_the_cause(group: GroupScript) -> None:
+    """One bump, and the log names the joiner."""
+    group.given_generic_group(given_generic("c1", {"foo": (0,)}), given_generic("c2"), generation=4)
+    group.leave("c2")
+    assert group.native("n1").member_epoch == 5
+    assert causes(group) == [EpochCause.CONVERTED, EpochCause.MEMBER_JOINED]
+
+
+def test_an_empty_group_has_no_rebalance_to_interrupt(group: GroupScript) -> None:
+    """A joiner that subscribes to nothing bumps nothing, whatever was there before it."""
+    group.given_generic_group(given_generic("c1"))
+    group.leave("c1")
+    assert group.native("n1", topics=()).member_epoch == 1
 
 
 def test_what_a_cooperative_member_is_giving_up_is_not_free(group: GroupScript) -> None:

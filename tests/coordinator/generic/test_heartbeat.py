@@ -41,3 +41,23 @@ def test_between_join_and_sync_all_is_well(group: GroupScript) -> None:
     group.given_generic_group(given_generic("a", ALL))
     assert group.join("a").generation == 1
     assert group.beat("a", 1).error == ErrorCode.NONE
+
+
+def test_a_heartbeat_names_its_own_instance(group: GroupScript) -> None:
+    """A client whose instance id somebody else has by now is told so (KIP-345)."""
+    group.given_generic_group(given_generic("a", instance_id="i1"), given_generic("b"))
+    assert group.beat("a", 0, instance_id="i1").error == ErrorCode.NONE
+    assert group.beat("b", 0, instance_id="i1").error == ErrorCode.FENCED_INSTANCE_ID
+    assert group.beat("b", 0, instance_id="i9").error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_whoever_waits_for_an_answer_has_no_session(group: GroupScript) -> None:
+    """A heartbeat that comes beside a parked JoinGroup does not start one that could end."""
+    how = {"rebalance_timeout_ms": 60_000}
+    ids = group.stable_generic_group({"a": ALL, "b": {}}, session_timeout_ms=60_000, **how)
+    waiting = group.send_join(ids["a"], topics=("bar",), session_timeout_ms=6_000, **how)
+    group.beat(ids["a"], 1)
+    assert group.left_ms(DeadlineKind.SESSION, ids["a"]) is None
+    group.wait(20_000)
+    assert group.is_parked(waiting)
+    assert group.generic.members.keys() == set(ids.values())

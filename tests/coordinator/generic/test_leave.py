@@ -13,8 +13,9 @@ def test_each_entry_has_its_own_code(group: GroupScript) -> None:
     group.given_generic_group(
         given_generic("a"), given_generic("b", instance_id="i2"), given_generic("c")
     )
-    reply = group.leave("c", ("", "i2"), ("", "i9"), ("a", "i9"), "nobody", "")
+    reply = group.leave(("a", "i2"), "c", ("", "i2"), ("", "i9"), ("a", "i9"), "nobody", "")
     assert [(m.member_id, m.instance_id, m.error) for m in reply.members] == [
+        ("a", "i2", ErrorCode.FENCED_INSTANCE_ID),
         ("c", None, ErrorCode.NONE),
         ("", "i2", ErrorCode.NONE),
         ("", "i9", ErrorCode.UNKNOWN_MEMBER_ID),

@@ -21,9 +21,10 @@ def test_an_empty_group_takes_commits_without_generation(
 
 
 def test_an_empty_group_refuses_a_generation(group: GroupScript) -> None:
-    """Somebody believes to be a member."""
+    """Somebody believes to be a member; 0 is a generation, too."""
     group.take_id()
     assert group.commit("a", 1, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.commit("a", 0, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_group_with_members_takes_commits_of_members_only(group: GroupScript) -> None:
@@ -34,6 +35,7 @@ def test_a_group_with_members_takes_commits_of_members_only(group: GroupScript) 
         group.commit("stranger", 1, FOO_0)[1].error,
         group.commit(ids["a"], 7, FOO_0)[1].error,
         group.commit(ids["a"], 1, FOO_0, instance_id="i1")[1].error,
+        group.commit("", 1, FOO_0, is_transactional=True)[1].error,
         group.commit("", -1, FOO_0, is_transactional=True)[1].error,
         group.commit(ids["a"], 1, FOO_0)[1].error,
     ]
@@ -41,6 +43,7 @@ def test_a_group_with_members_takes_commits_of_members_only(group: GroupScript) 
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.NONE,
         ErrorCode.NONE,

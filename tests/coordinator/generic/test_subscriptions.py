@@ -1,11 +1,19 @@
 """The topics of a generic group, and who watches them (spec 2.9, 11.2 row 11)."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.errors import ErrorCode
 from coordinator.generic.subscriptions import subscribed_topics, topics_in_force
-from coordinator.volatile import GenericPhase
-from tests.support.group_records import given_classic, given_generic, given_native
+from coordinator.records import GenericGroupMetadata
+from coordinator.volatile import DeadlineKind, GenericCoreMoved, GenericPhase
+from tests.support.group_records import (
+    generic_group,
+    given_classic,
+    given_generic,
+    given_native,
+)
 from tests.support.group_script import GroupScript, make_topics
 
 FOO_0 = {"foo": (0,)}
@@ -81,3 +89,29 @@ def test_a_leader_that_knows_watches_by_itself(group: GroupScript) -> None:
     ids = group.stable_generic_group({"a": FOO_0})
     group.topics = make_topics(2, foo=4)
     assert group.beat(ids["a"], 1).error == ErrorCode.NONE
+
+
+def test_topics_are_looked_at_once_per_change(group: GroupScript) -> None:
+    """Not at each heartbeat; and what cannot be read is no topic, and no failure."""
+    junk = given_generic("a", metadata=b"\x00\x01 junk")
+    stored = generic_group(junk, generation=3)[0]
+    assert isinstance(stored, GenericGroupMetadata)
+    assert stored.value is not None
+    watching = replace(stored.value, unwatched_hash=group.topics.metadata_hash(()))
+    group.load(GenericGroupMetadata(value=watching))
+    looks = []
+    for version in (1, 1, 2, 2):
+        group.topics = make_topics(version, foo=3, bar=version)
+        assert group.beat("a", 3).error == ErrorCode.NONE
+        looks.append(any(isinstance(r, GenericCoreMoved) for r in group.last_step.records))
+    assert looks == [True, False, True, False]
+
+
+def test_a_topic_that_grows_during_a_join_phase_does_not_extend_it(group: GroupScript) -> None:
+    """Who joins again is told of it anyway."""
+    c2 = given_a_quiet_downgrade(group)
+    group.leave(c2)
+    group.wait(4_000)
+    group.topics = make_topics(2, foo=4)
+    assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.left_ms(DeadlineKind.JOIN_PHASE) == 6_000

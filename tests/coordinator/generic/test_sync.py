@@ -32,6 +32,7 @@ def test_the_follower_waits_for_the_leader(group: GroupScript) -> None:
     group.sync(leader, 1, assignments={leader: {"foo": (0,)}, follower: {"foo": (1, 2)}})
     reply = group.answer(waiting, SyncGroupReply)
     assert reply.assignment == embedded_assignment({"foo": (1, 2)})
+    assert (reply.protocol_type, reply.protocol_name) == ("consumer", "range")
     assert group.left_ms(DeadlineKind.SESSION, follower) == 10_000
     assert group.generic.phase is GenericPhase.STABLE
     assert group.left_ms(DeadlineKind.SYNC_PHASE) is None
@@ -57,6 +58,7 @@ def test_a_repeated_sync_answers_the_first(group: GroupScript) -> None:
     [
         ({"member_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"generation": 2}, ErrorCode.ILLEGAL_GENERATION),
+        ({"generation": 2, "protocol_name": "sticky"}, ErrorCode.ILLEGAL_GENERATION),
         ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocol_type": None}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),

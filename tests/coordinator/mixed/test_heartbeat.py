@@ -58,3 +58,13 @@ def test_beside_native_members_a_classic_heartbeat_looks_at_no_topic(group: Grou
     assert group.consumer.epoch == 10
     group.native("n1", 10)
     assert group.consumer.epoch == 11
+
+
+def test_a_heartbeat_names_its_own_instance(group: GroupScript) -> None:
+    """A client whose instance id somebody else has by now is told so (KIP-345)."""
+    group.given_consumer_group(
+        given_classic("c1", instance_id="i1"), given_classic("c2"), given_native("n1")
+    )
+    assert group.beat("c1", 10, instance_id="i1").error == ErrorCode.NONE
+    assert group.beat("c2", 10, instance_id="i1").error == ErrorCode.FENCED_INSTANCE_ID
+    assert group.beat("c2", 10, instance_id="i9").error == ErrorCode.UNKNOWN_MEMBER_ID
