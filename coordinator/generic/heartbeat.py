@@ -1,7 +1,7 @@
 """Heartbeat on a generic group (spec 2.7)."""
 
 from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import ErrorCode
 from coordinator.events import HeartbeatReceived
 from coordinator.generic.guards import check_generation, held_by_laggard, known_member
 from coordinator.generic.rebalance import prepare_rebalance, restart_session
@@ -16,8 +16,6 @@ def heartbeat(draft: Draft, event: HeartbeatReceived) -> None:
     member = known_member(group, event.member_id, event.instance_id)
     if not held_by_laggard(group, event.member_id, event.generation):
         check_generation(group, event.generation)
-    if group.phase is GenericPhase.EMPTY:
-        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "the group is empty")
     restart_session(draft, member)
     if group.phase is GenericPhase.STABLE and notice_unwatched_change(draft):
         prepare_rebalance(draft)

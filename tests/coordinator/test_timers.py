@@ -118,3 +118,19 @@ def test_who_never_syncs_is_removed(group: GroupScript) -> None:
     group.wait(10_000)
     assert group.generic.members.keys() == {leader}
     assert group.beat(leader, 2).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("kind", [DeadlineKind.SESSION, DeadlineKind.PENDING_ID])
+def test_a_deadline_of_a_stranger_in_a_consumer_group(
+    group: GroupScript, kind: DeadlineKind
+) -> None:
+    """It fences nobody."""
+    group.given_consumer_group(given_native("n1"))
+    assert reach(group, kind, "a").records == [DeadlineCleared(DeadlineKey(kind, "a"))]
+
+
+def test_a_sync_phase_in_which_all_have_synced(group: GroupScript) -> None:
+    """Its end is no reason to rebalance."""
+    group.given_generic_group(given_generic("a", FOO_0))
+    key = DeadlineKey(DeadlineKind.SYNC_PHASE)
+    assert reach(group, DeadlineKind.SYNC_PHASE).records == [DeadlineCleared(key)]

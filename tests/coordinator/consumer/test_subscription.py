@@ -38,6 +38,7 @@ def test_a_new_member_bumps_if_it_wants_something(
     group: GroupScript, topics: tuple[str, ...], cause: list[EpochCause]
 ) -> None:
     """One that is subscribed to nothing changes nobody's partitions."""
+    assert group.native("n1", topics=topics).member_epoch == 1 + len(cause)
     group.given_consumer_group(given_native("n1", assigned=ALL))
     assert group.native("n2", topics=topics).member_epoch == 10 + len(cause)
     assert causes(group) == cause

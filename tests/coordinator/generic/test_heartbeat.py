@@ -1,5 +1,7 @@
 """Heartbeat on a generic group (spec 2.7)."""
 
+from typing import Any
+
 from coordinator.errors import ErrorCode
 from coordinator.volatile import DeadlineKind
 from tests.support.group_records import given_generic
@@ -53,7 +55,7 @@ def test_a_heartbeat_names_its_own_instance(group: GroupScript) -> None:
 
 def test_whoever_waits_for_an_answer_has_no_session(group: GroupScript) -> None:
     """A heartbeat that comes beside a parked JoinGroup does not start one that could end."""
-    how = {"rebalance_timeout_ms": 60_000}
+    how: dict[str, Any] = {"rebalance_timeout_ms": 60_000}
     ids = group.stable_generic_group({"a": ALL, "b": {}}, session_timeout_ms=60_000, **how)
     waiting = group.send_join(ids["a"], topics=("bar",), session_timeout_ms=6_000, **how)
     group.beat(ids["a"], 1)

@@ -136,3 +136,60 @@ def test_an_unused_id_may_hold_up_the_others_for_less_than_a_session(
     group.wait(1)
     assert group.answer(waiting, JoinGroupReply).error == ErrorCode.NONE
     assert group.join(lost).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(("timeout_ms", "fits"), [(5, False), (6, True), (9, True), (10, False)])
+def test_the_bounds_of_a_session_timeout(
+    make_group: MakeGroup, timeout_ms: int, fits: bool
+) -> None:
+    """Both are allowed themselves."""
+    config = GroupConfig(generic_min_session_timeout_ms=6, generic_max_session_timeout_ms=9)
+    reply = make_group(config=config).join(session_timeout_ms=timeout_ms)
+    assert (reply.error == ErrorCode.INVALID_SESSION_TIMEOUT) is not fits
+
+
+def test_who_finds_no_room_disturbs_nobody(make_group: MakeGroup) -> None:
+    """A newcomer is turned away, and that is all."""
+    group = make_group(config=GroupConfig(generic_max_size=1))
+    group.given_generic_group(given_generic("a"))
+    assert group.join().error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert group.last_step.records == ()
+
+
+def test_the_id_of_who_finds_no_room_is_not_waited_for(make_group: MakeGroup) -> None:
+    """It was handed out while there was room; the join phase goes on without it."""
+    group = make_group(config=GroupConfig(generic_max_size=1))
+    first, second = group.take_id(), group.take_id()
+    token = group.send_join(first)
+    assert group.join(second).error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert not group.generic.pending_ids
+    group.wait(3_000)
+    assert group.answer(token, JoinGroupReply).error == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_static_leader_that_restarts(group: GroupScript, version: int) -> None:
+    """Nobody rebalances. A client that knows how to skip the assignment hears that it leads, and of
+    whom (KIP-814); an older one would assign anew, and hears that its old id leads."""
+    group.given_generic_group(
+        given_generic("a", instance_id="i1"), given_generic("b"), generation=3
+    )
+    reply = group.join(instance_id="i1", version=version)
+    assert (reply.error, reply.generation) == (ErrorCode.NONE, 3)
+    assert group.generic.core.leader == reply.member_id
+    if version >= 9:
+        assert (reply.leader, reply.skip_assignment) == (reply.member_id, True)
+        assert {member.member_id for member in reply.members} == {reply.member_id, "b"}
+    else:
+        assert (reply.leader, reply.skip_assignment, reply.members) == ("a", False, ())
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_static_follower_that_restarts(group: GroupScript, version: int) -> None:
+    """It hears who leads, and has nothing to skip."""
+    group.given_generic_group(
+        given_generic("a"), given_generic("b", instance_id="i2"), generation=3
+    )
+    reply = group.join(instance_id="i2", version=version)
+    assert (reply.error, reply.generation) == (ErrorCode.NONE, 3)
+    assert (reply.leader, reply.skip_assignment, reply.members) == ("a", False, ())
