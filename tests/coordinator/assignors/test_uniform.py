@@ -131,6 +131,19 @@ def test_the_one_more_stays_where_it_is() -> None:
     assert assign_uniformly(spec_of(subscribed_to_foo("a", "b"), {FOO: 3}, old)) == {}
 
 
+def test_who_holds_most_is_the_last_to_lose_the_one_more() -> None:
+    """Three hold three or more, two may keep three: of b and c one gives way, not a."""
+    sizes = {"a": 4, "b": 3, "c": 3, "d": 1, "e": 1}
+    numbers = iter(range(12))
+    old = {
+        id_: partitions({"foo": [next(numbers) for _ in range(size)]})
+        for id_, size in sizes.items()
+    }
+    target = new_target(assign_uniformly, spec_of(subscribed_to_foo(*sizes), {FOO: 12}, old))
+    assert len(target["a"]) == 3
+    assert loads(target) == [2, 2, 2, 3, 3]
+
+
 def test_a_newcomer_gets_its_share_with_the_fewest_moves() -> None:
     """Two of six partitions move to the third member, none between the others."""
     old = {"a": partitions({"foo": (0, 2, 4)}), "b": partitions({"foo": (1, 3, 5)})}
