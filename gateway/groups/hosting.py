@@ -24,6 +24,7 @@ from kafka_codecs.consumer_group_describe import (
 )
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 
 log = structlog.get_logger()
 
@@ -35,6 +36,15 @@ FOUND_FREE_FOR_S = 5.0
 
 NAMED_OCCUPANTS_MAX = 5
 """Clients that a reason names; of the others it gives the number."""
+
+OTHER_KINDS = ("share", "streams")
+"""Types of groups that no member of ours could be in."""
+
+NO_LONGER_LIVE = frozenset({"Empty", "Dead"})
+"""States of a group without members."""
+
+# ListGroups v5 is the first that knows types (KIP-848).
+FIRST_LIST_GROUPS_WITH_TYPES = 5
 
 _V = TypeVar("_V")
 
@@ -70,6 +80,17 @@ class _Occupants:
     def __str__(self) -> str:
         named = sorted(set(self.client_ids))[:NAMED_OCCUPANTS_MAX]
         return f"{len(self.client_ids)} members ({', '.join(named)})"
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherKind:
+    """A live group of a kind that no consumer can join."""
+
+    kind: str
+    protocol_type: str = ""
+
+    def __str__(self) -> str:
+        return f"the members of a {self.kind} group of the same name"
 
 
 class Hosting:
@@ -140,10 +161,11 @@ class Hosting:
         self._reported[group_id] = why
         _forget_oldest(self._reported)
 
-    async def _occupants(self, group_id: str) -> _Occupants | None:
+    async def _occupants(self, group_id: str) -> _Occupants | _OtherKind | None:
         """Who is in the group in the cluster. Raises UpstreamError if that stays unclear.
 
-        A live group of the new protocol looks Dead to DescribeGroups, so both are asked.
+        A live group of the new protocol looks Dead to DescribeGroups, and one of another kind to
+        ConsumerGroupDescribe as well, so all are asked.
         """
         node_id = await self._cluster.coordinator_of(group_id)
         versions = await self._cluster.versions_of(node_id)
@@ -159,7 +181,11 @@ class Hosting:
             return _Occupants(group.protocol_type, tuple(m.client_id for m in group.members))
         if ApiKey.CONSUMER_GROUP_DESCRIBE not in versions:
             return None
-        return await self._native_occupants(node_id, group_id)
+        native = await self._native_occupants(node_id, group_id)
+        _, list_groups = versions.get(ApiKey.LIST_GROUPS, (0, 0))
+        if native is not None or list_groups < FIRST_LIST_GROUPS_WITH_TYPES:
+            return native
+        return await self._other_kind(node_id, group_id)
 
     async def _native_occupants(self, node_id: int, group_id: str) -> _Occupants | None:
         answer: ConsumerGroupDescribeResponse = await self._cluster.ask(
@@ -177,6 +203,18 @@ class Hosting:
             return None
         client_ids = tuple(member.client_id for member in group.members)
         return _Occupants(CONSUMER_PROTOCOL_TYPE, client_ids)
+
+    async def _other_kind(self, node_id: int, group_id: str) -> _OtherKind | None:
+        """Share groups (KIP-932) and Streams groups (KIP-1071) have names in common with ours."""
+        answer: ListGroupsResponse = await self._cluster.ask(
+            node_id, ListGroupsRequest(types_filter=OTHER_KINDS)
+        )
+        if answer.error_code != ErrorCode.NONE:
+            raise UpstreamError(f"ListGroups failed with error {answer.error_code}")
+        for group in answer.groups:
+            if group.group_id == group_id and group.group_state not in NO_LONGER_LIVE:
+                return _OtherKind(group.group_type.lower())
+        return None
 
 
 def _forget_oldest(remembered: dict[str, _V]) -> None:

@@ -125,7 +125,10 @@ async def test_a_native_member_of_another_library_converts_the_group(
 
 @pytest.mark.usefixtures("java_client")
 async def test_a_roll_from_classic_to_native_and_back_in_one_library(tmp_path: Path) -> None:
-    """The same service, restarted member by member with another setting, and then back."""
+    """The same service, restarted member by member with another setting, and then back.
+
+    Scenario 71, with the tests above and test_static_members.py; with versions of today only.
+    """
     classic = Client(library="java", assignor="cooperative-sticky")
     async with open_group(tmp_path) as group:
         for name in ("a", "b"):

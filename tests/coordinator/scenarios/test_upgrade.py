@@ -16,6 +16,7 @@ from coordinator.records import (
 from coordinator.replies import JoinGroupReply, SyncGroupReply
 from coordinator.volatile import DeadlineKind, GenericPhase
 from tests.coordinator.conftest import MakeGroup
+from tests.support.group_checks import check_replay, compacted, durable_state
 from tests.support.group_records import given_generic
 from tests.support.group_script import GroupScript, Owned, embedded_assignment, make_topics
 
@@ -240,6 +241,22 @@ def test_16_the_conversion_cannot_be_written(group: GroupScript) -> None:
     assert group.is_parked(waiting)
     assert group.generic.core.generation == 5
     assert group.beat("c2", 5).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_17_the_log_of_an_upgraded_group_is_compacted(group: GroupScript) -> None:
+    """However far compaction has come, the log brings back the same group: the generic group's
+    tombstone may be cleaned up, and the consumer group's records stand without it."""
+    group.given_generic_group(given_generic("c1", {"foo": (0,)}), given_generic("c2"), generation=5)
+    group.native("n3")
+    group.join("c1", owned={"foo": (0,)})
+    group.leave("c2")
+    group.native("n3", 6)
+    assert group.consumer.epoch == 7
+    assert group.consumer.members.keys() == {"c1", "n3"}
+    expected = durable_state(group.engine.state)
+    for cleaned in range(len(group.log) + 1):
+        log = compacted(group.log[:cleaned]) + group.log[cleaned:]
+        check_replay(log, expected, config=group.config, now_ms=group.now_ms)
 
 
 def test_18_a_native_member_meets_an_eager_one_that_has_all(group: GroupScript) -> None:

@@ -74,7 +74,11 @@ KAFKA_4 = {0: (0, 13), 26: (0, 5), 28: (0, 5), 78: (1, 2), 76: (1, 1), 88: (0, 0
 
 
 def test_features_are_the_clusters_and_group_version() -> None:
-    """Less those whose apis we do not offer; ours replaces the cluster's own group.version."""
+    """Less those whose apis we do not offer; ours replaces the cluster's own group.version.
+
+    Scenario 66 cannot hold: the level is always 1 here, whatever the cluster's, for the gateway
+    itself answers keys 68 and 69.
+    """
     cluster = _upstream(
         ("metadata.version", 27),
         ("group.version", 0),

@@ -16,6 +16,7 @@ from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
 )
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.support.hosted_groups import ScriptedCluster
 
 NOT_COORDINATOR = 16
@@ -104,6 +105,42 @@ async def test_who_answers_for_a_group(
     hosting = Hosting(cluster_that_says(to_classic, to_native), ())
     with capture_logs():
         assert (await hosting.look("g")).mode is mode
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "mode"),
+    [
+        ("Share", "Stable", Mode.OCCUPIED),
+        ("streams", "Reconciling", Mode.OCCUPIED),
+        ("Streams", "Empty", Mode.HOSTED),
+    ],
+)
+async def test_a_group_of_another_kind_is_not_hosted(kind: str, state: str, mode: Mode) -> None:
+    """Scenario 35: a JoinGroup there is refused with INCONSISTENT_GROUP_PROTOCOL, a heartbeat with
+    GROUP_ID_NOT_FOUND. To the other questions such a group looks like none."""
+    cluster = cluster_that_says(
+        classic(error_code=GROUP_ID_NOT_FOUND), native(error_code=GROUP_ID_NOT_FOUND)
+    )
+    cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
+    cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(
+        groups=(
+            ListedGroup(group_id="other", protocol_type="", group_state="Stable", group_type=kind),
+            ListedGroup(group_id="g", protocol_type="", group_state=state, group_type=kind),
+        )
+    )
+    with capture_logs():
+        verdict = await Hosting(cluster, ()).look("g")
+    assert verdict.mode is mode
+    assert (f"a {kind.lower()} group" in verdict.why) is (mode is Mode.OCCUPIED)
+
+
+async def test_a_cluster_that_does_not_list_its_groups_is_not_an_empty_one() -> None:
+    """Whether a group of another kind is there is then unknown."""
+    cluster = cluster_that_says(classic(), native())
+    cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
+    cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(error_code=NOT_COORDINATOR)
+    with capture_logs():
+        assert (await Hosting(cluster, ()).look("g")).mode is Mode.UNKNOWN
 
 
 async def test_a_cluster_that_cannot_be_asked_is_not_an_empty_group() -> None:

@@ -1,0 +1,48 @@
+"""Each of the 71 scenarios of the spec has its test, and each test its number: `test_NN_...` here,
+or one of those below that name their scenario."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+SCENARIOS = range(1, 72)
+
+ELSEWHERE = {
+    35: ("gateway/groups/test_hosting.py", "test_a_group_of_another_kind_is_not_hosted"),
+    66: ("gateway/data_path/test_offer.py", "test_features_are_the_clusters_and_group_version"),
+    71: (
+        "e2e/test_mixed_groups.py",
+        "test_a_roll_from_classic_to_native_and_back_in_one_library",
+    ),
+}
+"""Scenarios that an engine cannot tell: other kinds of groups, feature levels, real clients."""
+
+
+def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_none_is_missing() -> None:
+    """Here or elsewhere, not in both places."""
+    numbers = {
+        int(found[1])
+        for path in Path(__file__).parent.glob("test_*.py")
+        for test in functions_of(path)
+        if (found := re.match(r"test_(\d+)_", test.name))
+    }
+    assert numbers | ELSEWHERE.keys() == set(SCENARIOS)
+    assert numbers.isdisjoint(ELSEWHERE)
+
+
+@pytest.mark.parametrize("number", ELSEWHERE)
+def test_those_elsewhere_say_which_they_are(number: int) -> None:
+    """In their docstrings."""
+    path, name = ELSEWHERE[number]
+    (test,) = (test for test in functions_of(TESTS / path) if test.name == name)
+    assert re.search(rf"\bscenario {number}\b", ast.get_docstring(test) or "", re.IGNORECASE)
