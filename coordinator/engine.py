@@ -38,6 +38,7 @@ from coordinator.events import (
 from coordinator.load import arm_after_load, newest
 from coordinator.records import DurableRecord, GroupConfigs
 from coordinator.replies import ConfigView, GroupView, Reply
+from coordinator.sizes import check_size
 from coordinator.state import DURABLE_TYPES, GroupState, Record
 from coordinator.timers import deadline_reached
 from coordinator.topics import Topics
@@ -91,6 +92,7 @@ class GroupEngine:
         draft = Draft(self.state, config=self._config, topics=topics, now_ms=now_ms)
         try:
             _check_group_id(self.state.group_id, event)
+            check_size(event)
             if isinstance(event, Happening):
                 self._take_note(draft, event)
             else:

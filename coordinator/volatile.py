@@ -174,9 +174,16 @@ class SyncReleased:
 
 @dataclass(frozen=True, slots=True)
 class SyncsExpected:
-    """The members that have not sent a SyncGroup in this generation."""
+    """A generation began, or ended: these members are to send a SyncGroup in it."""
 
-    member_ids: frozenset[str]
+    member_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReceived:
+    """This member has sent its SyncGroup in this generation."""
+
+    member_id: str
 
 
 class MemberPhase(StrEnum):
@@ -258,6 +265,7 @@ VolatileRecord = (
     | SyncParked
     | SyncReleased
     | SyncsExpected
+    | SyncReceived
     | MemberPhaseMoved
     | TopicsChecked
     | CommitStarted

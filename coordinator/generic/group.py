@@ -22,6 +22,7 @@ from coordinator.volatile import (
     PendingIdAdded,
     PendingIdDropped,
     SyncParked,
+    SyncReceived,
     SyncReleased,
     SyncsExpected,
     Token,
@@ -39,6 +40,7 @@ GenericRecord = (
     | SyncParked
     | SyncReleased
     | SyncsExpected
+    | SyncReceived
 )
 
 
@@ -69,7 +71,7 @@ class GenericGroup(Forkable):
         self.pending_ids: Table[str, None] = Table()
         self.joins: Table[str, ParkedJoin] = Table()
         self.syncs: Table[str, Token] = Table()
-        self.unsynced: frozenset[str] = frozenset()
+        self.unsynced: Table[str, None] = Table()
 
     @property
     def phase(self) -> GenericPhase:
@@ -112,12 +114,23 @@ class GenericGroup(Forkable):
                 self.joins.put(member_id, join)
             case JoinReleased(member_id):
                 self.joins.drop(member_id)
+            case SyncParked() | SyncReleased() | SyncsExpected() | SyncReceived():
+                self._apply_to_syncs(record)
+
+    def _apply_to_syncs(
+        self, record: SyncParked | SyncReleased | SyncsExpected | SyncReceived
+    ) -> None:
+        match record:
             case SyncParked(member_id, token):
                 self.syncs.put(member_id, token)
             case SyncReleased(member_id):
                 self.syncs.drop(member_id)
             case SyncsExpected(member_ids):
-                self.unsynced = member_ids
+                self.unsynced.clear()
+                for member_id in member_ids:
+                    self.unsynced.put(member_id, None)
+            case SyncReceived(member_id):
+                self.unsynced.drop(member_id)
 
     def _load(self, value: GenericGroupValue) -> None:
         """A stored group is Stable, or Empty without members (spec 2.10)."""
@@ -155,4 +168,4 @@ class GenericGroup(Forkable):
         self.offers.remove(names(member.protocols))
         if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
             self.instances.drop(member.instance_id)
-        self.unsynced -= {member_id}
+        self.unsynced.drop(member_id)

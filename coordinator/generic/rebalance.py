@@ -158,7 +158,7 @@ def drop_member(draft: Draft, member_id: str, cause: RemovalCause) -> None:
     draft.disarm(DeadlineKind.SESSION, member_id)
     draft.emit(GenericMemberDropped(member_id, cause))
     if group.core.leader == member_id:
-        _move(draft, leader=next(iter(group.members), None))
+        _move(draft, leader=None)  # the next join phase finds another
 
 
 def drop_pending_id(draft: Draft, member_id: str) -> None:
@@ -222,7 +222,7 @@ def _start_generation(draft: Draft) -> None:
         held_at_downgrade=None,
     )
     _move(draft, topics=subscribed_topics(group))
-    draft.emit(SyncsExpected(frozenset(group.members)))
+    draft.emit(SyncsExpected(tuple(group.members)))
     draft.arm(DeadlineKind.SYNC_PHASE, "", _longest_rebalance_timeout_ms(group))
     for member_id, parked in list(group.joins.items()):
         draft.emit(JoinReleased(member_id))

@@ -14,8 +14,8 @@ from coordinator.volatile import (
     DeadlineKind,
     GenericPhase,
     SyncParked,
+    SyncReceived,
     SyncReleased,
-    SyncsExpected,
 )
 
 
@@ -57,10 +57,9 @@ def _check_protocol(group: GenericGroup, event: SyncGroupReceived) -> None:
 
 
 def _note_synced(draft: Draft, member_id: str) -> None:
-    unsynced = draft.generic.unsynced - {member_id}
-    if unsynced != draft.generic.unsynced:
-        draft.emit(SyncsExpected(unsynced))
-    if not unsynced:
+    if member_id in draft.generic.unsynced:
+        draft.emit(SyncReceived(member_id))
+    if not draft.generic.unsynced:
         draft.disarm(DeadlineKind.SYNC_PHASE)
 
 

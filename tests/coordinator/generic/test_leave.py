@@ -35,7 +35,7 @@ def test_the_others_rebalance(group: GroupScript) -> None:
     group.given_generic_group(given_generic("a"), given_generic("b"), generation=3)
     group.leave("a")
     assert group.generic.core.phase is GenericPhase.PREPARING_REBALANCE
-    assert group.generic.core.leader == "b"
+    assert group.generic.core.leader is None
     group.leave("b")
     assert group.generic.phase is GenericPhase.EMPTY
     assert group.generic.core.generation == 4

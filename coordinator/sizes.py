@@ -1,0 +1,41 @@
+"""How much a client may make a group remember of one member.
+
+A request is read whole, but what it says of a member stays, is logged, and is looked at whenever
+another member joins. In Kafka a record that is too large for the log sets the limit (spec 1.4).
+"""
+
+from collections.abc import Iterable
+
+from coordinator.errors import ErrorCode, GroupError
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    Event,
+    JoinGroupReceived,
+    SyncGroupReceived,
+)
+
+MEMBER_BYTES_MAX = 1024 * 1024
+"""As large as a record may be by default (Kafka's message.max.bytes)."""
+
+
+def check_size(event: Event) -> None:
+    """Raises GroupError UNKNOWN_SERVER_ERROR for a protocol list, a subscription or an assignment
+    of more than MEMBER_BYTES_MAX bytes, as Kafka's log does."""
+    match event:
+        case JoinGroupReceived(protocols=protocols):
+            _check(part for protocol in protocols for part in protocol)
+        case SyncGroupReceived(assignments=assignments):
+            for _member_id, assignment in assignments:
+                _check([assignment])
+        case ConsumerHeartbeatReceived(topic_names=names) if names:
+            _check(names)
+        case _:
+            pass
+
+
+def _check(parts: Iterable[bytes | str]) -> None:
+    if sum(map(len, parts)) > MEMBER_BYTES_MAX:
+        raise GroupError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"more than {MEMBER_BYTES_MAX} bytes are no description of one member",
+        )

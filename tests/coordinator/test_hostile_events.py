@@ -1,0 +1,341 @@
+"""Bad input changes nothing and costs nobody else anything: any event, on every kind of group and
+in every phase."""
+
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.errors import ErrorCode
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    Leaver,
+    OffsetCommitReceived,
+    OffsetDeleteReceived,
+    OffsetFetchReceived,
+    Request,
+    SyncGroupReceived,
+)
+from coordinator.generic.group import GenericGroup
+from coordinator.records import MemberState
+from coordinator.replies import LeaveGroupReply
+from coordinator.state import GroupState
+from coordinator.topics import Partition
+from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_script import GroupScript, embedded_assignment, subscription, topic_id
+
+LONGEST = 0x7FFF
+"""Bytes in the longest string that Kafka's messages can carry."""
+
+TOKEN = 1_000_000
+
+FOO_0, FOO_1 = {"foo": (0,)}, {"foo": (1,)}
+
+
+def missing(_group: GroupScript) -> None:
+    pass
+
+
+def stable(group: GroupScript) -> None:
+    group.given_generic_group(
+        given_generic("c1", FOO_0), given_generic("c2", FOO_1, instance_id="i2"), generation=5
+    )
+
+
+def preparing(group: GroupScript) -> None:
+    stable(group)
+    group.send_join("c1")
+
+
+def completing(group: GroupScript) -> None:
+    preparing(group)
+    group.send_join("c2", instance_id="i2")
+    group.send_sync("c2", 6, instance_id="i2")
+
+
+def initial(group: GroupScript) -> None:
+    group.send_join(group.take_id())
+    group.take_id()
+
+
+def connect(group: GroupScript) -> None:
+    group.given_generic_group(given_generic("c1"), generation=5, protocol_type="connect")
+
+
+def unreadable(group: GroupScript) -> None:
+    group.given_generic_group(given_generic("c1", metadata=b"junk", assignment=b"junk"))
+
+
+def emptied(group: GroupScript) -> None:
+    group.native("n1")
+    group.native("n1", -1)
+
+
+def native(group: GroupScript) -> None:
+    group.given_consumer_group(
+        given_native("n1", epoch=5, assigned=FOO_0),
+        given_native("n2", epoch=5, assigned=FOO_1, instance_id="i2"),
+        epoch=5,
+    )
+
+
+def away(group: GroupScript) -> None:
+    native(group)
+    group.native("n2", -2, instance_id="i2")
+
+
+def mixed(group: GroupScript) -> None:
+    """Each classic member in a phase of its own, each member in a state of its own."""
+    group.given_consumer_group(
+        given_classic("c1", epoch=5, assigned=FOO_0),
+        given_classic("c2", epoch=6, target=FOO_1, instance_id="i2"),
+        given_classic(
+            "c3", epoch=6, pending=FOO_1, target={}, state=MemberState.UNREVOKED_PARTITIONS
+        ),
+        given_native("n1", epoch=6, target={}, assigned={"foo": (2,)}),
+        epoch=6,
+    )
+    group.join("c2", instance_id="i2", protocol="range")
+    group.beat("c1", 5)
+
+
+SITUATIONS: Mapping[str, Callable[[GroupScript], None]] = {
+    each.__name__: each
+    for each in (
+        missing,
+        stable,
+        preparing,
+        completing,
+        initial,
+        connect,
+        unreadable,
+        emptied,
+        native,
+        away,
+        mixed,
+    )
+}
+
+ids = st.sampled_from(
+    ["", "c1", "c2", "c3", "n1", "n2", "i2", "nobody", " ", "\0", "\u00fc", "x" * LONGEST]
+)
+instance_ids = st.one_of(st.none(), ids)
+int32s = st.one_of(st.sampled_from([-3, -2, -1, 0, 1, 5, 6, 7]), st.integers(-(2**31), 2**31 - 1))
+names = st.sampled_from(["foo", "gone", "", "\0", "x" * LONGEST])
+owned = st.dictionaries(names, st.lists(int32s, max_size=4), max_size=3)
+metadata = st.one_of(
+    st.binary(max_size=40),
+    st.builds(
+        subscription,
+        st.lists(names, max_size=3),
+        owned=owned,
+        generation=int32s,
+        version=st.integers(0, 3),
+    ),
+    st.builds(embedded_assignment, owned),
+)
+protocols = st.lists(st.tuples(st.sampled_from(["range", "", "sticky"]), metadata), max_size=3)
+partitions = st.frozensets(
+    st.builds(Partition, st.one_of(st.uuids(), st.just(topic_id("foo"))), int32s), max_size=4
+)
+
+requests: st.SearchStrategy[Request] = st.one_of(
+    st.builds(
+        JoinGroupReceived,
+        token=st.just(TOKEN),
+        version=st.integers(0, 9),
+        member_id=ids,
+        instance_id=instance_ids,
+        client_id=ids,
+        client_host=ids,
+        protocol_type=st.sampled_from(["consumer", "consumer", "connect", ""]),
+        protocols=protocols.map(tuple),
+        session_timeout_ms=st.one_of(st.just(10_000), int32s),
+        rebalance_timeout_ms=st.one_of(st.just(10_000), int32s),
+        fresh_id=st.uuids(),
+    ),
+    st.builds(
+        SyncGroupReceived,
+        token=st.just(TOKEN),
+        version=st.integers(0, 5),
+        member_id=ids,
+        instance_id=instance_ids,
+        generation=int32s,
+        protocol_type=st.one_of(st.none(), st.sampled_from(["consumer", "connect"])),
+        protocol_name=st.one_of(st.none(), st.sampled_from(["range", "sticky"])),
+        assignments=st.lists(st.tuples(ids, metadata), max_size=3).map(tuple),
+    ),
+    st.builds(
+        HeartbeatReceived,
+        token=st.just(TOKEN),
+        member_id=ids,
+        instance_id=instance_ids,
+        generation=int32s,
+    ),
+    st.builds(
+        LeaveGroupReceived,
+        token=st.just(TOKEN),
+        members=st.lists(st.builds(Leaver, member_id=ids, instance_id=instance_ids)).map(tuple),
+    ),
+    st.builds(
+        ConsumerHeartbeatReceived,
+        token=st.just(TOKEN),
+        version=st.integers(0, 1),
+        member_id=ids,
+        member_epoch=int32s,
+        client_id=ids,
+        client_host=ids,
+        instance_id=instance_ids,
+        rack_id=instance_ids,
+        rebalance_timeout_ms=st.one_of(st.just(10_000), int32s),
+        topic_names=st.one_of(st.none(), st.lists(names, max_size=3).map(tuple)),
+        topic_regex=st.one_of(st.none(), st.sampled_from(["", "f.*", "(", "\0"])),
+        server_assignor=st.one_of(st.none(), st.sampled_from(["range", "", "made-up"])),
+        owned=st.one_of(st.none(), st.just(frozenset()), partitions),
+        fresh_id=st.uuids(),
+    ),
+    st.builds(
+        OffsetCommitReceived,
+        token=st.just(TOKEN),
+        version=st.integers(0, 10),
+        member_id=ids,
+        instance_id=instance_ids,
+        epoch=int32s,
+        partitions=partitions,
+        is_transactional=st.booleans(),
+    ),
+    st.builds(
+        OffsetFetchReceived,
+        token=st.just(TOKEN),
+        member_id=instance_ids,
+        epoch=int32s,
+        partitions=st.one_of(st.none(), partitions),
+    ),
+    st.builds(
+        OffsetDeleteReceived,
+        token=st.just(TOKEN),
+        topic_names=st.lists(names, max_size=3).map(tuple),
+    ),
+)
+
+
+def is_refused(group: GroupScript) -> bool:
+    """Whether the answer says that the request made no sense."""
+    reply = group.answers.get(TOKEN)
+    if isinstance(reply, LeaveGroupReply) and not reply.error:
+        return all(member.error for member in reply.members)
+    no_refusals = (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS)
+    return reply is not None and bool(reply.error) and reply.error not in no_refusals
+
+
+def named_by(event: Request, state: GroupState) -> set[str]:
+    """The members that the event is about."""
+    instances: Mapping[str, str] = state.group.instances if state.group is not None else {}
+    entries = event.members if isinstance(event, LeaveGroupReceived) else (event,)
+    pairs = [(getattr(e, "member_id", None), getattr(e, "instance_id", None)) for e in entries]
+    return {id_ or "" for id_, _ in pairs} | {instances.get(i or "", "") for _, i in pairs}
+
+
+def others(state: GroupState, named: set[str]) -> dict[str, object]:
+    """What the members have that an event is not about."""
+    match state.group:
+        case ConsumerGroup() as group:
+            return {
+                id_: (member, group.assignments[id_].held)
+                for id_, member in group.members.items()
+                if id_ not in named
+            }
+        case GenericGroup() as group:
+            return {
+                id_: (member.protocols, member.instance_id)
+                for id_, member in group.members.items()
+                if id_ not in named
+            }
+        case None:
+            return {}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=200)
+@given(event=requests)
+def test_whatever_is_sent(situation: str, event: Request) -> None:
+    """It is answered or parked; a refusal has no record; and what it is not about stays: nobody
+    else leaves, and nobody else loses a partition or what it said of itself."""
+    group = GroupScript()
+    SITUATIONS[situation](group)
+    named = named_by(event, group.engine.state)
+    kind, before = type(group.engine.state.group), others(group.engine.state, named)
+    group.feed(event)
+    if is_refused(group):
+        assert group.last_step.records == (), group.story()
+    after = others(group.engine.state, named)
+    assert after.keys() >= before.keys(), group.story()
+    if type(group.engine.state.group) is kind:
+        assert {id_: after[id_] for id_ in before} == before, group.story()
+    group.view()
+
+
+MANY = 10_000
+LIMIT_S = 5.0
+"""Some fifty times what a linear cost takes, and less than a quadratic one does."""
+
+
+def seconds_for(group: GroupScript, event: Request) -> float:
+    """How long a decision takes."""
+    begin = time.monotonic()
+    group.engine.handle(event, now_ms=group.now_ms, topics=group.topics)
+    return time.monotonic() - begin
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_a_long_list_of_leavers(is_mixed: bool) -> None:
+    """Each entry costs the same, whether it names a member, nobody, or one that is gone by now."""
+    group = GroupScript()
+    many = [f"m{n}" for n in range(MANY)]
+    if is_mixed:
+        group.given_consumer_group(*(given_classic(id_) for id_ in many), given_native("n1"))
+    else:
+        group.given_generic_group(*(given_generic(id_) for id_ in many))
+    leavers = (*many[:-1], *["nobody"] * MANY, *many[:-1])
+    event = LeaveGroupReceived(token=TOKEN, members=tuple(Leaver(member_id=m) for m in leavers))
+    assert seconds_for(group, event) < LIMIT_S
+
+
+def test_a_long_list_of_assignments() -> None:
+    """For members that are not there."""
+    group = GroupScript()
+    completing(group)
+    leader = group.generic.core.leader or ""
+    event = SyncGroupReceived(
+        token=TOKEN,
+        version=5,
+        member_id=leader,
+        instance_id=None,
+        generation=6,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=tuple((f"nobody-{n}", b"\0") for n in range(10 * MANY)),
+    )
+    assert seconds_for(group, event) < LIMIT_S
+    group.feed(event)
+    assert group.generic.members.keys() == {"c1", "c2"}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "native"])
+def test_a_long_list_of_owned_partitions(protocol: str) -> None:
+    """Of a topic that has three, of one that does not exist, and each of them twice."""
+    group = GroupScript()
+    mixed(group)
+    numbers = [*range(MANY), *range(MANY)]
+    if protocol == "classic":
+        reply = group.join("c1", owned={"foo": numbers, "gone": numbers}, embedded_version=3)
+        assert reply.error == ErrorCode.NONE
+    else:
+        assert group.native("n1", 6, owned={"foo": numbers, "gone": numbers}).error == 0
+    assert group.engine.describe(group.topics).state in ("Assigning", "Reconciling", "Stable")

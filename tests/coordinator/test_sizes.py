@@ -1,0 +1,43 @@
+"""What a client may make a group remember has a limit."""
+
+import pytest
+
+from coordinator.errors import ErrorCode
+from coordinator.sizes import MEMBER_BYTES_MAX
+from tests.support.group_records import given_classic, given_native
+from tests.support.group_script import GroupScript
+
+FITS = MEMBER_BYTES_MAX - 10
+
+
+@pytest.mark.parametrize(
+    ("size", "error"),
+    [(FITS, ErrorCode.NONE), (MEMBER_BYTES_MAX + 1, ErrorCode.UNKNOWN_SERVER_ERROR)],
+)
+def test_a_protocol_list(group: GroupScript, size: int, error: ErrorCode) -> None:
+    """All of its protocols together; nothing is left of a list that is refused."""
+    group.given_consumer_group(given_native("n1"))
+    first = (("range", b"\0\0" + bytes(8)), ("other", bytes(size - 20)))
+    reply = group.join("c1", protocols=first)
+    assert reply.error == error
+    assert ("c1" in group.consumer.members) is (error == ErrorCode.NONE)
+
+
+def test_an_assignment(group: GroupScript) -> None:
+    """Each member's for itself; the others go on waiting for a leader that makes sense."""
+    member_id = group.take_id()
+    group.send_join(member_id)
+    group.wait(3_000)
+    too_much = {"foo": range(MEMBER_BYTES_MAX // 4)}
+    reply = group.sync(member_id, 1, assignments={member_id: too_much})
+    assert reply.error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert group.synced(member_id, 1, assignments={member_id: {"foo": (0,)}}) == {"foo": (0,)}
+
+
+def test_a_subscription(group: GroupScript) -> None:
+    """By name, in a native heartbeat."""
+    group.given_consumer_group(given_classic("c1"), given_native("n1"))
+    names = [f"{n:0249}" for n in range(MEMBER_BYTES_MAX // 249 + 1)]
+    reply = group.native("n1", 10, topics=names)
+    assert reply.error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert group.consumer.members["n1"].topic_names == ("foo",)
