@@ -14,9 +14,9 @@ from coordinator.records import (
     TargetAssignmentMetadata,
 )
 from coordinator.replies import JoinGroupReply, SyncGroupReply
+from coordinator.simulation.replay import check_replay, compacted, durable_state
 from coordinator.volatile import DeadlineKind, GenericPhase
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_checks import check_replay, compacted, durable_state
 from tests.support.group_records import given_generic
 from tests.support.group_script import GroupScript, Owned, embedded_assignment, make_topics
 
