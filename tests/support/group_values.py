@@ -42,14 +42,21 @@ def partitions(owned: Owned) -> frozenset[Partition]:
 
 
 def subscription(
-    topics: Iterable[str], *, owned: Owned | None = None, generation: int = -1, version: int = 1
+    topics: Iterable[str],
+    *,
+    owned: Owned | None = None,
+    generation: int = -1,
+    rack_id: str | None = None,
+    version: int = 1,
 ) -> bytes:
     """The embedded subscription of a classic member."""
     listed = tuple(
         TopicPartition(topic=name, partitions=tuple(numbers))
         for name, numbers in (owned or {}).items()
     )
-    value = Subscription(topics=tuple(topics), owned_partitions=listed, generation_id=generation)
+    value = Subscription(
+        topics=tuple(topics), owned_partitions=listed, generation_id=generation, rack_id=rack_id
+    )
     return encode_subscription(value, version)
 
 

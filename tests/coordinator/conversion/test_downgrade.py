@@ -5,7 +5,8 @@ import pytest
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
 from coordinator.records import MemberState
-from coordinator.volatile import GenericPhase
+from coordinator.replies import JoinGroupReply
+from coordinator.volatile import DeadlineKind, GenericPhase
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, subscription
@@ -78,6 +79,8 @@ def test_who_waits_for_a_partition_is_reason_enough_for_a_rebalance(group: Group
     assert group.synced("c1", 10) == {"foo": (0,)}
     assert group.is_parked(group.send_join(instance_id="i2"))
     assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
+    kinds = {key.kind for key in group.engine.state.deadlines}
+    assert DeadlineKind.NEW_MEMBER_JOIN not in kinds, "it is a member of old"
 
 
 def test_members_take_along_who_they_are(group: GroupScript) -> None:
@@ -92,3 +95,11 @@ def test_members_take_along_who_they_are(group: GroupScript) -> None:
     assert before.classic is not None
     assert (after.instance_id, after.protocols) == ("i3", before.classic.protocols)
     assert group.generic.core.leader == min("c1", last)
+
+
+def test_the_first_member_leads_after_a_downgrade(group: GroupScript) -> None:
+    """Whoever joins again first; if the leader does, no other does."""
+    group.given_consumer_group(given_classic("c1"), given_classic("c2"), given_native("n1"))
+    group.native("n1", -1)
+    tokens = [group.send_join(member_id) for member_id in ("c2", "c1")]
+    assert {group.answer(token, JoinGroupReply).leader for token in tokens} == {"c1"}

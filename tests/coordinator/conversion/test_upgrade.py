@@ -1,10 +1,25 @@
 """Generic to consumer (spec section 4); the scenarios tell the whole stories."""
 
+from dataclasses import replace
+
 from coordinator.errors import ErrorCode
-from coordinator.records import EpochCause, GroupEpoch, MemberState
+from coordinator.records import (
+    ClassicMetadata,
+    EpochCause,
+    GenericGroupMetadata,
+    GenericGroupValue,
+    GroupEpoch,
+    MemberState,
+)
 from coordinator.volatile import DeadlineKind
 from tests.support.group_records import given_classic, given_generic, given_native
-from tests.support.group_script import GroupScript, partitions, read_assignment, subscription
+from tests.support.group_script import (
+    GroupScript,
+    embedded_assignment,
+    partitions,
+    read_assignment,
+    subscription,
+)
 
 FOO = subscription(["foo"])
 
@@ -133,3 +148,46 @@ def test_a_cooperative_member_owns_what_an_interrupted_rebalance_wiped(group: Gr
     assert group.generic.members["c1"].assignment == b""
     assert group.named(group.native("n1").assignment) == {"foo": (2,)}
     assert group.assigned("c1") == {"foo": (0, 1)}
+
+
+def test_what_a_member_gives_up_during_the_upgrade_is_for_somebody(group: GroupScript) -> None:
+    """A static member comes back native with the same topics, which alone would bump nothing, and
+    foo-2, which c1 is giving up, would stay unassigned."""
+    owns = subscription(["foo"], owned={"foo": (0, 1, 2)})
+    group.given_generic_group(
+        given_generic("c1", {"foo": (0,)}, metadata=owns),
+        given_generic("c2", {"foo": (1,)}, instance_id="i2"),
+        generation=4,
+    )
+    group.native("n2", instance_id="i2")
+    assert group.named(group.current("c1").pending_revocation) == {"foo": (2,)}
+    assert group.consumer.epoch == 5
+    targets = [group.consumer.target_of(id_) for id_ in ("c1", "n2")]
+    assert frozenset.union(*targets) == partitions({"foo": (0, 1, 2)})
+
+
+def test_members_take_along_who_they_are(group: GroupScript) -> None:
+    """Client, timeouts, instance and protocols; topics have an order, an empty rack is none."""
+    metadata = subscription(["foo", "bar"], rack_id="", version=3)
+    group.given_generic_group(given_generic("c1", {"foo": (0,)}, metadata=metadata))
+    before = group.generic.members["c1"]
+    group.native("n1")
+    after = group.consumer.members["c1"]
+    assert (after.client_id, after.client_host) == (before.client_id, before.client_host)
+    assert after.rebalance_timeout_ms == before.rebalance_timeout_ms
+    assert after.classic == ClassicMetadata(
+        session_timeout_ms=before.session_timeout_ms, protocols=before.protocols
+    )
+    assert (after.topic_names, after.rack_id) == (("bar", "foo"), None)
+
+
+def test_a_sticky_groups_memory_stops_no_upgrade(group: GroupScript) -> None:
+    """DEV: what librdkafka's leaders keep in assignments is known to the engine anyway."""
+    stored = embedded_assignment({"foo": (0, 1, 2)}, user_data=b"memory")
+    c1 = replace(given_generic("c1", assignment=stored), protocols=(("sticky", FOO),))
+    value = GenericGroupValue(
+        protocol_type="consumer", generation=3, protocol="sticky", leader="c1", members=(c1,)
+    )
+    group.load(GenericGroupMetadata(value=value))
+    assert group.native("n1").error == ErrorCode.NONE
+    assert group.assigned("c1") == {"foo": (0, 1, 2)}

@@ -2,9 +2,11 @@
 
 import pytest
 
+from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
+from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
-from tests.support.group_script import GroupScript
+from tests.support.group_script import GroupScript, subscription
 
 
 def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupScript) -> None:
@@ -74,3 +76,25 @@ def test_who_left_for_a_while_is_back_where_it_was(group: GroupScript) -> None:
     group.native("c2", -2, instance_id="i2")
     assert group.join("c2", instance_id="i2").generation == 10
     assert group.synced("c2", 10) == {"foo": (1, 2)}
+
+
+def test_what_a_join_says_of_a_member_and_what_it_leaves_out(group: GroupScript) -> None:
+    """Where it runs, its topics in order, and its rack if its version has one; the preferred
+    assignor of a native member that comes back classic is kept, as the rack is."""
+    group.native("n1")
+    group.native("n2", instance_id="i2", rack_id="r1", assignor="range")
+    joined = group.join(instance_id="i2", topics=("foo", "bar", "foo")).member_id
+    member = group.consumer.members[joined]
+    assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
+    assert (member.rack_id, member.server_assignor) == ("r1", "range")
+    assert member.topic_names == ("bar", "foo")
+    group.join(joined, metadata=subscription(("foo",), rack_id="r2", version=3))
+    assert group.consumer.members[joined].rack_id == "r2"
+
+
+def test_a_member_of_a_full_group_joins_again(make_group: MakeGroup) -> None:
+    """It has its place."""
+    group = make_group(config=GroupConfig(consumer_max_size=2))
+    group.given_consumer_group(given_classic("c1"), given_native("n1"))
+    assert group.join("c1").error == ErrorCode.NONE
+    assert group.join("c2").error == ErrorCode.GROUP_MAX_SIZE_REACHED
