@@ -58,7 +58,8 @@ class Chance:
     def reinforce(self) -> None:
         """One more client of each kind, so that somebody is there, and looks at the topics."""
         for is_native in (False, True):
-            self.start(draw_spec(self._world, self._plan, None), is_native=is_native)
+            instance_id = "last" if is_native and self._world.chance(0.5) else None
+            self.start(draw_spec(self._world, self._plan, instance_id), is_native=is_native)
 
     def _next(self) -> None:
         self._world.after(self._world.between(1, self._plan.pause_ms_max), self._act)

@@ -34,6 +34,11 @@ class Scene(Protocol):
 def settle(scene: Scene) -> None:
     """Raises BrokenInvariantError if the group does not come to rest in time, and stays so."""
     _end_all_faults(scene)
+    come_to_rest(scene)
+
+
+def come_to_rest(scene: Scene) -> None:
+    """The same, where there are no faults any more."""
     world, driver = scene.world, scene.driver
     quiet_rounds, epoch, restless = 0, 0, ""
     for round_ in range(ROUNDS_MAX):

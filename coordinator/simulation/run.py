@@ -1,4 +1,5 @@
-"""One run: a seed in, an outcome out. Chaos first, then peace, in which everything must settle.
+"""One run: a seed in, an outcome out. Chaos first, then peace, in which everything must settle, and
+settle again after each step of a calm roll.
 
 `simulate` is a plain function of a seed, to be called in any process.
 """
@@ -14,6 +15,7 @@ from coordinator.simulation.client import Client, Surroundings
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.driver import Driver
 from coordinator.simulation.excuses import Excuses
+from coordinator.simulation.finale import roll_to_classic
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.simulation.network import Network
 from coordinator.simulation.peace import settle
@@ -85,6 +87,7 @@ class Run:
         self.chance.begin()
         self.world.run_until(self.world.now_ms + CHAOS_MS)
         settle(self)
+        roll_to_classic(self)
 
     def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
         self.owners.stored(name, partition, before, now)

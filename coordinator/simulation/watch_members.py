@@ -22,6 +22,7 @@ from coordinator.events import (
 )
 from coordinator.generic.group import GenericGroup
 from coordinator.records import (
+    CurrentAssignment,
     GenericGroupMetadata,
     GroupEpoch,
     MemberMetadata,
@@ -271,12 +272,14 @@ class SilenceWatch:
     def _check_duties(self, state: GroupState, event: Event, step: Step, now_ms: int) -> None:
         """A member that has to revoke, to rejoin or to sync does so in its rebalance timeout."""
         duties = _duties(state)
+        classic = state.group.phases if isinstance(state.group, ConsumerGroup) else {}
         for duty in [each for each in self._overdue if each not in duties]:
             del self._overdue[duty]
         restarted = {
             (record.member_id, MemberState.UNREVOKED_PARTITIONS)
             for record in step.records
-            if hasattr(record, "member_id")
+            # A classic member has the time once, however often it rejoins.
+            if isinstance(record, CurrentAssignment) and record.member_id not in classic
         } | {(id_, MemberPhase.COMPLETING_REBALANCE) for id_ in self._who_spoke(event, step)}
         for duty, timeout_ms in duties.items():
             if duty not in self._overdue or duty in restarted:

@@ -1,0 +1,208 @@
+"""Bugs that the invariants 1 to 5 of spec 12.1 must notice: holders, epochs, answers, liveness."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from coordinator.assignors import ASSIGNORS, Assignor, GroupSpec
+from coordinator.consumer.epoch import bump_epoch_if_needed
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.reconcile import reconcile_member
+from coordinator.conversion import downgrade, upgrade
+from coordinator.conversion.embedded import write_assignment
+from coordinator.draft import Draft
+from coordinator.events import (
+    JoinGroupReceived,
+    SyncGroupReceived,
+)
+from coordinator.mixed import heartbeat as mixed_heartbeat
+from coordinator.mixed.join import join as mixed_join
+from coordinator.mixed.sync import sync as mixed_sync
+from coordinator.records import (
+    EpochCause,
+    GroupEpoch,
+    MemberState,
+)
+from coordinator.simulation.invariants import Invariant
+from coordinator.topics import Partition
+from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
+
+# -- 1: no partition is held by two members --------------------------------------------------------
+
+
+@noticed_by(Invariant.SINGLE_HOLDER)
+def held_partitions_are_granted(patch: Patch) -> None:
+    """Every partition counts as free, and no guard stands behind that."""
+    patch.setattr(Draft, "is_free_for", lambda *_: True)
+    patch.setattr(Draft, "_guard_single_owner", lambda *_: None)
+
+
+@noticed_by(Invariant.NO_ERROR)
+def only_the_guard_is_left(patch: Patch) -> None:
+    """Every partition counts as free, but no grant passes the engine's own guard."""
+    patch.setattr(Draft, "is_free_for", lambda *_: True)
+
+
+@noticed_by(Invariant.SINGLE_HOLDER)
+def an_assignor_gives_twice(patch: Patch) -> None:
+    """Of the members whose target changes, each gets what was meant for any of them."""
+
+    def twice(assignor: Assignor) -> Assignor:
+        def assign(spec: GroupSpec) -> Mapping[str, frozenset[Partition]]:
+            changed = assignor(spec)
+            return dict.fromkeys(changed, frozenset[Partition]().union(*changed.values()))
+
+        return assign
+
+    for name, assignor in ASSIGNORS.items():
+        patch.setitem(ASSIGNORS, name, twice(assignor))
+
+
+# -- 2: epochs are in order and never go back ------------------------------------------------------
+
+
+@noticed_by(Invariant.EPOCHS)
+def a_downgrade_starts_afresh(patch: Patch) -> None:
+    """The generic group that a downgrade leaves begins at generation 0."""
+    real = downgrade._become_generic
+
+    def become_generic(draft: Draft, _epoch: int, *rest: Any, is_quiet: bool) -> None:
+        real(draft, 0, *rest, is_quiet=is_quiet)
+
+    patch.setattr(downgrade, "_become_generic", become_generic)
+
+
+@noticed_by(Invariant.EPOCHS)
+def an_upgrade_starts_afresh(patch: Patch) -> None:
+    """The consumer group that an upgrade leaves begins at epoch 1."""
+    real = upgrade._write_consumer_group
+
+    def write_consumer_group(draft: Draft, _generation: int, *rest: Any) -> None:
+        real(draft, 1, *rest)
+
+    patch.setattr(upgrade, "_write_consumer_group", write_consumer_group)
+
+
+@noticed_by(Invariant.EPOCHS)
+def a_member_overtakes_its_target(patch: Patch) -> None:
+    """A member is taken to the group's epoch, though the target is of an older one."""
+
+    def overtake(draft: Draft, *what: Any, subscription_changed: bool) -> None:
+        group = draft.consumer
+        of_the_target, group.assignment_epoch = group.assignment_epoch, group.epoch
+        reconcile_member(draft, *what, subscription_changed=subscription_changed)
+        group.assignment_epoch = of_the_target
+
+    patch.setattr("coordinator.consumer.heartbeat.reconcile_member", overtake)
+    patch.setattr("coordinator.mixed.join.reconcile_member", overtake)
+
+
+# -- 3: a classic member is told its member epoch and what it is assigned --------------------------
+
+
+@noticed_by(Invariant.CLASSIC_REPLIES)
+def a_sync_returns_the_target(patch: Patch) -> None:
+    """SyncGroup gives a classic member its whole target, granted or not."""
+
+    def sync(draft: Draft, event: SyncGroupReceived) -> None:
+        mixed_sync(draft, event)
+        target = draft.consumer.target_of(event.member_id)
+        _change_reply(draft, assignment=write_assignment(target, 1, draft.topics))
+
+    patch.setattr("coordinator.classic_requests.mixed_sync", sync)
+
+
+@noticed_by(Invariant.CLASSIC_REPLIES)
+def a_join_tells_the_epoch_of_the_group(patch: Patch) -> None:
+    """JoinGroup tells a classic member the group's epoch, which it may not have reached."""
+
+    def join(draft: Draft, event: JoinGroupReceived) -> None:
+        mixed_join(draft, event)
+        if isinstance(draft.state.group, ConsumerGroup):
+            _change_reply(draft, generation=draft.consumer.epoch)
+
+    patch.setattr("coordinator.classic_requests.mixed_join", join)
+
+
+def _change_reply(draft: Draft, **changes: Any) -> None:
+    """Another answer instead of the last one, unless that is an error."""
+    token, reply = draft.replies[-1]
+    if not reply.error:
+        draft.replies[-1] = token, replace(reply, **changes)
+
+
+# -- 4: where a heartbeat says NONE, rejoining would change nothing --------------------------------
+
+
+@noticed_by(Invariant.QUIET_REJOIN)
+def a_heartbeat_hides_a_new_target(patch: Patch) -> None:
+    """Heartbeat says NONE to a classic member that is behind the assignment epoch."""
+    real = mixed_heartbeat._must_rejoin
+
+    def must_rejoin(draft: Draft, member_id: str) -> bool:
+        group = draft.consumer
+        is_behind = group.assignments[member_id].member_epoch < group.assignment_epoch
+        return not is_behind and real(draft, member_id)
+
+    patch.setattr(mixed_heartbeat, "_must_rejoin", must_rejoin)
+
+
+@noticed_by(Invariant.QUIET_REJOIN)
+def a_heartbeat_hides_a_revocation(patch: Patch) -> None:
+    """Heartbeat says NONE to a classic member that has to give something up."""
+    real = mixed_heartbeat._must_rejoin
+
+    def must_rejoin(draft: Draft, member_id: str) -> bool:
+        state = draft.consumer.assignments[member_id].state
+        return state is not MemberState.UNREVOKED_PARTITIONS and real(draft, member_id)
+
+    patch.setattr(mixed_heartbeat, "_must_rejoin", must_rejoin)
+
+
+# -- 5: in peace everybody gets its part, and every heartbeat is fine ------------------------------
+
+
+@noticed_by(Invariant.LIVENESS)
+def a_heartbeat_never_rests(patch: Patch) -> None:
+    """Heartbeat always says REBALANCE_IN_PROGRESS to classic members of a consumer group."""
+    patch.setattr(mixed_heartbeat, "_must_rejoin", lambda *_: True)
+
+
+@noticed_by(Invariant.LIVENESS)
+def nobody_hears_of_free_partitions(patch: Patch) -> None:
+    """Heartbeat says NONE to a classic member though all that it waits for is free."""
+    patch.setattr(mixed_heartbeat, "waits_for_nobody", lambda *_: False)
+
+
+@noticed_by(Invariant.LIVENESS)
+def a_fence_bumps_nothing(patch: Patch) -> None:
+    """Removing a member leaves the group epoch as it is: nobody inherits its partitions."""
+
+    def same_epoch(*, epoch: int, metadata_hash: int, cause: EpochCause) -> GroupEpoch:
+        return GroupEpoch(epoch=epoch - 1, metadata_hash=metadata_hash, cause=cause)
+
+    patch.setattr("coordinator.consumer.fence.GroupEpoch", same_epoch)
+
+
+@noticed_by(Invariant.LIVENESS)
+def nobody_looks_at_topics(patch: Patch) -> None:
+    """A consumer group does not notice that a topic came, grew or went."""
+
+    def bump(draft: Draft, cause: EpochCause | None) -> None:
+        if cause is not None:
+            bump_epoch_if_needed(draft, cause)
+
+    patch.setattr("coordinator.consumer.subscription.bump_epoch_if_needed", bump)
+    patch.setattr("coordinator.consumer.epoch.bump_epoch_if_needed", bump)
+
+
+@noticed_by(Invariant.LIVENESS)
+def a_target_is_never_due(patch: Patch) -> None:
+    """A group of classic members only does not compute a target when somebody left."""
+    patch.setattr("coordinator.engine.schedule_target", lambda _draft: None)
+
+
+@noticed_by(Invariant.LIVENESS)
+def a_leader_that_knows_nothing(patch: Patch) -> None:
+    """After a downgrade without a rebalance nobody watches the topics."""
+    patch.setattr("coordinator.generic.heartbeat.notice_unwatched_change", lambda _draft: False)

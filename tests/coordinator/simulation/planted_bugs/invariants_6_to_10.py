@@ -1,0 +1,201 @@
+"""Bugs that the invariants 6 to 10 of spec 12.1 must notice: fences, conversions, log, offsets."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from coordinator.config import GroupConfig, MigrationPolicy
+from coordinator.consumer.fence import fence
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.conversion import downgrade, upgrade
+from coordinator.draft import Draft
+from coordinator.engine import Step
+from coordinator.generic.group import GenericGroup
+from coordinator.load import arm_after_load
+from coordinator.records import (
+    Assignment,
+    CurrentAssignment,
+    DurableRecord,
+    GenericGroupMetadata,
+    GenericMember,
+    GroupEpoch,
+    MemberMetadata,
+    RemovalCause,
+    TargetAssignmentMember,
+    is_tombstone,
+)
+from coordinator.simulation.invariants import Invariant
+from coordinator.state import GroupState, Record
+from coordinator.volatile import (
+    CommitInFlight,
+    DeadlineKey,
+    DeadlineKind,
+    DeadlineSet,
+    MemberPhase,
+    VolatileRecord,
+)
+from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
+
+# -- 6: who is silent goes in time, and only who is silent -----------------------------------------
+
+
+@noticed_by(Invariant.SILENCE)
+def the_silent_get_another_session(patch: Patch) -> None:
+    """Who missed its session gets another one, and another one, instead of being fenced."""
+
+    def forgive(draft: Draft, causes: Mapping[str, RemovalCause]) -> None:
+        for member_id, cause in causes.items():
+            if cause is RemovalCause.SESSION_EXPIRED:
+                draft.arm(DeadlineKind.SESSION, member_id, 1_000)
+            else:
+                fence(draft, {member_id: cause})
+
+    patch.setattr("coordinator.timers.fence", forgive)
+
+
+@noticed_by(Invariant.SILENCE)
+def a_restart_forgets_session_lengths(patch: Patch) -> None:
+    """After a restart every member has a session as long as that of a native one."""
+
+    def arm(state: GroupState, config: GroupConfig, *, now_ms: int) -> Iterator[VolatileRecord]:
+        for record in arm_after_load(state, config, now_ms=now_ms):
+            if isinstance(record, DeadlineSet) and record.key.kind is DeadlineKind.SESSION:
+                yield DeadlineSet(record.key, now_ms + config.consumer_session_timeout_ms)
+            else:
+                yield record
+
+    patch.setattr("coordinator.engine.arm_after_load", arm)
+
+
+@noticed_by(Invariant.TIMERS)
+def a_revocation_has_no_deadline(patch: Patch) -> None:
+    """A member that has to give something up may take for ever."""
+    patch.setattr("coordinator.consumer.reconcile._keep_revocation_deadline", lambda *_: None)
+
+
+# -- 7: an upgrade and a downgrade leave every static member its partitions ------------------------
+
+
+@noticed_by(Invariant.THERE_AND_BACK, Invariant.GRANTED)
+def an_upgrade_believes_no_assignment(patch: Patch) -> None:
+    """An upgrade leaves every classic member with nothing."""
+
+    def nothing(group: GenericGroup, *_: object) -> dict[str, Assignment]:
+        epoch = group.core.generation
+        return {id_: Assignment(member_epoch=epoch, previous_epoch=epoch) for id_ in group.members}
+
+    patch.setattr(upgrade, "_current_assignments", nothing)
+
+
+@noticed_by(Invariant.THERE_AND_BACK)
+def a_downgrade_writes_nothing_held(patch: Patch) -> None:
+    """The generic group that a downgrade leaves knows the members, not what they hold."""
+    real = downgrade._generic_member
+
+    def generic_member(*what: Any) -> GenericMember:
+        return replace(real(*what), assignment=b"")
+
+    patch.setattr(downgrade, "_generic_member", generic_member)
+
+
+# -- 8: the log brings the same group back ---------------------------------------------------------
+
+
+@noticed_by(Invariant.REPLAY)
+def tombstones_of_members_are_not_logged(patch: Patch) -> None:
+    """A member that goes is removed from memory only."""
+    _drop_from_batches(patch, lambda r: isinstance(r, MemberMetadata) and r.value is None)
+
+
+@noticed_by(Invariant.REPLAY)
+def targets_are_not_logged(patch: Patch) -> None:
+    """The batch with a new target lacks what is in it."""
+    _drop_from_batches(patch, lambda r: isinstance(r, TargetAssignmentMember))
+
+
+@noticed_by(Invariant.REPLAY)
+def members_share_a_key(patch: Patch) -> None:
+    """The key of a current assignment does not name the member: compaction keeps one for all."""
+    patch.setattr(CurrentAssignment, "key", "current_assignment")
+
+
+@noticed_by(Invariant.REPLAY)
+def a_downgrade_leaves_targets_in_the_log(patch: Patch) -> None:
+    """A downgrade writes no tombstones of targets: compaction brings them back later."""
+    real = downgrade._delete_consumer_group
+
+    def delete(draft: Draft, *what: Any) -> None:
+        real(draft, *what)
+        draft.records[:] = [r for r in draft.records if not isinstance(r, TargetAssignmentMember)]
+
+    patch.setattr(downgrade, "_delete_consumer_group", delete)
+
+
+@noticed_by(Invariant.REPLAY)
+def a_reload_depends_on_a_phase(patch: Patch) -> None:
+    """What is stored of a classic member depends on its phase, which a restart forgets."""
+    real = ConsumerGroup._put_assignment
+
+    def put_assignment(group: ConsumerGroup, member_id: str, value: Assignment | None) -> None:
+        if value is not None and group.phases.get(member_id) is MemberPhase.PREPARE_REBALANCE:
+            value = replace(value, previous_epoch=value.member_epoch)
+        real(group, member_id, value)
+
+    patch.setattr(ConsumerGroup, "_put_assignment", put_assignment)
+
+
+def _drop_from_batches(patch: Patch, is_lost: Callable[[DurableRecord], bool]) -> None:
+    real: Callable[[Step], tuple[DurableRecord, ...]] = vars(Step)["durable"].fget
+    patch.setattr(
+        Step, "durable", property(lambda step: tuple(r for r in real(step) if not is_lost(r)))
+    )
+
+
+# -- 9: with policy disabled no group becomes a mixed one ------------------------------------------
+
+
+@noticed_by(Invariant.POLICY)
+def disabled_is_no_obstacle_to_classic_members(patch: Patch) -> None:
+    """JoinGroup on a consumer group does not ask for the policy."""
+    patch.setattr("coordinator.mixed.join.MigrationPolicy", SimpleNamespace(DISABLED=None))
+
+
+@noticed_by(Invariant.POLICY)
+def disabled_is_no_obstacle_to_an_upgrade(patch: Patch) -> None:
+    """A native member converts a group of classic ones under every policy."""
+    patch.setattr(MigrationPolicy, "allows_upgrade", True)
+
+
+# -- 10: committed offsets survive, and never go back ----------------------------------------------
+
+
+@noticed_by(Invariant.OFFSETS)
+def a_commit_in_flight_holds_nothing(patch: Patch) -> None:
+    """A commit on its way to the cluster keeps nobody from its partitions."""
+
+    def in_flight(*, member_id: str, partitions: object) -> CommitInFlight:
+        return CommitInFlight(member_id=member_id, partitions=frozenset())
+
+    patch.setattr("coordinator.offsets.CommitInFlight", in_flight)
+
+
+@noticed_by(Invariant.OFFSETS)
+def a_conversion_forgets_commits(patch: Patch) -> None:
+    """Commits on their way to the cluster are forgotten with the group that is converted."""
+    real = GroupState.apply
+
+    def apply(state: GroupState, record: Record) -> None:
+        real(state, record)
+        if isinstance(record, GenericGroupMetadata | GroupEpoch) and is_tombstone(record):
+            for token in list(state.commits):
+                state.commits.drop(token)
+                state.deadlines.drop(DeadlineKey(DeadlineKind.LOST_COMMIT, str(token)))
+
+    patch.setattr(GroupState, "apply", apply)
+
+
+@noticed_by(Invariant.OFFSETS)
+def stray_commits_are_no_danger(patch: Patch) -> None:
+    """Partitions may be fetched and committed while the cluster may still store an older commit."""
+    patch.setattr("coordinator.offsets._check_no_stray_commit", lambda *_: None)

@@ -1,0 +1,75 @@
+"""Bugs that the other checks must notice: what clients believe, what the engine owes itself."""
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.reconcile import Goal
+from coordinator.draft import Draft
+from coordinator.errors import ErrorCode
+from coordinator.generic.rebalance import release_join
+from coordinator.records import (
+    Assignment,
+)
+from coordinator.simulation.invariants import Invariant
+from coordinator.state import GroupState
+from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
+
+# -- what clients believe --------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.GRANTED)
+def silence_is_proof(patch: Patch) -> None:
+    """A native member that does not state what it owns counts as having given it up."""
+
+    def still_owns(current: Assignment, goal: Goal) -> bool:
+        return not (goal.owned or frozenset()).isdisjoint(current.pending_revocation)
+
+    patch.setattr("coordinator.consumer.reconcile._still_owns", still_owns)
+
+
+@noticed_by(Invariant.STALE_COMMIT)
+def the_fenced_may_commit(patch: Patch) -> None:
+    """A consumer group lets every commit through, also of somebody who is no member any more."""
+    patch.setattr("coordinator.offsets.check_consumer_commit", lambda *_: None)
+
+
+# -- what the engine owes itself -------------------------------------------------------------------
+
+
+@noticed_by(Invariant.INDEXES)
+def a_removed_member_goes_on_holding(patch: Patch) -> None:
+    """The index of holders keeps members that are gone: their partitions are never free."""
+    real = ConsumerGroup._put_assignment
+
+    def put_assignment(group: ConsumerGroup, member_id: str, value: Assignment | None) -> None:
+        holders = dict(group.holders)
+        real(group, member_id, value)
+        if value is None:
+            for partition, holder_id in holders.items():
+                group.holders.put(partition, holder_id)
+
+    patch.setattr(ConsumerGroup, "_put_assignment", put_assignment)
+
+
+@noticed_by(Invariant.ANSWERS)
+def a_second_join_hides_the_first(patch: Patch) -> None:
+    """A JoinGroup that waits is never answered once its member sent another (KAFKA-20938)."""
+
+    def release(draft: Draft, member_id: str, error: ErrorCode, echo_id: str = "") -> None:
+        is_hidden = member_id in draft.generic.joins and error is ErrorCode.REBALANCE_IN_PROGRESS
+        release_join(draft, member_id, error, echo_id)
+        if is_hidden:
+            draft.replies.pop()
+
+    patch.setattr("coordinator.generic.rebalance.release_join", release)
+
+
+@noticed_by(Invariant.PURE)
+def deciding_writes_the_real_commits(patch: Patch) -> None:
+    """A decision notes commits in the group itself, not in its copy."""
+    real = GroupState.fork
+
+    def fork(state: GroupState) -> GroupState:
+        twin = real(state)
+        twin.commits = state.commits
+        return twin
+
+    patch.setattr(GroupState, "fork", fork)

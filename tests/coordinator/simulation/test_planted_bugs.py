@@ -1,0 +1,35 @@
+"""The simulator bites: every planted bug is found, and by a check that is meant for it."""
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.simulation.invariants import Invariant
+from gateway.simulate import failure
+from tests.coordinator.simulation.planted_bugs.bug import Bug
+from tests.coordinator.simulation.planted_bugs.hunt import BUGS, SEEDS_MAX, hunt
+
+PAGE = Path(__file__).parents[3] / "gateway" / "docs" / "simulator.md"
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_found(bug: Bug) -> None:
+    """Within 200 seeds, of which `test_run.py` shows that without it nothing breaks."""
+    outcome = hunt(bug)
+    assert outcome is not None, f"{SEEDS_MAX} seeds, and nobody noticed: {bug.what}"
+    assert outcome.invariant in bug.checks, failure(outcome)
+
+
+def test_every_invariant_has_a_bug_that_only_it_may_find() -> None:
+    """So that none of the ten stands there for show."""
+    numbered = {check for check in Invariant if check[0].isdigit()}
+    assert len(numbered) == 10
+    assert numbered <= {bug.checks[0] for bug in BUGS if len(bug.checks) == 1}
+
+
+def test_the_page_tells_of_every_bug_and_every_check() -> None:
+    """The seeds in it are for the command to print: they change with the simulator."""
+    page = PAGE.read_text()
+    assert [bug.name for bug in BUGS if f"| `{bug.name}` | {bug.what} |" not in page] == []
+    assert [str(check) for check in Invariant if f"| {check} |" not in page] == []
