@@ -12,7 +12,12 @@ from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.validation import JOIN_EPOCH
 from coordinator.engine import GroupEngine, Step
 from coordinator.errors import ErrorCode
-from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    Request,
+)
 from coordinator.generic.group import GenericGroup
 from coordinator.records import (
     CurrentAssignment,
@@ -52,13 +57,30 @@ class Probe:
     def group(self) -> GenericGroup | ConsumerGroup | None:
         return self._engine.state.group
 
-    def feed(self, event: ConsumerHeartbeatReceived | JoinGroupReceived) -> tuple[Step, Reply]:
+    def feed(self, event: Request) -> tuple[Step, Reply]:
         """Decide and apply; an unanswered request counts as one that is refused."""
         step = self._engine.handle(event, now_ms=self._now_ms, topics=self._topics)
         for record in step.records:
             self._engine.apply(record)
         waits = JoinGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
         return step, dict(step.replies).get(TOKEN, waits)
+
+
+def check_next_heartbeat(
+    state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
+) -> None:
+    """Invariant 4, for a classic member that has just been moved: if it asked now."""
+    group = state.group
+    assert isinstance(group, ConsumerGroup)
+    heartbeat = HeartbeatReceived(
+        token=TOKEN,
+        member_id=member_id,
+        instance_id=group.members[member_id].instance_id,
+        generation=group.assignments[member_id].member_epoch,
+    )
+    _step, reply = Probe(state, config, topics, now_ms).feed(heartbeat)
+    if reply.error == ErrorCode.NONE:
+        check_rejoin_changes_nothing(state, member_id, config, topics, now_ms)
 
 
 def check_rejoin_changes_nothing(
@@ -76,7 +98,10 @@ def check_rejoin_changes_nothing(
     is_quiet = (
         group.epoch == group.assignment_epoch
         and group.metadata_hash == topics.metadata_hash(group.subscribers)
-        and (current.state is MemberState.STABLE or lacking <= group.holders.keys())
+        and (
+            current.state is not MemberState.UNRELEASED_PARTITIONS
+            or lacking <= group.holders.keys()
+        )
     )
     if not is_quiet or member.classic is None:
         return

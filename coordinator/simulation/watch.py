@@ -9,11 +9,16 @@ from coordinator.errors import ErrorCode
 from coordinator.events import Event, HeartbeatReceived, SyncGroupReceived
 from coordinator.generic.group import GenericGroup
 from coordinator.group_configs import in_force
+from coordinator.records import CurrentAssignment
 from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
 from coordinator.simulation.driver import GROUP, Batch, Driver
 from coordinator.simulation.invariants import Invariant, check_deadlines, check_group, require
 from coordinator.simulation.network import Network
-from coordinator.simulation.probes import check_rejoin_changes_nothing, check_there_and_back
+from coordinator.simulation.probes import (
+    check_next_heartbeat,
+    check_rejoin_changes_nothing,
+    check_there_and_back,
+)
 from coordinator.simulation.replay import (
     check_same,
     compacted,
@@ -172,6 +177,10 @@ class Watch:
                 replies: Mapping[int, Reply] = dict(step.replies)
                 if replies[event.token].error == ErrorCode.NONE:
                     check_rejoin_changes_nothing(state, event.member_id, *how)
+            case ConsumerGroup() as group:
+                moved = {r.member_id for r in step.records if isinstance(r, CurrentAssignment)}
+                for member_id in sorted(moved & group.phases.keys()):
+                    check_next_heartbeat(state, member_id, *how)
             case GenericGroup() as group if self._probed != group.core:
                 if check_there_and_back(state, *how):
                     self._probed = group.core

@@ -6,10 +6,21 @@ import pytest
 
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.generic.group import GenericGroup
-from coordinator.records import Assignment, CurrentAssignment, MemberState
+from coordinator.records import (
+    Assignment,
+    CurrentAssignment,
+    EpochCause,
+    GroupEpoch,
+    MemberState,
+    TargetAssignmentMetadata,
+)
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.simulation.leader import write_assignment
-from coordinator.simulation.probes import check_rejoin_changes_nothing, check_there_and_back
+from coordinator.simulation.probes import (
+    check_next_heartbeat,
+    check_rejoin_changes_nothing,
+    check_there_and_back,
+)
 from coordinator.simulation.replay import snapshot
 from tests.support.simulation import Stage
 
@@ -72,3 +83,26 @@ def test_a_conversion_that_loses_partitions_is_found(monkeypatch: pytest.MonkeyP
     with pytest.raises(BrokenInvariantError) as broken:
         check_there_and_back(stage.driver.engine.state, *how)
     assert broken.value.invariant is Invariant.THERE_AND_BACK
+
+
+def test_a_heartbeat_that_hides_a_target_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without anybody sending one: it is asked what it would say."""
+    stage = Stage()
+    stage.native("n1")
+    client = stage.classic("c1")
+    stage.wait()
+    state = stage.driver.engine.state
+    assert isinstance(state.group, ConsumerGroup)
+    epoch = state.group.epoch + 1
+    metadata_hash = state.group.metadata_hash
+    for record in (
+        GroupEpoch(epoch=epoch, metadata_hash=metadata_hash, cause=EpochCause.MEMBER_REMOVED),
+        TargetAssignmentMetadata(epoch=epoch),
+    ):
+        state.group.apply(record)
+    how = (stage.driver.config, stage.cluster.topics, stage.world.now_ms)
+    check_next_heartbeat(state, client.member_id, *how)
+    monkeypatch.setattr("coordinator.mixed.heartbeat._must_rejoin", lambda *_: False)
+    with pytest.raises(BrokenInvariantError) as broken:
+        check_next_heartbeat(state, client.member_id, *how)
+    assert broken.value.invariant is Invariant.QUIET_REJOIN

@@ -8,6 +8,7 @@ from typing import Any
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.consumer.fence import fence
 from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
 from coordinator.draft import Draft
 from coordinator.engine import Step
@@ -20,6 +21,7 @@ from coordinator.records import (
     GenericGroupMetadata,
     GenericMember,
     GroupEpoch,
+    Member,
     MemberMetadata,
     RemovalCause,
     TargetAssignmentMember,
@@ -66,6 +68,18 @@ def a_restart_forgets_session_lengths(patch: Patch) -> None:
                 yield record
 
     patch.setattr("coordinator.engine.arm_after_load", arm)
+
+
+@noticed_by(Invariant.SILENCE)
+def rejoining_buys_time(patch: Patch) -> None:
+    """A classic member that has to revoke gets a new deadline each time it rejoins."""
+
+    def reconcile(draft: Draft, member: Member, *what: Any, **how: Any) -> None:
+        reconcile_member(draft, member, *what, **how)
+        if draft.is_armed(DeadlineKind.REVOCATION, member.member_id):
+            draft.arm(DeadlineKind.REVOCATION, member.member_id, member.rebalance_timeout_ms)
+
+    patch.setattr("coordinator.mixed.join.reconcile_member", reconcile)
 
 
 @noticed_by(Invariant.TIMERS)

@@ -34,7 +34,7 @@ def the_fenced_may_commit(patch: Patch) -> None:
 # -- what the engine owes itself -------------------------------------------------------------------
 
 
-@noticed_by(Invariant.INDEXES)
+@noticed_by(Invariant.INDEXES, Invariant.NO_ERROR)
 def a_removed_member_goes_on_holding(patch: Patch) -> None:
     """The index of holders keeps members that are gone: their partitions are never free."""
     real = ConsumerGroup._put_assignment
