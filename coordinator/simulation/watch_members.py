@@ -248,7 +248,7 @@ class SilenceWatch:
             case SyncGroupReceived() if self._facts.kind is ConsumerGroup:
                 accepted = {ErrorCode.NONE}
             case OffsetCommitReceived() if self._facts.kind is GenericGroup:
-                pass
+                accepted = {ErrorCode.NONE}
             case _:
                 return set()
         answers = [reply for token, reply in step.replies if token == event.token]

@@ -23,7 +23,7 @@ def test_a_client_that_never_settles_is_noticed() -> None:
     stage = Stage()
     client = stage.native("n10")
     client.beat = lambda: None  # type: ignore[method-assign]
-    with pytest.raises(BrokenInvariantError, match="n10 is not settled|the members are ") as broken:
+    with pytest.raises(BrokenInvariantError) as broken:
         settle(stage)
     assert broken.value.invariant is Invariant.LIVENESS
 

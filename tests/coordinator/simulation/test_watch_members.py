@@ -8,8 +8,10 @@ import pytest
 from coordinator.config import MigrationPolicy
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.events import TimePassed
+from coordinator.errors import ErrorCode
+from coordinator.events import OffsetCommitReceived, TimePassed
 from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.replies import OffsetVerdict
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from tests.support.simulation import PEACEFUL, Stage
 
@@ -75,3 +77,26 @@ def test_a_member_that_goes_too_early_is_found() -> None:
     state, config, now_ms = stage.driver.engine.state, stage.driver.config, stage.world.now_ms
     with pytest.raises(BrokenInvariantError, match="n1 was fenced after"):
         stage.watch.silence.after_step(state, TimePassed(), Step(records=(gone,)), config, now_ms)
+
+
+def test_a_refused_commit_is_no_sign_of_life() -> None:
+    """While a generation is not complete, also the commits of its members are refused."""
+    stage = Stage()
+    client = stage.classic("c1")
+    stage.wait()
+    state, config, now_ms = stage.driver.engine.state, stage.driver.config, stage.world.now_ms
+    commit = OffsetCommitReceived(
+        token=-1,
+        version=9,
+        member_id=client.member_id,
+        instance_id=None,
+        epoch=client.generation,
+        partitions=frozenset(),
+    )
+    refusal = OffsetVerdict(error=ErrorCode.REBALANCE_IN_PROGRESS)
+    silence = stage.watch.silence
+    silence.after_step(state, commit, Step(replies=((-1, refusal),)), config, now_ms + 5_000)
+    with pytest.raises(BrokenInvariantError, match="is silent for"):
+        silence.after_step(state, TimePassed(), Step(), config, now_ms + 9_000)
+    silence.after_step(state, commit, Step(replies=((-1, OffsetVerdict()),)), config, now_ms)
+    silence.after_step(state, TimePassed(), Step(), config, now_ms + 5_000)
