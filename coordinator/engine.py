@@ -11,7 +11,6 @@ from typing import assert_never
 from coordinator import classic_requests, group_configs, offsets
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.consumer.heartbeat import heartbeat as consumer_heartbeat
 from coordinator.consumer.regexes import regexes_resolved
 from coordinator.consumer.target import schedule_target
 from coordinator.deadlines import DeadlineQueue
@@ -36,6 +35,7 @@ from coordinator.events import (
     TimePassed,
 )
 from coordinator.load import arm_after_load, newest
+from coordinator.native.heartbeat import heartbeat as consumer_heartbeat
 from coordinator.records import DurableRecord, GroupConfigs
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.sizes import check_size

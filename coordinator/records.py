@@ -5,7 +5,7 @@ why, so that events can be told from the records alone, also after a restart. Th
 records, which a restart forgets, are in `volatile.py`.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
@@ -205,6 +205,18 @@ class Assignment:
     def held(self) -> Mapping[Partition, int]:
         """What nobody else may be granted."""
         return {**self.assigned, **self.pending_revocation}
+
+    def covers(self, epoch: int, partitions: Iterable[Partition]) -> bool:
+        """Whether the member may commit these partitions with this epoch (spec 3.15).
+
+        An older epoch will do for partitions that it has held ever since (KIP-1251).
+        """
+        if epoch == self.member_epoch:
+            return True
+        if epoch > self.member_epoch:
+            return False
+        held_since = self.held
+        return all(p in held_since and epoch >= held_since[p] for p in partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """What happens when a deadline is due (spec 2.5, 2.7, 3.12, 5.9). Who set it is not known here."""
 
-from coordinator.consumer.fence import fence
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.target import update_target
+from coordinator.conversion.fence import fence
 from coordinator.draft import Draft
 from coordinator.errors import GroupError
 from coordinator.generic import rebalance

@@ -26,6 +26,15 @@ OF_THE_CODECS_FOR_THE_COORDINATOR = {
     "kafka_codecs.WireError",
     "kafka_codecs.consumer_protocol",
 }
+BENEATH = {
+    "generic": (),
+    "assignors": (),
+    "consumer": ("generic", "assignors"),
+    "conversion": ("generic", "consumer"),
+    "native": ("consumer", "conversion"),
+    "mixed": ("generic", "consumer", "conversion"),
+}
+"""The packages of the coordinator, and on which others each may build."""
 # Name and ending apart, because this file is read as well.
 PACKAGE_HOSTS = [("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("maven", "org")]
 PACKAGE_HOSTS += [("npmjs", "com"), ("maven.apache", "org")]
@@ -110,6 +119,20 @@ def test_codecs_and_coordinator_are_pure(module: Path) -> None:
 def test_imports_point_in_one_direction(module: Path, package: str) -> None:
     """gateway -> coordinator -> the embedded protocol of kafka_codecs, and nothing back."""
     assert wrong_directions(module.read_text(), package) == []
+
+
+@pytest.mark.parametrize("package", BENEATH)
+def test_the_packages_of_the_engine_build_on_each_other(package: str) -> None:
+    """None knows what stands on it, nor what stands beside it."""
+    known = {*BENEATH[package], package}
+    found = {
+        name
+        for module in modules(COORDINATOR / package)
+        for name in imports(ast.parse(module.read_text()))
+        for other in BENEATH
+        if is_under(name, f"coordinator.{other}") and other not in known
+    }
+    assert found == set()
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Consumer groups: ConsumerGroupHeartbeat, epochs, target and current assignments (KIP-848)."""
+"""Consumer groups: members, epochs, target and current assignments (KIP-848)."""

@@ -4,23 +4,9 @@ from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import OffsetCommitReceived, OffsetFetchReceived
 from coordinator.records import Assignment, Member
-from coordinator.topics import Partition
 
 # OffsetCommit v9 is the first that knows member epochs (KIP-848).
 FIRST_VERSION_WITH_MEMBER_EPOCH = 9
-
-
-def covers(current: Assignment, epoch: int, partitions: frozenset[Partition]) -> bool:
-    """Whether a member may commit these partitions with this epoch.
-
-    An older epoch will do for partitions that it has held ever since (KIP-1251).
-    """
-    if epoch == current.member_epoch:
-        return True
-    if epoch > current.member_epoch:
-        return False
-    held_since = current.held
-    return all(p in held_since and epoch >= held_since[p] for p in partitions)
 
 
 def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
@@ -44,7 +30,7 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
             "a member of the new protocol commits with OffsetCommit v9 or later",
         )
     current = group.assignments[event.member_id]
-    if not covers(current, event.epoch, event.partitions):
+    if not current.covers(event.epoch, event.partitions):
         raise _stale(member, event.epoch, current, is_transactional=event.is_transactional)
 
 

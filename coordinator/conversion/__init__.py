@@ -1,1 +1,1 @@
-"""A group changes its kind, each time as one atomic batch of records."""
+"""A group changes its kind, or not: each time as one atomic batch of records."""

@@ -1,6 +1,5 @@
 """Which offset requests a generic group lets through (spec 2.9)."""
 
-from coordinator.consumer.offsets import covers
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import OffsetCommitReceived
@@ -24,7 +23,7 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
         )
     member = known_member(group, event.member_id, event.instance_id)
     held = held_by_laggard(group, event.member_id, event.epoch)
-    if held is None or not covers(held, event.epoch, event.partitions):
+    if held is None or not held.covers(event.epoch, event.partitions):
         check_generation(group, event.epoch)
     if group.phase is GenericPhase.COMPLETING_REBALANCE and not event.is_transactional:
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the generation is not complete")

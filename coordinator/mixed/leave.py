@@ -1,7 +1,7 @@
 """LeaveGroup on a consumer group: all that may go, go in one step (spec 5.8)."""
 
 from coordinator.consumer.admission import check_instance
-from coordinator.consumer.fence import fence
+from coordinator.conversion.fence import fence
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import LeaveGroupReceived, Leaver

@@ -2,7 +2,6 @@
 
 import pytest
 
-from coordinator.consumer.offsets import covers
 from coordinator.errors import ErrorCode
 from coordinator.records import Assignment
 from tests.support.group_records import given_classic, given_native
@@ -30,7 +29,7 @@ def test_an_older_epoch_covers_what_was_held_ever_since(
     epoch: int, owned: Owned, is_covered: bool
 ) -> None:
     """Assigned or pending revocation, at that epoch or before; one that fails fails all."""
-    assert covers(CURRENT, epoch, partitions(owned)) is is_covered
+    assert CURRENT.covers(epoch, partitions(owned)) is is_covered
 
 
 def test_an_empty_group_takes_commits_without_epoch(group: GroupScript) -> None:

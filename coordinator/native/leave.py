@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from coordinator.consumer.admission import check_instance
-from coordinator.consumer.fence import fence
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
+from coordinator.conversion.fence import fence
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import ConsumerHeartbeatReceived

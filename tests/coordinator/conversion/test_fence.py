@@ -1,6 +1,6 @@
 """Removing members of a consumer group (spec 3.11, 6.1)."""
 
-from coordinator.consumer.fence import fence
+from coordinator.conversion.fence import fence
 from coordinator.draft import Draft
 from coordinator.records import EpochCause, GroupEpoch, MemberMetadata, RemovalCause
 from tests.support.group_records import given_classic, given_native

@@ -3,7 +3,6 @@
 from collections.abc import Set
 
 from coordinator.consumer.admission import admit
-from coordinator.consumer.leave import leave
 from coordinator.consumer.phases import end_phase
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.subscription import has_changed, put_member
@@ -13,6 +12,7 @@ from coordinator.conversion.upgrade import enter_consumer_group
 from coordinator.draft import Draft
 from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.member_ids import member_id_from
+from coordinator.native.leave import leave
 from coordinator.records import Assignment, Member
 from coordinator.replies import ConsumerHeartbeatReply
 from coordinator.topics import Partition

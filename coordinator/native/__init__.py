@@ -1,0 +1,1 @@
+"""Native members of a consumer group: ConsumerGroupHeartbeat, all that they ever send (KIP-848)."""
