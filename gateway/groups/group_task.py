@@ -250,6 +250,8 @@ class GroupTask:
         return None if at_ms is None else max(at_ms, self._not_before_ms)
 
     async def _serve_ask(self, ask: _Ask) -> None:
+        if self._topics.is_crowded:
+            self._topics.keep_only(topics_of_group(self._engine.state))
         try:
             ask.event = ask.make(ask.token, await self._topics.get(ask.topic_names))
             topics = await self._topics.get(topics_of_request(ask.event))

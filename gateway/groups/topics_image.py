@@ -10,6 +10,10 @@ from coordinator.topics import Topic, Topics
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 
+NAMES_MAX = 1_000
+"""Names that are followed before anybody asks which of them the group still needs: a client may
+name any number of topics that do not exist, and then go, or be refused."""
+
 
 class TopicsImage:
     """Follows the cluster for the topics of one group; asks it only about names it has not seen."""
@@ -17,6 +21,7 @@ class TopicsImage:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._names: frozenset[str] = frozenset()
+        self._crowded_at = NAMES_MAX
         self._seen_change: object = None
         self._image = Topics()
 
@@ -48,6 +53,17 @@ class TopicsImage:
         if self._image.names_version != self._cluster.names.version:
             self._image = replace(self._image, names_version=self._cluster.names.version)
         return self._image
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it is time to `keep_only` what the group needs."""
+        return len(self._names) > self._crowded_at
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        """Forget all other names."""
+        self._names = self._names.intersection(names)
+        self._seen_change = None  # the next image is made without them
+        self._crowded_at = max(NAMES_MAX, 2 * len(self._names))
 
     def follow_names(self) -> None:
         """Let the image's `names_version` tell before long whether topics appeared."""

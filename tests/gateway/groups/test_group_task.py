@@ -1,6 +1,6 @@
 """One group's task: in which order things happen, and what it survives."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NoReturn
 
@@ -31,6 +31,7 @@ from coordinator.replies import (
 from coordinator.topics import Topics
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topic_names import TopicNames
+from gateway.cluster.topics import Topic
 from gateway.groups.group_task import INBOX_MAX, GroupFailed
 from gateway.groups.regex_resolver import RegexResolver
 from tests.support.group_script import read_assignment
@@ -504,6 +505,28 @@ async def test_the_cluster_is_asked_about_new_names_only(autojump_clock: MockClo
         groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
         await groups.join(joined.member_id, topics=["foo", "bar", "missing"])
         assert groups.cluster.topic_questions[1:] == [frozenset({"bar"}), frozenset({"missing"})]
+
+
+async def test_topics_of_refused_requests_are_forgotten(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever names many that do not exist takes no room from the group's members."""
+    monkeypatch.setattr("gateway.groups.topics_image.NAMES_MAX", 3)
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        made_up = [f"made-up-{n}" for n in range(4)]
+        refused = await groups.join("m", topics=made_up, session_timeout_ms=1)
+        assert refused.error is ErrorCode.INVALID_SESSION_TIMEOUT
+        asked_for: list[set[str]] = []
+        topics_for = groups.cluster.topics_for
+
+        async def noting(names: Iterable[str]) -> Mapping[str, Topic]:
+            asked_for.append(set(names))
+            return await topics_for(names)
+
+        monkeypatch.setattr(groups.cluster, "topics_for", noting)
+        assert (await groups.native("n", joined.member_epoch)).error is ErrorCode.NONE
+        assert asked_for == [{"foo"}]
 
 
 async def test_unknown_topics_refuse_the_request_alone(autojump_clock: MockClock) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.topics import Topics
 from gateway.cluster.errors import UpstreamError
-from gateway.groups.topics_image import TopicsImage
+from gateway.groups.topics_image import NAMES_MAX, TopicsImage
 from tests.support.group_script import topic_id
 from tests.support.hosted_groups import ScriptedCluster
 
@@ -83,3 +83,20 @@ async def test_a_failure_to_look_again_hides_no_names(monkeypatch: pytest.Monkey
     monkeypatch.setattr(cluster, "topics_for", fail)
     cluster.change()
     assert await image.get([]) is known
+
+
+async def test_names_that_nobody_needs_are_forgotten() -> None:
+    """Those of requests that were refused, of members that are gone; a group that needs many is not
+    asked about them each time."""
+    image = TopicsImage(ScriptedCluster(foo=3, bar=1))
+    await image.get(["foo", "bar", *(f"made-up-{n}" for n in range(NAMES_MAX))])
+    assert image.is_crowded
+    image.keep_only(["foo", "never asked for"])
+    assert not image.is_crowded
+    assert set((await image.get([])).by_name) == {"foo"}
+    needed = [f"planned-{n}" for n in range(NAMES_MAX + 1)]
+    await image.get(needed)
+    image.keep_only(needed)
+    assert not image.is_crowded
+    await image.get(["bar"])
+    assert not image.is_crowded
