@@ -5,8 +5,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.consumer.fence import fence
+
+from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
