@@ -93,7 +93,7 @@ def a_member_overtakes_its_target(patch: Patch) -> None:
         reconcile_member(draft, *what, subscription_changed=subscription_changed)
         group.assignment_epoch = of_the_target
 
-    patch.setattr("coordinator.consumer.heartbeat.reconcile_member", overtake)
+    patch.setattr("coordinator.native.heartbeat.reconcile_member", overtake)
     patch.setattr("coordinator.mixed.join.reconcile_member", overtake)
 
 
@@ -181,7 +181,7 @@ def a_fence_bumps_nothing(patch: Patch) -> None:
     def same_epoch(*, epoch: int, metadata_hash: int, cause: EpochCause) -> GroupEpoch:
         return GroupEpoch(epoch=epoch - 1, metadata_hash=metadata_hash, cause=cause)
 
-    patch.setattr("coordinator.consumer.fence.GroupEpoch", same_epoch)
+    patch.setattr("coordinator.conversion.fence.GroupEpoch", same_epoch)
 
 
 @noticed_by(Invariant.LIVENESS)

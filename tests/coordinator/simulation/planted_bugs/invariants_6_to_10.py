@@ -5,12 +5,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from coordinator.consumer.fence import fence
-
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
+from coordinator.conversion.fence import fence
 from coordinator.draft import Draft
 from coordinator.engine import Step
 from coordinator.generic.group import GenericGroup
