@@ -47,9 +47,9 @@ def sync(draft: Draft, event: SyncGroupReceived) -> None:
     match draft.state.group:
         case GenericGroup():
             generic_sync(draft, event)
-        case ConsumerGroup() as group if group.members:
+        case ConsumerGroup():
             mixed_sync(draft, event)
-        case _:
+        case None:
             raise _no_members()
 
 
@@ -58,9 +58,9 @@ def heartbeat(draft: Draft, event: HeartbeatReceived) -> None:
     match draft.state.group:
         case GenericGroup():
             generic_heartbeat(draft, event)
-        case ConsumerGroup() as group if group.members:
+        case ConsumerGroup():
             mixed_heartbeat(draft, event)
-        case _:
+        case None:
             raise _no_members()
 
 
@@ -69,9 +69,9 @@ def leave(draft: Draft, event: LeaveGroupReceived) -> None:
     match draft.state.group:
         case GenericGroup():
             generic_leave(draft, event)
-        case ConsumerGroup() as group if group.members:
+        case ConsumerGroup():
             mixed_leave(draft, event)
-        case _:
+        case None:
             unknown = tuple(
                 LeftMember(
                     member_id=leaver.member_id,

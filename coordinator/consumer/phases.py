@@ -73,7 +73,7 @@ def move_phase(draft: Draft, member_id: str, event: PhaseEvent) -> None:
         draft.arm(DeadlineKind.JOIN, member_id, timeout_ms)
     if after is not MemberPhase.COMPLETING_REBALANCE:
         draft.disarm(DeadlineKind.SYNC, member_id)
-    elif event is PhaseEvent.JOINED:
+    else:
         draft.arm(DeadlineKind.SYNC, member_id, timeout_ms)
 
 

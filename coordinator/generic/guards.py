@@ -2,7 +2,7 @@
 
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.generic.group import GenericGroup
-from coordinator.records import Assignment, GenericMember
+from coordinator.records import GenericMember
 
 
 def known_member(group: GenericGroup, member_id: str, instance_id: str | None) -> GenericMember:
@@ -35,15 +35,15 @@ def known_member(group: GenericGroup, member_id: str, instance_id: str | None) -
     return member
 
 
-def held_by_laggard(group: GenericGroup, member_id: str, generation: int) -> Assignment | None:
-    """DEV (spec 11.2 row 8): what the member held when the group was downgraded, if it presents
-    the epoch it had then and no rebalance has completed since.
+def is_laggard(group: GenericGroup, member_id: str, generation: int) -> bool:
+    """DEV (spec 11.2 row 8): whether the member presents the epoch it had when the group was
+    downgraded, and no rebalance has completed since.
 
     Kafka answers ILLEGAL_GENERATION, upon which clients drop their partitions as lost. It is
     enough to tell the member to rejoin: the join phase is a barrier for all.
     """
     held = (group.core.held_at_downgrade or {}).get(member_id)
-    return held if held is not None and held.member_epoch == generation else None
+    return held is not None and held.member_epoch == generation
 
 
 def check_generation(group: GenericGroup, generation: int) -> None:

@@ -3,7 +3,7 @@
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode
 from coordinator.events import HeartbeatReceived
-from coordinator.generic.guards import check_generation, held_by_laggard, known_member
+from coordinator.generic.guards import check_generation, is_laggard, known_member
 from coordinator.generic.rebalance import prepare_rebalance, restart_session
 from coordinator.generic.subscriptions import notice_unwatched_change
 from coordinator.replies import HeartbeatReply
@@ -14,7 +14,7 @@ def heartbeat(draft: Draft, event: HeartbeatReceived) -> None:
     """Decide a Heartbeat; the caller knows that the group is generic."""
     group = draft.generic
     member = known_member(group, event.member_id, event.instance_id)
-    if not held_by_laggard(group, event.member_id, event.generation):
+    if not is_laggard(group, event.member_id, event.generation):
         check_generation(group, event.generation)
     restart_session(draft, member)
     if group.phase is GenericPhase.STABLE and notice_unwatched_change(draft):

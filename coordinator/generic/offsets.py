@@ -3,7 +3,7 @@
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import OffsetCommitReceived
-from coordinator.generic.guards import check_generation, held_by_laggard, known_member
+from coordinator.generic.guards import check_generation, is_laggard, known_member
 from coordinator.generic.rebalance import restart_session
 from coordinator.volatile import GenericPhase
 
@@ -22,8 +22,7 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
             ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and the commit names none"
         )
     member = known_member(group, event.member_id, event.instance_id)
-    held = held_by_laggard(group, event.member_id, event.epoch)
-    if held is None or not held.covers(event.epoch, event.partitions):
+    if not is_laggard(group, event.member_id, event.epoch):
         check_generation(group, event.epoch)
     if group.phase is GenericPhase.COMPLETING_REBALANCE and not event.is_transactional:
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the generation is not complete")

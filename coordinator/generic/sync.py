@@ -6,7 +6,7 @@ from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import SyncGroupReceived
 from coordinator.generic.group import GenericGroup
-from coordinator.generic.guards import check_generation, held_by_laggard, known_member
+from coordinator.generic.guards import check_generation, is_laggard, known_member
 from coordinator.generic.rebalance import release_sync, restart_session
 from coordinator.records import GenericGroupMetadata, GenericMember
 from coordinator.replies import SyncGroupReply
@@ -23,7 +23,7 @@ def sync(draft: Draft, event: SyncGroupReceived) -> None:
     """Decide a SyncGroup; the caller knows that the group is generic."""
     group = draft.generic
     member = known_member(group, event.member_id, event.instance_id)
-    if held_by_laggard(group, event.member_id, event.generation):
+    if is_laggard(group, event.member_id, event.generation):
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the group became a generic one")
     check_generation(group, event.generation)
     _check_protocol(group, event)

@@ -13,7 +13,7 @@ from coordinator.volatile import DeadlineKind
 
 
 def heartbeat(draft: Draft, event: HeartbeatReceived) -> None:
-    """Decide a Heartbeat; the caller knows that the consumer group has members."""
+    """Decide a Heartbeat; the caller knows that the group is a consumer group."""
     member = classic_member(draft, event.member_id, event.instance_id, event.generation)
     assert member.classic is not None
     draft.arm(DeadlineKind.SESSION, member.member_id, member.classic.session_timeout_ms)

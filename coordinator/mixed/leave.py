@@ -10,7 +10,7 @@ from coordinator.replies import LeaveGroupReply, LeftMember
 
 
 def leave(draft: Draft, event: LeaveGroupReceived) -> None:
-    """Decide a LeaveGroup; the caller knows that the consumer group has members."""
+    """Decide a LeaveGroup; the caller knows that the group is a consumer group."""
     leaving: dict[str, RemovalCause] = {}
     answers = []
     for leaver in event.members:

@@ -13,7 +13,7 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
 def sync(draft: Draft, event: SyncGroupReceived) -> None:
-    """Decide a SyncGroup; the caller knows that the consumer group has members."""
+    """Decide a SyncGroup; the caller knows that the group is a consumer group."""
     group = draft.consumer
     member = classic_member(draft, event.member_id, event.instance_id, event.generation)
     assert member.classic is not None

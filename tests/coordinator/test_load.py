@@ -119,3 +119,15 @@ def test_a_log_that_is_being_compacted(group: GroupScript) -> None:
     check_group(group.engine.state)
     assert set(group.consumer.holders.values()) == {"n1"}
     group.log = in_the_end
+
+
+def test_the_rebalance_that_begins_anew_waits_for_the_slowest(group: GroupScript) -> None:
+    """As every join phase does."""
+    group.given_consumer_group(
+        given_classic("c1", rebalance_timeout_ms=7_000),
+        given_classic("c2", rebalance_timeout_ms=9_000),
+        given_native("n1"),
+    )
+    group.native("n1", -1)
+    group.restart()
+    assert group.left_ms(DeadlineKind.JOIN_PHASE) == 9_000

@@ -1,5 +1,7 @@
 """Offsets of a group of either kind: checked here, stored in the cluster (spec 2.9, 3.15)."""
 
+import pytest
+
 from coordinator.errors import ErrorCode
 from coordinator.simulation.replay import compacted
 from coordinator.volatile import DeadlineKind
@@ -92,3 +94,41 @@ def test_offsets_of_a_foreign_group_stay(group: GroupScript) -> None:
     """Nobody knows what its members read."""
     group.given_generic_group(given_generic("c1"), protocol_type="connect")
     assert group.delete_offsets("foo").error == ErrorCode.NON_EMPTY_GROUP
+
+
+@pytest.mark.parametrize(
+    ("epoch", "version", "is_transactional", "error"),
+    [
+        (-1, 9, False, ErrorCode.NONE),
+        (-1, 9, True, ErrorCode.NONE),
+        (0, 9, False, ErrorCode.GROUP_ID_NOT_FOUND),
+        (0, 8, False, ErrorCode.ILLEGAL_GENERATION),
+        (3, 9, True, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_a_commit_to_no_group(
+    group: GroupScript, epoch: int, version: int, is_transactional: bool, error: ErrorCode
+) -> None:
+    """Fine as long as it names no generation; the code of the refusal is one that the version
+    knows (spec 2.9)."""
+    foo = {"foo": (0,)}
+    _, verdict = group.commit("", epoch, foo, version=version, is_transactional=is_transactional)
+    assert verdict.error == error
+
+
+def test_a_stray_commit_holds_its_own_partitions_only(group: GroupScript) -> None:
+    """Whoever asks for all of them has to wait, too."""
+    group.native("n1")
+    token, _ = group.commit("n1", 2, {"foo": (0,)})
+    group.commit_answered(token, lost=True)
+    errors = [group.fetch(of=of).error for of in ({"foo": (1,)}, {"foo": (0, 1)}, None)]
+    too_early = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert errors == [ErrorCode.NONE, too_early, too_early]
+    assert group.commit("n1", 2, {"foo": (1,)})[1].error == ErrorCode.NONE
+
+
+def test_offsets_of_a_consumer_groups_topics_stay(group: GroupScript) -> None:
+    """Of those that were named, the ones that some member subscribes to."""
+    group.native("n1")
+    assert group.delete_offsets("bar").subscribed == frozenset()
+    assert group.delete_offsets("bar", "foo").subscribed == {"foo"}

@@ -27,6 +27,7 @@ from coordinator.volatile import (
     DeadlineKey,
     DeadlineKind,
     DeadlineSet,
+    VolatileRecord,
 )
 from tests.support.group_script import GroupScript, partitions
 
@@ -131,3 +132,18 @@ def test_a_group_is_quiet_once_its_last_member_and_timer_are_gone(group: GroupSc
     group.native("n1", -1)
     quiet.append(group.engine.state.is_quiet)
     assert quiet == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends"),
+    [(DeadlineSet(KEY, 5), DeadlineCleared(KEY)), (CommitStarted(7, IN_FLIGHT), CommitEnded(7))],
+)
+def test_what_is_still_to_come_keeps_a_state_in_memory(
+    begins: VolatileRecord, ends: VolatileRecord
+) -> None:
+    """A deadline or a commit in flight, each by itself."""
+    state = GroupState("orders")
+    state.apply(begins)
+    assert not state.is_quiet
+    state.apply(ends)
+    assert state.is_quiet

@@ -19,6 +19,7 @@ def test_a_generic_group_shows_its_protocol_only_while_stable(group: GroupScript
     member = given_generic("a", FOO_0)
     group.given_generic_group(member, given_generic("b"), generation=4)
     view = group.view()
+    assert view.group_id == "orders"
     assert (view.group_type, view.state, view.protocol_type) == ("classic", "Stable", "consumer")
     assert (view.protocol, view.group_epoch) == ("range", 4)
     assert view.members[0].assignment_bytes == embedded_assignment(FOO_0)

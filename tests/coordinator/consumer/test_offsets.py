@@ -39,6 +39,7 @@ def test_an_empty_group_takes_commits_without_epoch(group: GroupScript) -> None:
     group.native("n1", -1)
     assert group.commit("", -1, FOO_0)[1].error == ErrorCode.NONE
     assert group.commit("n1", 2, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.commit("n1", 0, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_transactions(group: GroupScript) -> None:
@@ -61,3 +62,43 @@ def test_who_may_fetch(group: GroupScript) -> None:
     assert group.fetch("c1", 10).error == ErrorCode.NONE
     assert group.fetch("n9", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.fetch("n1", 11).error == ErrorCode.STALE_MEMBER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "error"),
+    [
+        (None, -1, ErrorCode.NONE),
+        (None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        (None, 10, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n9", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n1", -1, ErrorCode.STALE_MEMBER_EPOCH),
+        ("n1", 0, ErrorCode.STALE_MEMBER_EPOCH),
+        ("c1", -1, ErrorCode.NONE),
+        ("c1", 0, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_which_fetches_name_a_member(
+    group: GroupScript, member_id: str | None, epoch: int, error: ErrorCode
+) -> None:
+    """Without member and epoch anybody may look. DEV: a classic member need not know its epoch."""
+    group.given_consumer_group(given_native("n1"), given_classic("c1"))
+    assert group.fetch(member_id, epoch).error == error
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "epoch", "error"),
+    [
+        ("", None, -1, ErrorCode.NONE),
+        ("", None, 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", "i1", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n9", None, -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n1", None, -1, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_which_transactions_name_a_member(
+    group: GroupScript, member_id: str, instance_id: str | None, epoch: int, error: ErrorCode
+) -> None:
+    """One that says anything of its consumer is checked (KIP-447)."""
+    group.given_consumer_group(given_native("n1", assigned=FOO_0, instance_id="i1"))
+    how = {"instance_id": instance_id, "is_transactional": True}
+    assert group.commit(member_id, epoch, FOO_0, **how)[1].error == error  # type: ignore[arg-type]

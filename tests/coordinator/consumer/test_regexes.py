@@ -328,3 +328,32 @@ def test_regexes_and_names_that_mean_the_same_are_balanced_alike(make_group: Mak
     group.native("n1", 1, owned={})
     group.native("n2", group.current("n2").member_epoch)
     assert [len(group.consumer.target_of(id_)) for id_ in ("n1", "n2")] == [2, 2]
+
+
+def test_without_a_regex_nothing_is_resolved(group: GroupScript) -> None:
+    """Topic names need nobody who knows all topics."""
+    group.native("n1")
+    assert group.last_step.resolution is None
+    assert group.engine.state.resolution is None
+
+
+def test_a_regex_that_matches_nothing_changes_nothing(group: GroupScript) -> None:
+    """Its record says so, and that is all."""
+    group.native("n1", regex="x.*")
+    group.resolve()
+    assert (written(group), causes(group)) == ({"x.*": set()}, [])
+    assert group.consumer.epoch == 1
+
+
+def test_one_of_two_leaves_a_target_behind(group: GroupScript) -> None:
+    """DEV: one that has too much is enough, whoever else has the same regular expression."""
+    group.given_consumer_group(
+        given_native("n1", topics=(), regex="f.*", assigned={"foo": (0, 1)}),
+        given_native("n2", topics=(), regex="x.*"),
+        given_native("n3", assigned={"foo": (2,)}),
+        regexes={"f.*": ["foo"]},
+    )
+    group.native("n1", 10, regex="x.*")
+    assert causes(group) == []
+    group.resolve()
+    assert causes(group) == [EpochCause.REGEX_RESOLVED]

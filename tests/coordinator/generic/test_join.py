@@ -5,7 +5,7 @@ import pytest
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
 from coordinator.records import RemovalCause
-from coordinator.replies import JoinGroupReply
+from coordinator.replies import JoinGroupReply, SyncGroupReply
 from coordinator.volatile import DeadlineKind, GenericMemberDropped, GenericPhase
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_generic
@@ -193,3 +193,45 @@ def test_a_static_follower_that_restarts(group: GroupScript, version: int) -> No
     reply = group.join(instance_id="i2", version=version)
     assert (reply.error, reply.generation) == (ErrorCode.NONE, 3)
     assert (reply.leader, reply.skip_assignment, reply.members) == ("a", False, ())
+
+
+def test_a_join_names_its_own_instance(group: GroupScript) -> None:
+    """A client whose instance id somebody else has by now is told so (KIP-345)."""
+    group.given_generic_group(given_generic("a", instance_id="i1"), given_generic("b"))
+    assert group.join("b", instance_id="i1").error == ErrorCode.FENCED_INSTANCE_ID
+    assert group.join("b", instance_id="i9").error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_lost_answer_is_told_again(group: GroupScript) -> None:
+    """The members have joined and not synced: whoever asks again with the same list disturbs
+    nobody, leader or not."""
+    ids = [group.take_id() for _ in range(2)]
+    tokens = [group.send_join(id_) for id_ in ids]
+    group.wait(6_000)
+    for id_, token in zip(ids, tokens, strict=True):
+        assert group.join(id_) == group.answer(token, JoinGroupReply)
+    assert group.generic.phase is GenericPhase.COMPLETING_REBALANCE
+    assert group.generic.core.generation == 1
+
+
+def test_who_is_replaced_while_it_waits_to_sync_is_fenced(group: GroupScript) -> None:
+    """And the others join again, for the generation was not complete."""
+    tokens = [group.send_join(instance_id=instance_id) for instance_id in ("i1", "i2")]
+    group.wait(6_000)
+    replies = [group.answer(token, JoinGroupReply) for token in tokens]
+    follower = next(n for n, reply in enumerate(replies) if reply.member_id != reply.leader)
+    instance_id = f"i{follower + 1}"
+    waiting = group.send_sync(replies[follower].member_id, 1, instance_id=instance_id)
+    again = group.send_join(instance_id=instance_id)
+    assert group.answer(waiting, SyncGroupReply).error == ErrorCode.FENCED_INSTANCE_ID
+    assert group.is_parked(again)
+    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
+
+
+def test_a_member_is_shown_with_its_client(group: GroupScript) -> None:
+    """Where it runs is for admins to see."""
+    stable_static_member(group)
+    (view,) = group.view().members
+    assert (view.client_id, view.client_host) == ("client", "/127.0.0.1")
+    assert (view.member_id, view.instance_id) == (group.generic.core.leader, "i1")
+    assert view.is_classic

@@ -2,7 +2,7 @@
 
 from coordinator.errors import ErrorCode
 from coordinator.records import RemovalCause
-from coordinator.replies import JoinGroupReply
+from coordinator.replies import JoinGroupReply, SyncGroupReply
 from coordinator.volatile import DeadlineKind, GenericMemberDropped, GenericPhase
 from tests.support.group_records import given_generic
 from tests.support.group_script import GroupScript
@@ -48,6 +48,16 @@ def test_a_member_that_waits_is_answered(group: GroupScript) -> None:
     waiting = group.send_join("a", topics=("bar",))
     group.leave("a")
     assert group.answer(waiting, JoinGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_waits_to_sync_is_answered(group: GroupScript) -> None:
+    """Its SyncGroup is of no use either."""
+    group.given_generic_group(given_generic("a"), given_generic("b"))
+    for member_id in ("a", "b"):
+        group.send_join(member_id, topics=("bar",))
+    waiting = group.send_sync("b", 1)
+    group.leave("b")
+    assert group.answer(waiting, SyncGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_an_id_that_was_only_handed_out_is_given_back(group: GroupScript) -> None:

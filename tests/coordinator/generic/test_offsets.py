@@ -4,6 +4,7 @@ import pytest
 
 from coordinator.errors import ErrorCode
 from coordinator.volatile import DeadlineKind
+from tests.support.group_records import given_generic
 from tests.support.group_script import GroupScript
 
 FOO_0 = {"foo": (0,)}
@@ -84,3 +85,34 @@ def test_a_transaction_is_no_sign_of_life(group: GroupScript) -> None:
     group.wait(4_000)
     group.commit(a, 1, FOO_0, is_transactional=True)
     assert group.left_ms(DeadlineKind.SESSION, a) == 6_000
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "generation", "is_transactional", "error"),
+    [
+        ("a", None, -1, False, ErrorCode.ILLEGAL_GENERATION),
+        ("a", None, -1, True, ErrorCode.ILLEGAL_GENERATION),
+        ("", "i1", -1, False, ErrorCode.FENCED_INSTANCE_ID),
+        ("", "i1", -1, True, ErrorCode.FENCED_INSTANCE_ID),
+        ("", None, 0, True, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", "i1", 0, False, ErrorCode.NONE),
+    ],
+)
+def test_a_commit_that_names_a_member_by_half(
+    group: GroupScript,
+    member_id: str,
+    instance_id: str | None,
+    generation: int,
+    is_transactional: bool,
+    error: ErrorCode,
+) -> None:
+    """Whatever it names must fit; 0 is a generation."""
+    group.given_generic_group(given_generic("a", FOO_0, instance_id="i1"))
+    _, verdict = group.commit(
+        member_id,
+        generation,
+        FOO_0,
+        instance_id=instance_id,
+        is_transactional=is_transactional,
+    )
+    assert verdict.error == error

@@ -7,6 +7,7 @@ from coordinator.errors import ErrorCode
 from coordinator.replies import SyncGroupReply
 from coordinator.volatile import DeadlineKind, GenericPhase
 from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import given_generic
 from tests.support.group_script import GroupScript, embedded_assignment, subscription
 
 FOO = subscription(["foo"])
@@ -94,3 +95,21 @@ def test_a_member_between_join_and_sync_survives_the_downgrade(make_group: MakeG
     assert group.generic.core.protocol == "range"
     reply = group.sync(joined.member_id, joined.generation, protocol_name=joined.protocol_name)
     assert reply.error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_sync_names_its_own_instance(group: GroupScript) -> None:
+    """A client whose instance id somebody else has by now is told so (KIP-345)."""
+    group.given_generic_group(given_generic("a", instance_id="i1"), given_generic("b"))
+    assert group.sync("a", 0, instance_id="i1").error == ErrorCode.NONE
+    assert group.sync("b", 0, instance_id="i1").error == ErrorCode.FENCED_INSTANCE_ID
+    assert group.sync("b", 0, instance_id="i9").error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_follower_may_sync_after_the_leader(group: GroupScript) -> None:
+    """It is not taken for one that never does."""
+    leader, follower = two_joined_members(group)
+    group.sync(leader, 1)
+    assert group.left_ms(DeadlineKind.SYNC_PHASE) is not None
+    group.sync(follower, 1)
+    assert group.left_ms(DeadlineKind.SYNC_PHASE) is None
+    assert not group.generic.unsynced
