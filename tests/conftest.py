@@ -2,9 +2,14 @@
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from tests.support.kafka_broker import KafkaCluster, running_kafka
+
+# A slow machine is no failure: time is measured in tests/bench/ only.
+hypothesis.settings.register_profile("groupferry", deadline=None)
+hypothesis.settings.load_profile("groupferry")
 
 RELEASES = ("3.9", "4.3")
 """Of Apache Kafka: the last one without the new protocol, and a late one that has it."""

@@ -24,7 +24,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
 
 
 @EVERY_MESSAGE
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_kio_reads_what_we_write_and_writes_what_we_read(
     message_type: type[Struct], version: int, data: st.DataObject

@@ -16,7 +16,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
 
 
 @EVERY_MESSAGE
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_what_is_encoded_decodes_to_the_same(
     message_type: type[Struct], version: int, data: st.DataObject
@@ -64,7 +64,7 @@ def test_one_wrong_byte_is_an_error_or_another_message(
 
 
 @EVERY_MESSAGE
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(wire=st.binary(max_size=256))
 def test_random_bytes_fail_only_with_wire_error(
     message_type: type[Struct], version: int, wire: bytes

@@ -262,7 +262,7 @@ def others(state: GroupState, named: set[str]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=200)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=200)
 @given(event=requests)
 def test_whatever_is_sent(situation: str, event: Request) -> None:
     """It is answered or parked; a refusal has no record, unless it leaves a group without members

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.assignors import ASSIGNORS
@@ -65,7 +65,6 @@ def backwards(rows: Mapping[K, V]) -> dict[K, V]:
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@settings(deadline=None)
 @given(is_homogeneous=st.booleans(), data=st.data())
 def test_the_order_of_the_input_does_not_matter(
     name: str, is_homogeneous: bool, data: st.DataObject

@@ -6,7 +6,7 @@ from random import Random
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.assignors import Target
@@ -90,7 +90,6 @@ def small_cases(draw: st.DrawFn) -> Case:
     return Case(members, counts, {id_: frozenset(mine) for id_, mine in old.items()})
 
 
-@settings(deadline=None)
 @given(small_cases())
 def test_fewest_of_all_there_are(case: Case) -> None:
     """Against an oracle that knows nothing but the definition: it tries them all."""

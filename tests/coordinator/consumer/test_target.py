@@ -199,7 +199,7 @@ def case_of(group: GroupScript, old: Target) -> Case:
     return Case(dict(spec.members), spec.partition_counts, old)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(DEEDS, max_size=14))
 def test_whatever_happens_to_a_group_its_target_is_balanced_and_sticky(
     deeds: list[tuple[str, str, tuple[str, ...] | int | None]],
