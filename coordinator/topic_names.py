@@ -21,7 +21,7 @@ from kafka_codecs.consumer_protocol import decode_assignment, decode_subscriptio
 
 
 def topics_of_group(state: GroupState) -> frozenset[str]:
-    """The topics that a group's members subscribe to or were given."""
+    """The topics that a group's members subscribe to, or in a generic group own or were given."""
     match state.group:
         case ConsumerGroup() as group:
             return frozenset(group.subscribers)
@@ -30,7 +30,7 @@ def topics_of_group(state: GroupState) -> frozenset[str]:
             return frozenset(
                 name
                 for member in members
-                for name in (*_subscribed(member.protocols), *_assigned([member.assignment]))
+                for name in (*_described(member.protocols), *_assigned([member.assignment]))
             )
         case None:
             return frozenset()
@@ -40,7 +40,7 @@ def topics_of_request(event: Event) -> frozenset[str]:
     """The topics that a request, or a resolved regular expression, brings into its group."""
     match event:
         case JoinGroupReceived(protocols=protocols):
-            return frozenset(_subscribed(protocols))
+            return frozenset(_described(protocols))
         case SyncGroupReceived(assignments=assignments):
             return frozenset(_assigned(assignment for _, assignment in assignments))
         case ConsumerHeartbeatReceived(topic_names=names) if names:
@@ -51,13 +51,15 @@ def topics_of_request(event: Event) -> frozenset[str]:
             return frozenset()
 
 
-def _subscribed(protocols: Protocols) -> Iterator[str]:
+def _described(protocols: Protocols) -> Iterator[str]:
     for _name, metadata in protocols:
         try:
             _version, subscription = decode_subscription(metadata)
         except WireError:
             continue
         yield from subscription.topics
+        # What is owned may be of a topic that nobody subscribes to any more.
+        yield from (each.topic for each in subscription.owned_partitions)
 
 
 def _assigned(assignments: Iterable[bytes]) -> Iterator[str]:

@@ -35,6 +35,9 @@ def admit(draft: Draft, event: ConsumerHeartbeatReceived, member_id: str) -> Mem
                 _take_over(draft, event.instance_id, holder_id, member_id)
             return group.members.get(member_id)
         check_instance(group, event.instance_id, member_id)
+    elif event.member_epoch == JOIN_EPOCH and is_away(group, member_id):
+        # It did not repeat its instance id, as it must; it comes back all the same.
+        replace_member(draft, member_id, member_id)
     member = group.members.get(member_id)
     if member is None:
         if event.member_epoch == JOIN_EPOCH:

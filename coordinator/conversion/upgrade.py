@@ -92,8 +92,10 @@ def _upgrade(draft: Draft, group: GenericGroup) -> bool:
     _write_consumer_group(draft, group.core.generation, converted)
     for member_id in told_to_rejoin:
         move_phase(draft, member_id, PhaseEvent.TOLD_TO_REJOIN)
-    return group.phase is not GenericPhase.STABLE or any(
-        each.current.state is not MemberState.STABLE for each in converted
+    return (
+        group.phase is not GenericPhase.STABLE
+        or bool(group.unsynced)
+        or any(each.current.state is not MemberState.STABLE for each in converted)
     )
 
 

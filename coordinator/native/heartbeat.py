@@ -37,7 +37,10 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     group = draft.consumer
     current_before = group.assignments.get(member_id)
     reconcile_member(
-        draft, after, _proven_owned(event), subscription_changed=has_changed(before, after)
+        draft,
+        after,
+        _proven_owned(event, current_before),
+        subscription_changed=has_changed(before, after),
     )
     draft.arm(DeadlineKind.SESSION, member_id, draft.config.consumer_session_timeout_ms)
     current = group.assignments[member_id]
@@ -56,15 +59,18 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     )
 
 
-def _proven_owned(event: ConsumerHeartbeatReceived) -> frozenset[Partition] | None:
+def _proven_owned(
+    event: ConsumerHeartbeatReceived, current: Assignment | None
+) -> frozenset[Partition] | None:
     """What the member owns as far as this heartbeat proves it, None if it proves nothing.
 
     DEV: joining always states "nothing", also in a request that was delayed and arrives when its
     member has partitions; in Kafka that frees what the member was told to revoke and still uses.
-    The heartbeat after it says what is owned. A static member is let in again only once it left.
+    The heartbeat after it says what is owned. It counts for one that begins here at epoch 0: a new
+    member, or a static one, which is let in again only once it left.
     """
-    is_dynamic_join = event.member_epoch == JOIN_EPOCH and event.instance_id is None
-    return None if is_dynamic_join else event.owned
+    joins_again = current is not None and current.member_epoch > JOIN_EPOCH == event.member_epoch
+    return None if joins_again else event.owned
 
 
 def _assigned(current: Assignment | None) -> Set[Partition]:

@@ -63,6 +63,7 @@ def sync(*assignments: bytes) -> SyncGroupReceived:
     [
         (join(subscription(["a", "b"]), subscription(["c"])), {"a", "b", "c"}),
         (join(JUNK, subscription(["c"]), b""), {"c"}),
+        (join(subscription(["a"], owned={"b": (0,)})), {"a", "b"}),
         (join(), set()),
         (native(("a", "b")), {"a", "b"}),
         (native(None), set()),

@@ -67,3 +67,16 @@ def test_who_is_away_is_not_known_by_its_former_epoch(group: GroupScript) -> Non
     group.native("n1", -2, instance_id="i1")
     late = group.native("n1", 10, owned={"foo": (0,)}, instance_id="i1")
     assert late.error == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_who_is_away_may_come_back_without_its_instance_id(group: GroupScript) -> None:
+    """It is told a real epoch, though it has to give something up: -2 would mean to leave again."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),
+        epoch=11,
+    )
+    group.native("n1", -2, instance_id="i1")
+    reply = group.native("n1")
+    assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 11)
+    assert group.named(reply.assignment) == {"foo": (0,)}
+    assert group.consumer.members["n1"].instance_id == "i1"

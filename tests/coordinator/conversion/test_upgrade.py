@@ -11,6 +11,7 @@ from coordinator.records import (
     GroupEpoch,
     MemberState,
 )
+from coordinator.replies import JoinGroupReply
 from coordinator.volatile import DeadlineKind
 from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import (
@@ -103,6 +104,22 @@ def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScr
     assert reply.member_epoch == 5
     assert group.named(reply.assignment) == {"foo": (0, 1, 2)}
     assert causes(group) == [EpochCause.CONVERTED, EpochCause.REBALANCE_INTERRUPTED]
+
+
+def test_who_has_yet_to_sync_is_told_to_rejoin(group: GroupScript) -> None:
+    """The leader has synced, so the group is Stable; but the SyncGroup of b is still to come. It
+    names the protocol of the generic group, which b likes less than another: a refusal would be
+    fatal for it."""
+    both = (("sticky", FOO), ("range", FOO))
+    leader = group.send_join(instance_id="i1", protocols=both[::-1])
+    follower = group.send_join(instance_id="i2", protocols=both)
+    group.wait(6_000)
+    joined, joined_b = group.answer(leader, JoinGroupReply), group.answer(follower, JoinGroupReply)
+    assert joined_b.protocol_name == "range"
+    group.send_sync(joined.member_id, 1, assignments={joined_b.member_id: {"foo": (0, 1, 2)}})
+    assert group.native("n1", instance_id="i1").error == ErrorCode.NONE
+    late = group.sync(joined_b.member_id, 1, instance_id="i2")
+    assert late.error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_who_changes_the_group_anyway_is_the_cause(group: GroupScript) -> None:
