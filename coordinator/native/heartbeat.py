@@ -36,12 +36,8 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     update_target(draft)
     group = draft.consumer
     current_before = group.assignments.get(member_id)
-    reconcile_member(
-        draft,
-        after,
-        _proven_owned(event, current_before),
-        subscription_changed=has_changed(before, after),
-    )
+    owned = _proven_owned(event, current_before)
+    reconcile_member(draft, after, owned, subscription_changed=has_changed(before, after))
     draft.arm(DeadlineKind.SESSION, member_id, draft.config.consumer_session_timeout_ms)
     current = group.assignments[member_id]
     # Joining is full, too: `check_heartbeat` saw to that.

@@ -129,6 +129,7 @@ class GroupTask:
             await ask.answered.wait()
         except trio.Cancelled:
             ask.is_abandoned = True
+            self._end_if_abandoned(ask)
             raise
         if ask.reply is None:
             raise GroupFailed(self.group_id)
@@ -329,8 +330,14 @@ class GroupTask:
                 reason=reply.why,
             )
         ask.answer(reply)
-        if ask.is_abandoned and isinstance(ask.event, OffsetCommitReceived):
-            self.end_commit(OffsetCommitEnded(commit=ask.token))  # nobody is left to send it
+        self._end_if_abandoned(ask)
+
+    def _end_if_abandoned(self, ask: _Ask) -> None:
+        """A commit that was decided and that nobody is left to send; of the two, the verdict and
+        the end of who asked, either may come first."""
+        is_decided_commit = isinstance(ask.event, OffsetCommitReceived) and ask.answered.is_set()
+        if is_decided_commit and ask.is_abandoned:
+            self.end_commit(OffsetCommitEnded(commit=ask.token))
 
     def _refuse(self, ask: _Ask, code: ErrorCode, why: str) -> None:
         assert ask.event is not None

@@ -38,7 +38,7 @@ from tests.support.group_script import read_assignment
 from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups
 
 QUIET_S = 2
-"""An empty consumer group computes its last target before it leaves memory."""
+"""Longer than an empty group takes to leave memory."""
 
 Break = Callable[[type[Event], BaseException], None]
 
@@ -725,6 +725,25 @@ async def test_a_commit_whose_client_left_before_the_verdict_is_ended(
         await pending.done.wait()
         assert pending.reply is None
         groups.log.gate.set()
+        await groups.native("n", -1)
+        await trio.sleep(QUIET_S)
+        assert groups.view() is None
+
+
+async def test_a_commit_whose_client_leaves_at_the_verdict_is_ended(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict is there, and the one who asked is cancelled before it can see it."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        with monkeypatch.context() as patched, trio.CancelScope() as asking:
+
+            async def append(group_id: str, batch: Iterable[DurableRecord]) -> None:
+                asking.cancel()
+
+            patched.setattr(groups.log, "append", append)
+            await groups.commit("n", joined.member_epoch, {"foo": [0]})
+        assert asking.cancelled_caught
         await groups.native("n", -1)
         await trio.sleep(QUIET_S)
         assert groups.view() is None
