@@ -73,7 +73,7 @@ def draw_plan(world: World) -> Plan:
         static_share=dice.choice([0.0, 0.4, 0.4, 1.0]),
         regex_share=dice.choice([0.0, 0.0, 0.4]),
         loss_rate=dice.choice([0.0, 0.03, 0.1]),
-        late_rate=dice.choice([0.0, 0.0, 0.03]),
+        late_rate=dice.choice([0.0, 0.05, 0.2]),
         lost_answer_rate=dice.choice([0.0, 0.1]),
         log_failure_rate=dice.choice([0.0, 0.0, 0.05]),
         linger_ms=dice.choice([0, 0, 20]),

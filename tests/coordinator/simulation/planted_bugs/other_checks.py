@@ -31,6 +31,18 @@ def the_fenced_may_commit(patch: Patch) -> None:
     patch.setattr("coordinator.offsets.check_consumer_commit", lambda *_: None)
 
 
+@noticed_by(Invariant.GRANTED)
+def rejoining_gives_everything_up(patch: Patch) -> None:
+    """A classic member that rejoins counts as owning nothing, whatever it lists."""
+    patch.setattr("coordinator.mixed.join.owned_by_sender", lambda *_: frozenset())
+
+
+@noticed_by(Invariant.GRANTED)
+def joining_gives_everything_up(patch: Patch) -> None:
+    """A repeated first heartbeat gives up what its member has to revoke and still uses."""
+    patch.setattr("coordinator.consumer.heartbeat._proven_owned", lambda event: event.owned)
+
+
 # -- what the engine owes itself -------------------------------------------------------------------
 
 
