@@ -83,7 +83,7 @@ class Draft:
         if self.consumer.holders.get(partition, member_id) != member_id:
             return False
         return all(
-            commit.member_id == member_id or partition not in commit.partitions
+            commit.member_id == member_id or partition not in commit.held
             for commit in self.state.commits.values()
         )
 

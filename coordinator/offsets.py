@@ -55,9 +55,18 @@ def commit(draft: Draft, event: OffsetCommitReceived) -> None:
             _check_simple_commit(event)
     _check_no_stray_commit(draft, event.partitions)
     if event.member_id:
-        in_flight = CommitInFlight(member_id=event.member_id, partitions=event.partitions)
-        draft.emit(CommitStarted(event.token, in_flight))
+        draft.emit(CommitStarted(event.token, _in_flight(draft, event)))
     draft.answer(event.token, OffsetVerdict())
+
+
+def _in_flight(draft: Draft, event: OffsetCommitReceived) -> CommitInFlight:
+    """In a consumer group a member may commit, at its own epoch, what it does not hold (spec 3.15):
+    that keeps nothing from others. Of a generic group only the leader knows who has what."""
+    held, group = event.partitions, draft.state.group
+    if isinstance(group, ConsumerGroup):
+        current = group.assignments.get(event.member_id)
+        held &= current.held.keys() if current else frozenset()
+    return CommitInFlight(member_id=event.member_id, partitions=event.partitions, held=held)
 
 
 def commit_ended(draft: Draft, event: OffsetCommitEnded) -> None:

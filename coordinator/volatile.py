@@ -211,13 +211,15 @@ class TopicsChecked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitInFlight:
-    """A commit that the cluster has not answered: its partitions count as held by the committer.
+    """A commit that the cluster has not answered. Those of its `partitions` that the committer
+    held when it sent it, count as held until then.
 
     If the answer was lost, the cluster may still store it, until `LOST_COMMIT` is due.
     """
 
     member_id: str
     partitions: frozenset[Partition]
+    held: frozenset[Partition]
     answer_lost: bool = False
 
 

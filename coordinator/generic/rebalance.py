@@ -100,18 +100,22 @@ def rebalance_or_complete(draft: Draft) -> None:
         prepare_rebalance(draft)
 
 
+def is_join_phase_over(draft: Draft) -> bool:
+    """Whether everybody is gathered, or the time for it has passed."""
+    group = draft.generic
+    if group.phase is not GenericPhase.PREPARING_REBALANCE or group.core.initial_delay:
+        return False
+    gathered = not group.pending_ids and len(group.joins) == len(group.members)
+    return gathered or not draft.is_armed(DeadlineKind.JOIN_PHASE)
+
+
 def maybe_complete_join(draft: Draft) -> None:
-    """Complete the join phase once everybody is gathered, or its time is over.
+    """Complete the join phase if it is over.
 
     DEV: not while a commit is in flight, for here the cluster stores it, later than we checked it,
     and the next generation may give its partitions to others.
     """
-    group = draft.generic
-    if group.phase is not GenericPhase.PREPARING_REBALANCE or group.core.initial_delay:
-        return
-    gathered = not group.pending_ids and len(group.joins) == len(group.members)
-    time_is_over = not draft.is_armed(DeadlineKind.JOIN_PHASE)
-    if (gathered or time_is_over) and not draft.state.commits:
+    if is_join_phase_over(draft) and not draft.state.commits:
         _complete_join(draft)
 
 

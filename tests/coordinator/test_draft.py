@@ -55,7 +55,11 @@ def test_what_is_free_for_whom(group: GroupScript) -> None:
     """Held by nobody else, and no commit of anybody else is on its way."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
     draft = draft_of(group)
-    draft.emit(CommitStarted(1, CommitInFlight(member_id="n2", partitions=frozenset({P1}))))
+    draft.emit(
+        CommitStarted(
+            1, CommitInFlight(member_id="n2", partitions=frozenset({P1}), held=frozenset({P1}))
+        )
+    )
     free = {(p.number, id_): draft.is_free_for(p, id_) for p in (P0, P1) for id_ in ("n1", "n2")}
     assert free == {(0, "n1"): True, (0, "n2"): False, (1, "n1"): False, (1, "n2"): True}
 

@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.errors import ErrorCode
+from coordinator.records import MemberState
 from coordinator.simulation.replay import compacted
 from coordinator.volatile import DeadlineKind
 from tests.support.group_records import given_classic, given_generic, given_native
@@ -63,6 +64,29 @@ def test_a_returning_static_member_waits_for_its_predecessors_commit(group: Grou
 
     group.commit_answered(token)
     assert group.fetch(of=foo).error == ErrorCode.NONE
+
+
+def test_a_commit_of_what_it_does_not_hold_keeps_nothing_from_others(group: GroupScript) -> None:
+    """At its own epoch a member may commit any partition (spec 3.15), but blocks only its own."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0,)}),
+        given_native("n2", target={"foo": (1, 2)}, state=MemberState.UNRELEASED_PARTITIONS),
+    )
+    _, verdict = group.commit("n1", 10, {"foo": (1, 2)})
+    assert verdict.error == ErrorCode.NONE
+    group.native("n2", 10, owned={})
+    assert group.assigned("n2") == {"foo": (1, 2)}
+
+
+def test_a_commit_without_a_member_of_the_group_holds_nothing(group: GroupScript) -> None:
+    """A consumer that assigns itself commits to an empty consumer group, with an id of its own."""
+    group.native("n1")
+    group.native("n1", -1)
+    _, verdict = group.commit("somebody", -1, {"foo": (0,)})
+    assert verdict.error == ErrorCode.NONE
+    group.wait(group.config.consumer_assignment_interval_ms)
+    assert group.native("n1").error == ErrorCode.NONE
+    assert group.assigned("n1")["foo"] == (0, 1, 2)
 
 
 def test_a_members_own_commit_on_its_way_hinders_nobody_who_looks(group: GroupScript) -> None:

@@ -33,7 +33,7 @@ from tests.support.group_script import GroupScript, partitions
 
 FOO_0 = partitions({"foo": (0,)})
 KEY = DeadlineKey(DeadlineKind.SESSION, "a")
-IN_FLIGHT = CommitInFlight(member_id="a", partitions=FOO_0)
+IN_FLIGHT = CommitInFlight(member_id="a", partitions=FOO_0, held=FOO_0)
 GENERIC = GenericGroupMetadata(
     value=GenericGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
 )

@@ -256,9 +256,10 @@ def test_nobody_waits_for_its_own_commit(
     """A commit in flight holds a partition against others, not against its committer."""
     group.given_consumer_group(
         given_classic("c1", target={"foo": (0,)}, state=MemberState.UNRELEASED_PARTITIONS),
-        given_native("n1"),
+        given_native("n1", pending={"foo": (0,)}, state=MemberState.UNREVOKED_PARTITIONS),
     )
     group.commit(committer, 10, {"foo": (0,)})
+    group.native("n1", 10, owned={})
     assert group.beat("c1", 10).error == error
 
 

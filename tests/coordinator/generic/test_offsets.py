@@ -28,6 +28,23 @@ def test_an_empty_group_refuses_a_generation(group: GroupScript) -> None:
     assert group.commit("a", 0, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_commits_do_not_hold_up_a_join_phase_that_is_over(group: GroupScript) -> None:
+    """It waits for those in flight; one that came after, and one more after that, could make it
+    wait for ever."""
+    ids = group.stable_generic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}})
+    waiting = group.send_join(ids["a"], topics=("foo", "bar"))
+    commit, verdict = group.commit(ids["b"], 1, {"foo": (1,)})
+    assert verdict.error == ErrorCode.NONE
+    for _ in range(10):
+        group.wait(1_000)
+        group.beat(ids["b"], 1)
+    _, too_late = group.commit(ids["b"], 1, {"foo": (1,)})
+    assert too_late.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert group.is_parked(waiting)
+    group.commit_answered(commit)
+    assert not group.is_parked(waiting)
+
+
 def test_a_group_with_members_takes_commits_of_members_only(group: GroupScript) -> None:
     """Each refusal with its code."""
     ids = group.stable_generic_group({"a": FOO_0})

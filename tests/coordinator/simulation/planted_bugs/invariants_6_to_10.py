@@ -188,8 +188,8 @@ def disabled_is_no_obstacle_to_an_upgrade(patch: Patch) -> None:
 def a_commit_in_flight_holds_nothing(patch: Patch) -> None:
     """A commit on its way to the cluster keeps nobody from its partitions."""
 
-    def in_flight(*, member_id: str, partitions: object) -> CommitInFlight:
-        return CommitInFlight(member_id=member_id, partitions=frozenset())
+    def in_flight(*, member_id: str, **_partitions: object) -> CommitInFlight:
+        return CommitInFlight(member_id=member_id, partitions=frozenset(), held=frozenset())
 
     patch.setattr("coordinator.offsets.CommitInFlight", in_flight)
 
