@@ -40,7 +40,7 @@ def rejoining_gives_everything_up(patch: Patch) -> None:
 @noticed_by(Invariant.GRANTED)
 def joining_gives_everything_up(patch: Patch) -> None:
     """A repeated first heartbeat gives up what its member has to revoke and still uses."""
-    patch.setattr("coordinator.consumer.heartbeat._proven_owned", lambda event: event.owned)
+    patch.setattr("coordinator.native.heartbeat._proven_owned", lambda event, _: event.owned)
 
 
 # -- what the engine owes itself -------------------------------------------------------------------
