@@ -63,11 +63,36 @@ def test_partitions_that_cannot_be_are_not_kept() -> None:
     }
 
 
-def test_the_most_crowded_topic_is_dealt_out_first() -> None:
-    """Most partitions per subscriber; so that the others can fill the gaps."""
-    members = {"a": subscribed_to("foo", "bar"), "b": subscribed_to("bar")}
-    target = new_target(assign_heterogeneously, spec_of(members, {FOO: 3, BAR: 3}, {}))
-    assert target == {"a": partitions({"foo": (0, 1, 2)}), "b": partitions({"bar": (0, 1, 2)})}
+def test_within_one_nothing_moves() -> None:
+    """Whoever has the one more, for a move would only turn it round."""
+    members = {"a": subscribed_to("foo", "bar"), "b": subscribed_to("foo")}
+    old = {"a": partitions({"bar": (0,)}), "b": partitions({"foo": (0, 1)})}
+    assert assign_heterogeneously(spec_of(members, {FOO: 2, BAR: 1}, old)) == {}
+
+
+@pytest.mark.parametrize(("crowded", "other"), [("foo", "bar"), ("bar", "foo")])
+def test_the_most_crowded_topic_is_dealt_out_first(
+    monkeypatch: pytest.MonkeyPatch, crowded: str, other: str
+) -> None:
+    """Most partitions per subscriber; so that the others can fill the gaps, and no pass is needed
+    to balance what was dealt."""
+    monkeypatch.setattr(heterogeneous, "BALANCING_PASSES_MAX", 0)
+    members = {"a": subscribed_to(crowded, other), "b": subscribed_to(other)}
+    counts = {topic_id(crowded): 3, topic_id(other): 3}
+    target = new_target(assign_heterogeneously, spec_of(members, counts, {}))
+    assert target == {"a": partitions({crowded: (0, 1, 2)}), "b": partitions({other: (0, 1, 2)})}
+
+
+def test_each_partition_goes_to_who_has_least_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those with the fewest the first by id, one after the other."""
+    monkeypatch.setattr(heterogeneous, "BALANCING_PASSES_MAX", 0)
+    members = {"a": subscribed_to("foo"), "b": subscribed_to("foo"), "c": subscribed_to("bar")}
+    target = new_target(assign_heterogeneously, spec_of(members, {FOO: 5, BAR: 1}, {}))
+    assert target == {
+        "a": partitions({"foo": (0, 2, 4)}),
+        "b": partitions({"foo": (1, 3)}),
+        "c": partitions({"bar": (0,)}),
+    }
 
 
 def test_the_passes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
