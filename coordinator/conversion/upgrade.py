@@ -168,9 +168,12 @@ def _convert_members(group: GenericGroup, protocol: str, topics: Topics) -> list
         member_id: read_stored_assignment(member.assignment, topics, protocol=protocol)
         for member_id, member in group.members.items()
     }
+    newest_first = sorted(
+        subscriptions.items(), key=lambda told: told[1].generation_id, reverse=True
+    )
     owned = {
         member_id: owned_partitions(subscription.owned_partitions, topics)
-        for member_id, subscription in subscriptions.items()
+        for member_id, subscription in newest_first
     }
     currents = _current_assignments(group, claims, owned)
     return [
@@ -194,7 +197,8 @@ def _current_assignments(
     - A member that lagged when the group was downgraded, and no rebalance completed since, goes
       on from where it was then (row 8).
     - What a cooperative member owned when it joined, and was not assigned, it may be giving up at
-      this moment. And one whose assignment an interrupted rebalance wiped still owns it all.
+      this moment. And one whose assignment an interrupted rebalance wiped still owns it all. Of
+      two that say so, `owned` has the one with the newer generation first.
     """
     held_at_downgrade = group.core.held_at_downgrade or {}
     currents = {id_: held for id_, held in held_at_downgrade.items() if id_ in group.members}
@@ -207,7 +211,7 @@ def _current_assignments(
         return dict.fromkeys(mine, group.core.generation)
 
     assigned = {id_: take(claims[id_]) for id_ in others}
-    owned_beyond = {id_: take(owned[id_]) for id_ in others}
+    owned_beyond = {id_: take(owned[id_]) for id_ in owned if id_ not in currents}
     for id_ in others:
         was_wiped = not group.members[id_].assignment
         must_revoke = bool(owned_beyond[id_]) and not was_wiped

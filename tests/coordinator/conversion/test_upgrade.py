@@ -167,6 +167,19 @@ def test_a_cooperative_member_owns_what_an_interrupted_rebalance_wiped(group: Gr
     assert group.assigned("c1") == {"foo": (0, 1)}
 
 
+def test_of_two_owners_the_one_of_the_newer_generation_is_believed(group: GroupScript) -> None:
+    """As the cooperative assignors do: the other one missed that it lost the partition."""
+    group.given_generic_group(
+        given_generic("c1", {"foo": (0,)}), given_generic("c2", {"foo": (0,)}), generation=4
+    )
+    group.send_join("c1", owned={"foo": (0, 1)}, generation=3, embedded_version=2)
+    group.send_join("c2", owned={"foo": (0,)}, generation=4, embedded_version=2)
+    group.send_join(instance_id="i3")  # the join phase is over: this interrupts the sync phase
+    group.native("n1")
+    assert group.assigned("c1") == {"foo": (1,)}
+    assert group.assigned("c2") == {"foo": (0,)}
+
+
 def test_what_a_member_gives_up_during_the_upgrade_is_for_somebody(group: GroupScript) -> None:
     """A static member comes back native with the same topics, which alone would bump nothing, and
     foo-2, which c1 is giving up, would stay unassigned."""
