@@ -31,7 +31,7 @@ from coordinator.records import (
 )
 from coordinator.simulation.invariants import Invariant, require
 from coordinator.state import GroupState, Record
-from coordinator.volatile import GenericMemberDropped, MemberPhase
+from coordinator.volatile import GenericMemberDropped, JoinReleased, MemberPhase, SyncReleased
 
 TIMER_LAG_MS = 100
 
@@ -204,6 +204,12 @@ class SilenceWatch:
         if before.kind is not now.kind:
             spoke |= now.member_epochs.keys()
         spoke |= self._who_spoke(event, step)
+        # A leader's SyncGroup waits and is answered in the same step.
+        spoke |= {
+            record.member_id
+            for record in step.records
+            if isinstance(record, JoinReleased | SyncReleased)
+        }
         self._note(state, spoke, config, now_ms)
         for member_id, heard in self._heard.items():
             require(

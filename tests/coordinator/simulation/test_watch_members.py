@@ -13,6 +13,7 @@ from coordinator.events import OffsetCommitReceived, TimePassed
 from coordinator.records import MemberMetadata, RemovalCause
 from coordinator.replies import OffsetVerdict
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+from coordinator.volatile import SyncReleased
 from tests.support.simulation import PEACEFUL, Stage
 
 
@@ -100,3 +101,15 @@ def test_a_refused_commit_is_no_sign_of_life() -> None:
         silence.after_step(state, TimePassed(), Step(), config, now_ms + 9_000)
     silence.after_step(state, commit, Step(replies=((-1, OffsetVerdict()),)), config, now_ms)
     silence.after_step(state, TimePassed(), Step(), config, now_ms + 5_000)
+
+
+def test_a_sync_that_is_answered_at_once_is_a_sign_of_life() -> None:
+    """That of a leader is, and restarts its session."""
+    stage = Stage()
+    client = stage.classic("c1")
+    stage.wait()
+    state, config, now_ms = stage.driver.engine.state, stage.driver.config, stage.world.now_ms
+    silence = stage.watch.silence
+    synced = Step(records=(SyncReleased(client.member_id),))
+    silence.after_step(state, TimePassed(), synced, config, now_ms + 5_000)
+    silence.after_step(state, TimePassed(), Step(), config, now_ms + 9_000)
