@@ -56,7 +56,10 @@ class Chance:
         self._is_over = True
 
     def reinforce(self) -> None:
-        """One more client of each kind, so that somebody is there, and looks at the topics."""
+        """One more client of each kind, so that somebody is there, and looks at the topics; not
+        always, for that may repair what was left undone."""
+        if self.pick() is not None and self._world.chance(0.3):
+            return
         for is_native in (False, True):
             instance_id = "last" if is_native and self._world.chance(0.5) else None
             self.start(draw_spec(self._world, self._plan, instance_id), is_native=is_native)

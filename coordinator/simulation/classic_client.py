@@ -4,7 +4,7 @@ One machine of four phases. Heartbeats go on while a callback runs; a generation
 means that everything is lost.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
 from coordinator.errors import ErrorCode
@@ -53,6 +53,7 @@ class ClassicClient(Client):
         self.protocol: str | None = None
         self.phase = Phase.PREPARING
         self._leads_with: Mapping[str, int] | None = None
+        self._joined_with = self.topics
         self._beat_was_fine = self._awaits_beat = self._rejoin_wanted = False
 
     def start(self) -> None:
@@ -119,6 +120,7 @@ class ClassicClient(Client):
         if self.is_closing:
             return
         self.phase, self._beat_was_fine = Phase.JOINING, False
+        self._joined_with = self.topics
         spec = self.spec
         self.ask(
             JoinGroupReceived(
@@ -185,7 +187,8 @@ class ClassicClient(Client):
 
     def _lead_or_follow(self, reply: JoinGroupReply) -> None:
         leads = reply.leader == self.member_id
-        self._leads_with = self._partition_counts(reply) if leads else None
+        topics = leader.subscribed_topics(reply.members)
+        self._leads_with = self._partition_counts(topics) if leads else None
         if leads and not reply.skip_assignment:
             self.send_sync(self.assignments(reply))
         else:
@@ -195,10 +198,10 @@ class ClassicClient(Client):
         """What the leader gives each member."""
         return leader.assign(reply.protocol_name or "", reply.members, self.where.topics)
 
-    def _partition_counts(self, reply: JoinGroupReply) -> dict[str, int]:
-        topics = leader.subscribed_topics(reply.members)
+    def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
+        """What the leader compares its metadata with; a topic that does not exist counts zero."""
         by_name = self.where.topics.by_name
-        return {name: by_name[name].partition_count for name in topics if name in by_name}
+        return {name: by_name[name].partition_count if name in by_name else 0 for name in topics}
 
     # -- syncing ---------------------------------------------------------------------------------
 
@@ -254,7 +257,7 @@ class ClassicClient(Client):
         def take() -> None:
             is_lie = assignment in self.where.lies
             self.assign(granted, granted_ms=answer.at_ms, is_lie=is_lie)
-            if self._rejoin_wanted:
+            if self._rejoin_wanted or self._joined_with != self.topics:
                 self.rejoin()
 
         self.revoke(revoked, take)
@@ -274,7 +277,8 @@ class ClassicClient(Client):
         is_member = self.phase in (Phase.STABLE, Phase.PREPARING) and self.generation >= 0
         if self._awaits_beat or not is_member:
             return
-        if self._leads_with is not None and self._topics_changed(self._leads_with):
+        led = self._leads_with
+        if led is not None and led != self._partition_counts(led):
             self.rejoin()
         self._awaits_beat = True
         sent_as = (self.member_id, self.generation)
@@ -292,20 +296,10 @@ class ClassicClient(Client):
                 token=self.token(),
                 member_id=self.member_id,
                 instance_id=self.spec.instance_id,
-                generation=self.stated_generation(),
+                generation=self.stated_epoch(),
             ),
             heard,
             lost,
-        )
-
-    def stated_generation(self) -> int:
-        """The generation that its heartbeats name."""
-        return self.generation
-
-    def _topics_changed(self, counts: Mapping[str, int]) -> bool:
-        by_name = self.where.topics.by_name
-        return any(
-            name not in by_name or by_name[name].partition_count != counts[name] for name in counts
         )
 
     def _hear_beat(self, error: ErrorCode) -> None:

@@ -4,7 +4,7 @@ What all kinds of clients share. From its assign callback until its revoke callb
 its process is dead, a client owns a partition. It goes on from the committed offset, and commits.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -129,12 +129,21 @@ class Client:
         """Its generation or member epoch, as it knows it."""
         raise NotImplementedError
 
+    def stated_epoch(self) -> int:
+        """What its requests say of that."""
+        return self.epoch
+
     @property
     def is_settled(self) -> bool:
         """Its last heartbeat was fine and nothing is left to do."""
         raise NotImplementedError
 
     # -- life and death --------------------------------------------------------------------------
+
+    @property
+    def member_ids(self) -> Sequence[str]:
+        """The member ids that it goes by."""
+        return (self.member_id,)
 
     def die(self, why: str) -> None:
         """The process is gone, whatever it was doing."""
@@ -315,7 +324,7 @@ class Client:
                 version=9,
                 member_id=self.member_id,
                 instance_id=self.spec.instance_id,
-                epoch=self.epoch,
+                epoch=self.stated_epoch(),
                 partitions=frozenset(positions),
             ),
             heard,

@@ -11,18 +11,18 @@ from uuid import UUID
 from coordinator.simulation.world import World
 from coordinator.topics import Partition, Topic, Topics
 
-DELAY_MS_MAX = 60
 PARTITIONS_MAX = 6
 
 Positions = Mapping[Partition, int]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class _Commit:
+class Commit:
     """One on its way; `is_over` once it was stored, or never will be."""
 
     who: str
     positions: Positions
+    is_lost: bool = False
     is_over: bool = False
 
 
@@ -34,9 +34,10 @@ class Cluster:
         self.offsets: dict[Partition, int] = {}
         self.names: dict[UUID, str] = {}
         self.lost_answer_rate = 0.0
+        self.delay_ms_max = 60
         self._world = world
         self._stored = stored
-        self._on_the_way: list[_Commit] = []
+        self._on_the_way: list[Commit] = []
 
     # -- topics ----------------------------------------------------------------------------------
 
@@ -70,23 +71,27 @@ class Cluster:
 
     # -- offsets ---------------------------------------------------------------------------------
 
-    def commit(
-        self, who: str, positions: Positions, *, hold_ms: int, ended: Callable[[bool], None]
-    ) -> None:
-        """Store, after a while. `ended(True)`: nobody will ever hear whether it was stored, and
-        it is not, later than `hold_ms` from then."""
+    def commit(self, who: str, positions: Positions, ended: Callable[[bool], None]) -> Commit:
+        """Store, after a while, and call `ended`: with True if the answer got lost. Whoever hears
+        that, or cannot wait for it, calls `lose`."""
         world = self._world
-        commit = _Commit(who=who, positions=positions)
+        commit = Commit(who=who, positions=positions)
         self._on_the_way = [each for each in self._on_the_way if not each.is_over]
         self._on_the_way.append(commit)
-        answer_ms = world.between(1, DELAY_MS_MAX)
-        if world.chance(self.lost_answer_rate):
-            stored_ms = world.between(0, answer_ms + hold_ms - 1)
-            world.after(stored_ms, self._store if world.chance(0.7) else self._forget, commit)
-            world.after(answer_ms, ended, True)
-        else:
-            world.after(answer_ms, self._store, commit)
-            world.after(answer_ms, ended, False)
+        answer_ms = world.between(1, self.delay_ms_max)
+        is_lost = world.chance(self.lost_answer_rate)
+        if not is_lost:
+            world.after(answer_ms, self._store_in_time, commit)
+        world.after(answer_ms, ended, is_lost)
+        return commit
+
+    def lose(self, commit: Commit, hold_ms: int) -> None:
+        """Nobody will hear of it any more. It is stored before `hold_ms` are over, or never."""
+        commit.is_lost = True
+        stored_ms = self._world.between(0, hold_ms - 1)
+        self._world.after(
+            stored_ms, self._store if self._world.chance(0.7) else self._forget, commit
+        )
 
     def fence_commits(self) -> None:
         """The gateway that sent them is gone; its successor sees to it that none is stored now."""
@@ -101,10 +106,14 @@ class Cluster:
         self._world.tell("cluster", "deletes the group's offsets")
         self.offsets.clear()
 
-    def _forget(self, commit: _Commit) -> None:
+    def _store_in_time(self, commit: Commit) -> None:
+        if not commit.is_lost:
+            self._store(commit)
+
+    def _forget(self, commit: Commit) -> None:
         commit.is_over = True
 
-    def _store(self, commit: _Commit) -> None:
+    def _store(self, commit: Commit) -> None:
         if commit.is_over:
             return
         commit.is_over = True

@@ -20,7 +20,7 @@ from coordinator.events import (
     Request,
     TimePassed,
 )
-from coordinator.records import DurableRecord
+from coordinator.records import DurableRecord, TargetAssignmentMetadata
 from coordinator.replies import Reply
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.replay import compacted
@@ -74,6 +74,7 @@ class Driver:
         self.engine = GroupEngine(GROUP, config)
         self.observer: Observer | None = None
         self.crashed: Callable[[], None] = lambda: None
+        self.target_moved: Callable[[], None] = lambda: None
         self.is_up = True
         self.linger_ms = 0
         self.log_failure_rate = 0.0
@@ -144,6 +145,8 @@ class Driver:
             self._flush(self._life)
         elif len(self._gathered) == 1:
             world.after(world.between(0, self.linger_ms), self._flush, self._life)
+        if any(isinstance(record, TargetAssignmentMetadata) for record in step.records):
+            self.target_moved()
         if step.resolution is not None:
             delay_ms = world.between(1, RESOLUTION_MS_MAX)
             world.after(delay_ms, self._resolve, step.resolution.regexes, self._life)

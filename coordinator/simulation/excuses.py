@@ -16,7 +16,7 @@ from coordinator.consumer.validation import JOIN_EPOCH
 from coordinator.engine import Step
 from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived, Request
 from coordinator.generic.group import GenericGroup
-from coordinator.records import GenericGroupMetadata
+from coordinator.records import EpochCause, GenericGroupMetadata, GroupEpoch
 from coordinator.simulation.client import Claim, Client
 from coordinator.simulation.watch_members import removed_members
 from coordinator.simulation.world import World
@@ -69,6 +69,7 @@ class Excuses:
         for client in self._clients:
             self._world.counts["removed owners"] += client.member_id in gone and bool(client.claims)
         self._note_lies(step)
+        self._note_liars(step)
         self._members = group.members.keys() if group is not None else frozenset()
 
     def after_load(self) -> None:
@@ -110,6 +111,23 @@ class Excuses:
                     for client in self._clients:
                         self._distrust(client)
 
+    def _note_liars(self, step: Step) -> None:
+        """A group that converts goes by what its members state to own, if it has nothing better."""
+        group = self._state().group
+        is_converted = any(
+            isinstance(record, GroupEpoch) and record.cause is EpochCause.CONVERTED
+            for record in step.records
+        )
+        if not is_converted or not isinstance(group, ConsumerGroup):
+            return
+        liars = {
+            id_ for client in self._clients if not client.is_honest for id_ in client.member_ids
+        }
+        for client in self._clients:
+            for partition in client.claims:
+                if client.is_honest and group.holders.get(partition) in liars:
+                    self._doubt(client, partition)
+
     def overtaken(self, client: Client, request: Request) -> None:
         """A request that arrives after newer ones of its client tells of the past.
 
@@ -124,8 +142,11 @@ class Excuses:
         elif client.member_id in group.assignments:
             for partition, epoch in group.assignments[client.member_id].held.items():
                 if epoch <= known_epoch:
-                    self._doubted_ms[client.name, partition] = self._world.now_ms
-                    self.partitions.add(partition)
+                    self._doubt(client, partition)
+
+    def _doubt(self, client: Client, partition: Partition) -> None:
+        self._doubted_ms[client.name, partition] = self._world.now_ms
+        self.partitions.add(partition)
 
     def _distrust(self, client: Client) -> None:
         self._distrusted_ms[client.name] = self._world.now_ms

@@ -5,7 +5,7 @@ cost nobody else anything. A leader that lies is the exception that the protocol
 assignments are remembered, for who follows them owns nothing by the engine's word.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from coordinator.consumer.validation import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from coordinator.errors import ErrorCode
@@ -95,7 +95,7 @@ class StaleClassic(ClassicClient):
 
     is_honest = False
 
-    def stated_generation(self) -> int:
+    def stated_epoch(self) -> int:
         return wrong_epoch(self.world, self.generation)
 
 
@@ -162,6 +162,10 @@ class Vandal(Client):
     @property
     def is_settled(self) -> bool:
         return False
+
+    @property
+    def member_ids(self) -> Sequence[str]:
+        return self._ids
 
     def _act(self) -> None:
         deeds = (

@@ -135,10 +135,6 @@ class NativeClient(Client):
             fresh_id=self.fresh_id(),
         )
 
-    def stated_epoch(self) -> int:
-        """The member epoch that its requests name."""
-        return self.member_epoch
-
     def stated_owned(self) -> frozenset[Partition]:
         """What it says it owns."""
         return frozenset(self.claims)

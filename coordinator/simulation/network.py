@@ -11,16 +11,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
+from coordinator.consumer.validation import JOIN_EPOCH
 from coordinator.errors import ErrorCode
-from coordinator.events import OffsetCommitEnded, OffsetCommitReceived, OffsetFetchReceived, Request
-from coordinator.simulation.cluster import Cluster
+from coordinator.events import (
+    ConsumerHeartbeatReceived,
+    JoinGroupReceived,
+    OffsetCommitEnded,
+    OffsetCommitReceived,
+    OffsetFetchReceived,
+    Request,
+)
+from coordinator.simulation.cluster import Cluster, Commit
 from coordinator.simulation.driver import Answer, Driver
 from coordinator.simulation.world import World
 from coordinator.topics import Partition
 
 DELAY_MS_MAX = 40
-LATE_MS_MAX = 4_000
+LATE_MS_MAX = 8_000
 """How much later than sent a request may arrive, on a connection that its client gave up."""
+LATE_TO_HARM_MS_MAX = 600
 NOTICE_MS_MAX = 500
 """How long a client takes to notice that its connection broke."""
 
@@ -44,6 +53,7 @@ class Ask:
     positions: Mapping[Partition, int] = field(default_factory=dict)
     fate: Fate = Fate.FINE
     number: int = 0
+    has_arrived: bool = False
 
 
 class Connection:
@@ -69,7 +79,9 @@ class Connection:
             case Fate.LATE:
                 self.break_up()
                 world.counts["late requests"] += 1
-                world.after(world.between(1, LATE_MS_MAX), self._arrive, ask)
+                world.after(world.between(1, LATE_MS_MAX), self._arrive_late, ask)
+                hopefully_overtaken_ms = LATE_MS_MAX // 8
+                world.after(hopefully_overtaken_ms, network.late.append, (self._arrive_late, ask))
             case Fate.FINE | Fate.ANSWER_LOST:
                 delay_ms = world.between(1, DELAY_MS_MAX)
                 arrival_ms = max(self._last_arrival_ms, world.now_ms + delay_ms)
@@ -85,6 +97,9 @@ class Connection:
         notice_ms = world.between(0, NOTICE_MS_MAX)
         for ask in self._outstanding:
             world.after(notice_ms, ask.lost)
+            if ask.request.token in self._network.commits_sent:
+                # The connection to the cluster goes with it, and the answer gets lost.
+                self._network.end_commit(ask.request.token, answer_lost=True)
         self._outstanding.clear()
 
     def drop_inbox(self) -> None:
@@ -92,7 +107,12 @@ class Connection:
         self._inbox.clear()
         self._is_busy = False
 
+    def _arrive_late(self, ask: Ask) -> None:
+        if not ask.has_arrived:
+            self._arrive(ask)
+
     def _arrive(self, ask: Ask) -> None:
+        ask.has_arrived = True
         if not self._network.driver.is_up:
             self.break_up()
         elif not self.is_broken or ask.fate is Fate.LATE or ask.fate is Fate.ANSWER_LOST:
@@ -105,6 +125,8 @@ class Connection:
         self._is_busy = True
         ask = self._inbox.popleft()
         self._owner.arrived(ask)
+        if isinstance(ask.request, OffsetCommitReceived):
+            self._network.committers[ask.request.token] = self._owner.name
         self._network.driver.ask(ask.request, lambda answer: self._decided(ask, answer))
 
     def _decided(self, ask: Ask, answer: Answer) -> None:
@@ -129,24 +151,15 @@ class Connection:
             # Nobody is left to send it.
             network.world.after(0, network.driver.end_commit, OffsetCommitEnded(commit=token))
             return
-        network.vetted(self._owner.name, commit)
 
         def ended(answer_lost: bool) -> None:
-            if token not in network.commits_sent:
-                return
-            del network.commits_sent[token]
-            network.driver.end_commit(OffsetCommitEnded(commit=token, answer_lost=answer_lost))
             if answer_lost:
                 self.break_up()
+            network.end_commit(token, answer_lost=answer_lost)
             self._answer(ask, answer)
 
-        network.commits_sent[token] = None
-        network.cluster.commit(
-            self._owner.name,
-            ask.positions,
-            hold_ms=network.driver.config.lost_commit_hold_ms,
-            ended=ended,
-        )
+        sent = network.cluster.commit(self._owner.name, ask.positions, ended)
+        network.commits_sent[token] = commit, sent
 
     def _answer(self, ask: Ask, answer: Answer) -> None:
         world = self._network.world
@@ -197,8 +210,8 @@ class Line:
 class Network:
     """All connections, and how bad it is.
 
-    `vetted` hears of each commit that the engine let through, `overtaken` of each request that
-    arrives after a later one of the same client: both with the client's name.
+    `overtaken` hears of each request that arrives after a later one of the same client, whose name
+    it gets. `commits_sent` are on their way to the cluster, `committers` those who ask for one.
     """
 
     def __init__(
@@ -207,17 +220,18 @@ class Network:
         driver: Driver,
         cluster: Cluster,
         *,
-        vetted: Callable[[str, OffsetCommitReceived], None],
         overtaken: Callable[[str, Request], None],
     ) -> None:
         self.world, self.driver, self.cluster = world, driver, cluster
-        self.vetted, self.overtaken = vetted, overtaken
+        self.overtaken = overtaken
         self.loss_rate = 0.0
         self.late_rate = 0.0
-        self.commits_sent: dict[int, None] = {}
+        self.commits_sent: dict[int, tuple[OffsetCommitReceived, Commit]] = {}
+        self.committers: dict[int, str] = {}
+        self.late: list[tuple[Callable[[Ask], None], Ask]] = []
         self._tokens = itertools.count(1)
         self._connections: list[Connection] = []
-        driver.crashed = self._gateway_crashed
+        driver.crashed, driver.target_moved = self._gateway_crashed, self._target_moved
 
     def next_token(self) -> int:
         """Names a request."""
@@ -230,15 +244,28 @@ class Network:
         return connection
 
     def fate(self, request: Request) -> Fate:
-        """What becomes of a request. A commit never arrives late: nothing in Kafka's protocol
-        could tell it from a new one."""
-        dice = self.world.dice.random()
-        if dice < self.late_rate and not isinstance(request, OffsetCommitReceived):
+        """What becomes of a request."""
+        if self.world.chance(self.late_rate * _late_weight(request)):
             return Fate.LATE
         dice = self.world.dice.random()
         if dice < self.loss_rate:
             return Fate.ANSWER_LOST if dice < self.loss_rate * 2 / 3 else Fate.LOST
         return Fate.FINE
+
+    def end_commit(self, token: int, *, answer_lost: bool) -> None:
+        """The engine hears how a commit ended, once."""
+        if token in self.commits_sent:
+            _commit, sent = self.commits_sent.pop(token)
+            if answer_lost:
+                self.cluster.lose(sent, self.driver.config.lost_commit_hold_ms)
+            ended = OffsetCommitEnded(commit=token, answer_lost=answer_lost)
+            self.world.after(0, self.driver.end_commit, ended)
+
+    def _target_moved(self) -> None:
+        """The group wants to move partitions: now a request that is late does most harm."""
+        late, self.late = self.late, []
+        for arrive, ask in late:
+            self.world.after(self.world.between(1, LATE_TO_HARM_MS_MAX), arrive, ask)
 
     def _gateway_crashed(self) -> None:
         self.commits_sent.clear()
@@ -246,3 +273,17 @@ class Network:
             connection.drop_inbox()
             connection.break_up()
         self._connections.clear()
+
+
+def _late_weight(request: Request) -> int:
+    """Those that say what their client owns are late most often. A commit never is: nothing in
+    Kafka's protocol could tell it from a new one."""
+    match request:
+        case OffsetCommitReceived():
+            return 0
+        case JoinGroupReceived():
+            return 8
+        case ConsumerHeartbeatReceived(member_epoch=epoch):
+            return 8 if epoch == JOIN_EPOCH else 2
+        case _:
+            return 1

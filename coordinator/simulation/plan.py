@@ -11,7 +11,7 @@ from coordinator.simulation.client import Spec
 from coordinator.simulation.leader import STICKY
 from coordinator.simulation.world import World
 
-CHAOS_MS = 60_000
+CHAOS_MS = 80_000
 CLIENTS_MAX = 6
 TOPIC_NAMES = ("foo", "bar", "baz")
 REGEXES = ("ba.", "foo|bar", "no.*")
@@ -36,6 +36,7 @@ class Plan:
     loss_rate: float
     late_rate: float
     lost_answer_rate: float
+    commit_ms_max: int
     log_failure_rate: float
     linger_ms: int
     has_crashes: bool
@@ -73,8 +74,9 @@ def draw_plan(world: World) -> Plan:
         static_share=dice.choice([0.0, 0.4, 0.4, 1.0]),
         regex_share=dice.choice([0.0, 0.0, 0.4]),
         loss_rate=dice.choice([0.0, 0.03, 0.1]),
-        late_rate=dice.choice([0.0, 0.05, 0.2]),
+        late_rate=dice.choice([0.0, 0.05]),
         lost_answer_rate=dice.choice([0.0, 0.1]),
+        commit_ms_max=dice.choice([60, 60, 1_000]),
         log_failure_rate=dice.choice([0.0, 0.0, 0.05]),
         linger_ms=dice.choice([0, 0, 20]),
         has_crashes=world.chance(0.6),
@@ -102,10 +104,10 @@ def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
         topic_regex=dice.choice(REGEXES) if world.chance(plan.regex_share) else None,
         instance_id=instance_id,
         rebalance_timeout_ms=dice.choice([3_000, 6_000]),
-        callback_ms=dice.choice([0, 100, 800]),
+        callback_ms=dice.choice([0, 100, 800, 2_500]),
         version=dice.choice([0, 1, 1]),
         assignor=dice.choice([None, "uniform", "range"]),
-        session_timeout_ms=dice.choice([4_000, 8_000]),
+        session_timeout_ms=dice.choice([4_000, 8_000, 15_000]),
         heartbeat_interval_ms=dice.choice([1_000, 1_500]),
         protocols=protocols,
         is_cooperative=is_cooperative,

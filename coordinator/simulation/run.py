@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coordinator.events import OffsetCommitReceived, Request
+from coordinator.events import Request
 from coordinator.simulation import story
 from coordinator.simulation.chance import Chance
 from coordinator.simulation.client import Client, Surroundings
@@ -54,9 +54,7 @@ class Run:
         self.clients: list[Client] = []
         self.cluster = Cluster(world, stored=self._stored)
         self.driver = Driver(world, self.cluster, plan.config)
-        self.network = Network(
-            world, self.driver, self.cluster, vetted=self._vetted, overtaken=self._overtaken
-        )
+        self.network = Network(world, self.driver, self.cluster, overtaken=self._overtaken)
         lies: set[bytes] = set()
         self.excuses = Excuses(world, self.clients, lambda: self.driver.engine.state, lies)
         self.owners = OwnerWatch(
@@ -77,6 +75,7 @@ class Run:
     def _begin_faults(self, plan: Plan) -> None:
         self.network.loss_rate, self.network.late_rate = plan.loss_rate, plan.late_rate
         self.cluster.lost_answer_rate = plan.lost_answer_rate
+        self.cluster.delay_ms_max = plan.commit_ms_max
         self.driver.log_failure_rate, self.driver.linger_ms = plan.log_failure_rate, plan.linger_ms
         if plan.log_failure_rate:
             self.watch.silence.lag_ms = LAG_MS_WHEN_LOG_FAILS
@@ -91,9 +90,6 @@ class Run:
 
     def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
         self.owners.stored(name, partition, before, now)
-
-    def _vetted(self, name: str, commit: OffsetCommitReceived) -> None:
-        self.owners.vetted(name, commit)
 
     def _overtaken(self, name: str, request: Request) -> None:
         self.owners.overtaken(name, request)

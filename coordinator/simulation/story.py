@@ -10,7 +10,11 @@ from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.world import START_MS, World
 from coordinator.topics import Partition
 from kafka_codecs import WireError
-from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
+from kafka_codecs.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_subscription,
+)
 
 UNTOLD = frozenset({"token", "client_id", "client_host", "fresh_id", "protocol_type"})
 
@@ -73,14 +77,15 @@ def _is_default(field: Any, value: object) -> bool:
 
 
 def _embedded(data: bytes) -> str:
-    """A subscription or an assignment, whichever it is: the former has more fields."""
-    for decode in (decode_subscription, decode_assignment):
-        try:
-            version, decoded = decode(data)
-        except WireError:
-            continue
-        return f"v{version} {_without_nothing(decoded)}"
-    return data.hex()
+    """A subscription or an assignment, whichever these bytes are."""
+    try:
+        version, subscription = decode_subscription(data)
+        if encode_subscription(subscription, version) == data:
+            return f"v{version} {_without_nothing(subscription)}"
+        version, assignment = decode_assignment(data)
+        return f"v{version} {_without_nothing(assignment)}"
+    except WireError:
+        return data.hex()
 
 
 def _without_nothing(decoded: Any) -> str:

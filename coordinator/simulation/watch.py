@@ -3,10 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coordinator.config import INT32_MAX
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
 from coordinator.errors import ErrorCode
-from coordinator.events import Event, HeartbeatReceived, SyncGroupReceived
+from coordinator.events import (
+    Event,
+    HeartbeatReceived,
+    OffsetCommitReceived,
+    SyncGroupReceived,
+)
 from coordinator.generic.group import GenericGroup
 from coordinator.group_configs import in_force
 from coordinator.records import CurrentAssignment
@@ -30,6 +36,8 @@ from coordinator.simulation.watch_members import EpochWatch, SilenceWatch
 from coordinator.simulation.watch_owners import OwnerWatch
 from coordinator.simulation.world import World
 from coordinator.state import GroupState, RecordBesideTheGroup
+from coordinator.topics import Partition
+from coordinator.volatile import GenericCoreMoved, GenericPhase, Token
 from kafka_codecs.consumer_protocol import decode_assignment
 
 SAMPLE = 32
@@ -47,6 +55,8 @@ class Watch:
         self._steps = 0
         self._snapshot = ""
         self._probed: object = None
+        self._held: dict[Partition, str] | None = None
+        self._committing: dict[Token, dict[Partition, str]] = {}
 
     def before_step(self) -> None:
         self._steps += 1
@@ -72,9 +82,11 @@ class Watch:
         self._check_answers(step)
         self.epochs.after_step(state, step, config)
         self._check_replies(event, step)
+        self._check_verdict(event, step)
         self.silence.after_step(state, event, step, config, now_ms)
         self._check_replay(step)
         self._check_commits()
+        self._check_grants(step)
         self.owners.after_step(step)
         self._probe(event, step)
 
@@ -87,6 +99,7 @@ class Watch:
         for batch in batches:
             for record in batch:
                 self._replayed.apply(record)
+        self._held = holders(state)
         self.epochs.after_load(state)
         config = in_force(self._driver.config, state.config_overrides)
         self.silence.after_load(state, config, self._world.now_ms)
@@ -161,11 +174,50 @@ class Watch:
 
     # -- offsets ---------------------------------------------------------------------------------
 
+    def _check_verdict(self, event: Event, step: Step) -> None:
+        """Invariant 10: a commit that is let through is of an owner, and in its epoch."""
+        if not isinstance(event, OffsetCommitReceived) or dict(step.replies)[event.token].error:
+            return
+        self.owners.vetted(self._network.committers[event.token], event)
+        group = self._driver.engine.state.group
+        if group is not None and event.member_id in group.members:
+            require(_may_commit(group, event), Invariant.STALE_COMMIT, event)
+
     def _check_commits(self) -> None:
         """Invariant 10: whatever became of the group, it knows of each commit on its way."""
         known = self._driver.engine.state.commits
-        forgotten = [token for token in self._network.commits_sent if token not in known]
+        forgotten = [
+            token
+            for token, (commit, _sent) in self._network.commits_sent.items()
+            if commit.member_id and token not in known
+        ]
         require(not forgotten, Invariant.OFFSETS, "commits on their way, forgotten:", forgotten)
+
+    def _check_grants(self, step: Step) -> None:
+        """Invariant 10: nobody is given what its owner has not committed to the end."""
+        state, before = self._driver.engine.state, self._held
+        self._held = now = holders(state)
+        for token in [token for token in self._committing if token not in state.commits]:
+            del self._committing[token]
+        for token in state.commits.keys() - self._committing.keys():
+            commit = state.commits[token]
+            mine = [p for p in commit.partitions if now is None or now.get(p) == commit.member_id]
+            self._committing[token] = dict.fromkeys(mine, commit.member_id)
+        on_the_way = {p: id_ for owned in self._committing.values() for p, id_ in owned.items()}
+        if not on_the_way:
+            return
+        require(
+            not _starts_generation(step), Invariant.OFFSETS, "a new generation, and", on_the_way
+        )
+        if before is None or now is None:
+            return
+        for partition, committer in on_the_way.items():
+            holder = now.get(partition, committer)
+            require(
+                partition in before or holder == committer,
+                Invariant.OFFSETS,
+                f"{holder} was given {partition} while {committer} commits it",
+            )
 
     # -- probes ----------------------------------------------------------------------------------
 
@@ -187,3 +239,34 @@ class Watch:
                     self._world.counts["there and back"] += 1
             case _:
                 pass
+
+
+def holders(state: GroupState) -> dict[Partition, str] | None:
+    """Who holds what; None if that is not the group's business."""
+    return dict(state.group.holders) if isinstance(state.group, ConsumerGroup) else None
+
+
+def _may_commit(group: GenericGroup | ConsumerGroup, commit: OffsetCommitReceived) -> bool:
+    """A member names its epoch, or an older one for what it has held since (spec 2.9, 3.15). After
+    a downgrade it may not know the generation yet (spec 11.2 row 8)."""
+    if isinstance(group, ConsumerGroup):
+        current = group.assignments[commit.member_id]
+    elif commit.epoch == group.core.generation:
+        return True
+    else:
+        laggards = group.core.held_at_downgrade or {}
+        if commit.member_id not in laggards:
+            return False
+        current = laggards[commit.member_id]
+    return commit.epoch == current.member_epoch or (
+        commit.epoch < current.member_epoch
+        and all(current.held.get(p, INT32_MAX) <= commit.epoch for p in commit.partitions)
+    )
+
+
+def _starts_generation(step: Step) -> bool:
+    return any(
+        isinstance(record, GenericCoreMoved)
+        and record.core.phase is GenericPhase.COMPLETING_REBALANCE
+        for record in step.records
+    )

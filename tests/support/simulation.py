@@ -26,6 +26,7 @@ PEACEFUL = Plan(
     loss_rate=0.0,
     late_rate=0.0,
     lost_answer_rate=0.0,
+    commit_ms_max=60,
     log_failure_rate=0.0,
     linger_ms=0,
     has_crashes=False,

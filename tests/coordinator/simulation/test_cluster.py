@@ -1,6 +1,6 @@
 """The simulated cluster."""
 
-from coordinator.simulation.cluster import DELAY_MS_MAX, Cluster
+from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.world import World
 from coordinator.topics import Partition
 
@@ -32,9 +32,9 @@ def test_a_commit_is_stored_after_a_while() -> None:
     cluster, told = cluster_of(world)
     ended: list[bool] = []
     partition = Partition(cluster.topics.by_name["foo"].topic_id, 0)
-    cluster.commit("c1", {partition: 7}, hold_ms=1_000, ended=ended.append)
+    cluster.commit("c1", {partition: 7}, ended.append)
     assert told == []
-    world.run_until(world.now_ms + DELAY_MS_MAX)
+    world.run_until(world.now_ms + cluster.delay_ms_max)
     assert (told, ended) == ([("c1", -1, 7)], [False])
 
 
@@ -47,10 +47,11 @@ def test_a_commit_without_an_answer_is_stored_in_time_or_never() -> None:
         cluster.lost_answer_rate = 1.0
         ended: list[bool] = []
         partition = Partition(cluster.topics.by_name["foo"].topic_id, 0)
-        cluster.commit("c1", {partition: 7}, hold_ms=500, ended=ended.append)
+        commit = cluster.commit("c1", {partition: 7}, ended.append)
         while not ended:
             world.run_until(world.now_ms + 1)
         assert ended == [True]
+        cluster.lose(commit, 500)
         world.run_until(world.now_ms + 499)
         seen = len(told)
         world.run_until(world.now_ms + 10_000)
@@ -64,7 +65,7 @@ def test_nothing_is_stored_any_more_once_the_commits_are_fenced() -> None:
     world = World(3)
     cluster, told = cluster_of(world)
     partition = Partition(cluster.topics.by_name["foo"].topic_id, 0)
-    cluster.commit("c1", {partition: 7}, hold_ms=500, ended=lambda _: None)
+    cluster.commit("c1", {partition: 7}, lambda _: None)
     cluster.fence_commits()
     seen = list(told)
     world.run_until(world.now_ms + 10_000)
