@@ -20,6 +20,12 @@ class DeadlineQueue:
     def __len__(self) -> int:
         return len(self._heap)
 
+    def copy(self) -> "DeadlineQueue":
+        """The same entries, to change without this one noticing."""
+        twin = DeadlineQueue({})
+        twin._heap = self._heap.copy()
+        return twin
+
     def note(self, record: DeadlineSet) -> None:
         """Take in a deadline; that it was cleared or moved is found out when its turn comes."""
         heapq.heappush(self._heap, (record.at_ms, record.key))

@@ -6,7 +6,7 @@ the replies leave. If the records cannot be written the step is dropped: nothing
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Self, assert_never
 
 from coordinator import classic_requests, group_configs, offsets
 from coordinator.config import GroupConfig
@@ -79,6 +79,15 @@ class GroupEngine:
         self._config = config  # with what the group overrides
         self.state = GroupState(group_id)
         self._deadlines = DeadlineQueue({})
+
+    def fork(self) -> Self:
+        """The same group, to decide on and change without this one noticing; this one must not
+        change meanwhile."""
+        twin = type(self)(self.state.group_id, self._broker_config)
+        twin._config = self._config
+        twin.state = self.state.fork()
+        twin._deadlines = self._deadlines.copy()
+        return twin
 
     def load(self, records: Iterable[DurableRecord], *, now_ms: int) -> None:
         """Take up a group from its log, and start its timers anew (spec 2.10, 3.12)."""

@@ -23,8 +23,8 @@ from gateway.groups.config_apis import ConfigApis
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
 from gateway.groups.forwarding import forward, highest_version
-from gateway.groups.group_task import MakeRequest
 from gateway.groups.hosting import Hosting, Mode
+from gateway.groups.inbox import MakeRequest
 from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
 from gateway.groups.refusals import GroupMessage, refusal

@@ -5,10 +5,7 @@ records cannot be written, nothing has happened, and the client is told to try a
 know Kafka's messages, or on which connection somebody waits.
 """
 
-import itertools
-from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 import structlog
 import trio
@@ -23,15 +20,15 @@ from coordinator.events import (
     OffsetCommitEnded,
     OffsetCommitReceived,
     RegexesResolved,
-    Request,
-    TimePassed,
 )
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topic_names import topics_of_group, topics_of_request
 from coordinator.topics import Topics
 from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet, RegexResolution
 from gateway.cluster.errors import UpstreamError
+from gateway.groups.batch import Batch
 from gateway.groups.clock import Clock
+from gateway.groups.inbox import Ask, Inbox, MakeRequest
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError
@@ -39,35 +36,9 @@ from gateway.story import Listener, tell, write_to_log
 
 log = structlog.get_logger()
 
-INBOX_MAX = 64
-"""Requests that may wait for one group's task; more wait in their connections."""
-
 LOAD_RETRY_S = 1.0
 POSTPONED_MS = 1_000
 """How much later what cannot be refused is handled again, when the log or we ourselves failed."""
-
-MakeRequest = Callable[[int, Topics], Request]
-"""Makes the engine's event from its token and the topics' image."""
-
-_tokens = itertools.count(1)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Ask:
-    """A request and the place for its answer."""
-
-    make: MakeRequest
-    topic_names: frozenset[str]
-    token: int = field(default_factory=lambda: next(_tokens))
-    event: Request | None = None
-    reply: Reply | None = None
-    answered: trio.Event = field(default_factory=trio.Event)
-    is_abandoned: bool = False
-    """Whoever asked has gone and will not see the answer."""
-
-    def answer(self, reply: Reply | None) -> None:
-        self.reply = reply
-        self.answered.set()
 
 
 class GroupEnded(Exception):  # noqa: N818  (not an error: the group was empty)
@@ -100,16 +71,10 @@ class GroupTask:
         self._clock = clock
         self._listener = listener
         self._engine = GroupEngine(group_id, config)
-        self._waiting: dict[int, _Ask] = {}
-        self._send, self._receive = trio.open_memory_channel[_Ask](INBOX_MAX)
-        # At most one per commit that was accepted, so the clients' connections are its limit; and
-        # one for regular expressions.
-        self._happened: deque[OffsetCommitEnded | RegexesResolved] = deque()
+        self._waiting: dict[int, Ask] = {}
+        self._inbox = Inbox(clock)
         self._nursery: trio.Nursery | None = None
         self._resolving = trio.CancelScope()
-        self._idle = trio.CancelScope()
-        self._not_before_ms = 0
-        self._asked_since_due = 0
         self._is_ending = False
         self.is_loaded = False
         """Whether the group is known; until then nothing can be said of it."""
@@ -120,9 +85,9 @@ class GroupTask:
         `topic_names` are those that `make` looks up. Cancelled, the request is decided all the
         same, and a commit that is then accepted counts as ended. Raises GroupEnded, GroupFailed.
         """
-        ask = _Ask(make=make, topic_names=frozenset(topic_names))
+        ask = Ask(make=make, topic_names=frozenset(topic_names))
         try:
-            await self._send.send(ask)
+            await self._inbox.put(ask)
         except (trio.ClosedResourceError, trio.BrokenResourceError):
             raise GroupEnded(self.group_id) from None
         try:
@@ -137,7 +102,7 @@ class GroupTask:
 
     def end_commit(self, event: OffsetCommitEnded) -> None:
         """Let the group know how a commit ended. Never blocks, so that no commit stays open."""
-        self._note(event)
+        self._inbox.note(event)
 
     def describe(self) -> tuple[GroupView, Topics]:
         """The group as admin tools see it, and the topics that it names."""
@@ -156,29 +121,21 @@ class GroupTask:
     def release_waiting(self) -> None:
         """From now on nobody waits for a rebalance here: the gateway is about to end."""
         self._is_ending = True
-        self._idle.cancel()
+        self._inbox.wake()
 
     async def run(self, ended: Callable[[], None]) -> None:
         """Serve until the group is quiet. `ended` is called before a request could be missed."""
         structlog.contextvars.clear_contextvars()  # the connection that came first is not the group
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            with self._send, self._receive:
+            with self._inbox:
                 try:
                     await self._load()
-                    while self._has_mail() or not self._engine.state.is_quiet:
-                        await self._serve_one()
+                    while self._inbox.has_asks or not self._engine.state.is_quiet:
+                        await self._serve()
                 finally:
                     ended()
             nursery.cancel_scope.cancel()
-
-    def _note(self, event: OffsetCommitEnded | RegexesResolved) -> None:
-        self._happened.append(event)
-        self._idle.cancel()
-
-    def _has_mail(self) -> bool:
-        inbox = self._receive.statistics()
-        return bool(inbox.current_buffer_used or inbox.tasks_waiting_send)
 
     async def _load(self) -> None:
         """Take the group up from its log; requests wait meanwhile. The group that is in the log
@@ -204,53 +161,40 @@ class GroupTask:
         self._engine = engine
         self.is_loaded = True
 
-    async def _serve_one(self) -> None:
-        item = await self._next()
+    async def _serve(self) -> None:
+        """Deal with what comes next and, if it is to be written, with who waits already: one batch
+        for the log."""
+        if self._is_ending:
+            self._refuse_waiting("the gateway is ending")
+        item = await self._inbox.next(self._engine.next_deadline_ms())
+        batch, is_sound = Batch(self._engine), True
+        while item is not None and is_sound:
+            is_sound = await self._decide(item, batch)
+            item = self._inbox.next_ask() if is_sound and batch.has_room else None
+        is_sound = await self._make_real(batch) and is_sound
+        if not is_sound:
+            self._refuse_waiting("the group is loaded again")
+            await self._load()
+
+    async def _decide(self, item: Ask | Happening, batch: Batch) -> bool:
+        """Add a decision to the batch; False if that met a bug, which ends no other group."""
         try:
-            if isinstance(item, _Ask):
-                await self._serve_ask(item)
+            if isinstance(item, Ask):
+                await self._decide_ask(item, batch)
             else:
-                await self._serve_happening(item)
-        except Exception:  # the boundary: a bug, InvariantError included, ends no other group
-            # The event's name only: the event itself may hold a client's data.
-            event = item.event if isinstance(item, _Ask) else item
-            log.exception("group_failed", group_id=self.group_id, event_type=type(event).__name__)
-            if not isinstance(item, _Ask):
-                self._postpone(item)
+                await self._decide_happening(item, batch)
+        except Exception:  # the boundary, InvariantError included
+            self._log_bug(item.event if isinstance(item, Ask) else item)
+            if not isinstance(item, Ask):
+                self._inbox.postpone(item, POSTPONED_MS)
             elif item.event is None:
                 item.answer(None)
             elif not item.answered.is_set():
                 self._waiting[item.token] = item
-            self._refuse_waiting("the group is loaded again")
-            await self._load()
+            return False
+        return True
 
-    async def _next(self) -> _Ask | Happening:
-        """What to serve now: what happened comes first, then who asks.
-
-        Who asks already comes before a deadline that is due: if we were late ourselves, a member
-        that spoke in time must not be timed out. A full inbox of them at the most: time passes.
-        """
-        while True:
-            if self._is_ending:
-                self._refuse_waiting("the gateway is ending")
-            due_ms = self._due_ms()
-            if due_ms is not None and due_ms <= self._clock.now_ms():
-                if self._happened:
-                    return self._happened.popleft()
-                if self._asked_since_due < INBOX_MAX and self._has_mail():
-                    self._asked_since_due += 1
-                    return self._receive.receive_nowait()
-                self._asked_since_due = 0
-                return TimePassed()
-            with trio.move_on_after(self._clock.seconds_until(due_ms)) as self._idle:
-                return await self._receive.receive()
-
-    def _due_ms(self) -> int | None:
-        """When something is to be handled that nobody asks for."""
-        at_ms = 0 if self._happened else self._engine.next_deadline_ms()
-        return None if at_ms is None else max(at_ms, self._not_before_ms)
-
-    async def _serve_ask(self, ask: _Ask) -> None:
+    async def _decide_ask(self, ask: Ask, batch: Batch) -> None:
         if self._topics.is_crowded:
             self._topics.keep_only(topics_of_group(self._engine.state))
         try:
@@ -260,36 +204,48 @@ class GroupTask:
             ask.event = ask.event or ask.make(ask.token, self._topics.latest)
             self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topics unknown: {error}")
             return
+        batch.decide(ask.event, now_ms=self._clock.now_ms(), topics=topics)
         self._waiting[ask.token] = ask
-        await self._handle(ask.event, topics)
 
-    async def _serve_happening(self, event: Happening) -> None:
+    async def _decide_happening(self, event: Happening, batch: Batch) -> None:
         try:
             topics = await self._topics.get(topics_of_request(event))
         except UpstreamError as error:  # only what regular expressions matched can be new
             log.warning("regexes_unresolved", group_id=self.group_id, reason=str(error))
             event, topics = RegexesResolved(topics=None), self._topics.latest
-        await self._handle(event, topics)
+        batch.decide(event, now_ms=self._clock.now_ms(), topics=topics)
 
-    async def _handle(self, event: Event, topics: Topics) -> None:
-        step = self._engine.handle(event, now_ms=self._clock.now_ms(), topics=topics)
+    async def _make_real(self, batch: Batch) -> bool:
+        """Let the log keep the batch, and then carry out its decisions. False if that met a bug."""
         try:
-            await self._state_log.append(self.group_id, step.durable)
+            if batch.durable:
+                await self._state_log.append(self.group_id, batch.durable)
         except StateLogError as error:
             log.error("state_log_failed", group_id=self.group_id, reason=str(error))  # noqa: TRY400
-            if isinstance(event, Happening):
-                self._postpone(event)
-            else:
-                ask = self._waiting.pop(event.token)
-                self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
-        else:
-            self._carry_out(step, topics)
+            self._undo(batch)
+            return True
+        for decision in batch.decisions:
+            try:
+                self._carry_out(decision.step, decision.topics)
+            except Exception:  # the boundary, as above
+                self._log_bug(decision.event)
+                if isinstance(decision.event, Happening):
+                    self._inbox.postpone(decision.event, POSTPONED_MS)
+                return False
+        return True
 
-    def _postpone(self, event: Happening) -> None:
-        """It has happened all the same, and nobody is there to ask again."""
-        if not isinstance(event, TimePassed):
-            self._happened.appendleft(event)
-        self._not_before_ms = self._clock.now_ms() + POSTPONED_MS
+    def _undo(self, batch: Batch) -> None:
+        """Nothing of it has happened, but for what cannot be refused."""
+        for decision in batch.decisions:
+            if isinstance(decision.event, Happening):
+                self._inbox.postpone(decision.event, POSTPONED_MS)
+            else:
+                ask = self._waiting.pop(decision.event.token)
+                self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
+
+    def _log_bug(self, event: Event | None) -> None:
+        # The event's name only: the event itself may hold a client's data.
+        log.exception("group_failed", group_id=self.group_id, event_type=type(event).__name__)
 
     def _carry_out(self, step: Step, topics: Topics) -> None:
         """The records are durable: from here on nothing may fail."""
@@ -318,9 +274,9 @@ class GroupTask:
             except Exception:  # the boundary: a bug in matching ends no group
                 log.exception("regexes_unresolved", group_id=self.group_id)
                 event = RegexesResolved(topics=None)
-            self._note(event)
+            self._inbox.note(event)
 
-    def _answer(self, ask: _Ask, reply: Reply) -> None:
+    def _answer(self, ask: Ask, reply: Reply) -> None:
         if reply.why:
             log.info(
                 "request_refused",
@@ -332,14 +288,14 @@ class GroupTask:
         ask.answer(reply)
         self._end_if_abandoned(ask)
 
-    def _end_if_abandoned(self, ask: _Ask) -> None:
+    def _end_if_abandoned(self, ask: Ask) -> None:
         """A commit that was decided and that nobody is left to send; of the two, the verdict and
         the end of who asked, either may come first."""
         is_decided_commit = isinstance(ask.event, OffsetCommitReceived) and ask.answered.is_set()
         if is_decided_commit and ask.is_abandoned:
             self.end_commit(OffsetCommitEnded(commit=ask.token))
 
-    def _refuse(self, ask: _Ask, code: ErrorCode, why: str) -> None:
+    def _refuse(self, ask: Ask, code: ErrorCode, why: str) -> None:
         assert ask.event is not None
         self._answer(ask, ask.event.refused(GroupError(code, why)))
 

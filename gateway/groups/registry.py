@@ -16,8 +16,9 @@ from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topics import Topics
 from gateway.cluster.cluster import Cluster
 from gateway.groups.clock import Clock
-from gateway.groups.group_task import GroupEnded, GroupTask, MakeRequest
+from gateway.groups.group_task import GroupEnded, GroupTask
 from gateway.groups.hosting import Hosting, Mode, Verdict
+from gateway.groups.inbox import MakeRequest
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError

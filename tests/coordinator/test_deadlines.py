@@ -72,3 +72,13 @@ def test_the_queue_does_not_grow_with_every_heartbeat() -> None:
         queue.note(DeadlineSet(KEYS[1], 1_000))
         queue.next_ms(running)
     assert len(queue) < 200
+
+
+def test_a_copy_is_its_own() -> None:
+    """What is noted in one is not in the other."""
+    first, second = KEYS[:2]
+    queue = DeadlineQueue({first: 5})
+    copy = queue.copy()
+    copy.note(DeadlineSet(second, 3))
+    assert copy.next_ms({first: 5, second: 3}) == 3
+    assert (len(queue), len(copy)) == (1, 2)

@@ -14,10 +14,11 @@ from coordinator.events import (
     Request,
     TimePassed,
 )
+from coordinator.records import GroupConfigs
 from coordinator.replies import HeartbeatReply, JoinGroupReply
 from coordinator.simulation.replay import snapshot
 from coordinator.topics import Topics
-from coordinator.volatile import DeadlineKind
+from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
@@ -120,3 +121,17 @@ def test_a_group_without_a_name(group_id: str, event: Request, error: ErrorCode)
     assert reply.error == error
     if isinstance(reply, JoinGroupReply):
         assert reply.member_id == "c1"
+
+
+def test_a_fork_goes_its_own_way(group: GroupScript) -> None:
+    """It decides on what it was given, its deadlines and configs included; the original keeps
+    still meanwhile and notices nothing."""
+    group.native("n", 0)
+    before, next_ms = snapshot(group.engine.state), group.engine.next_deadline_ms()
+    fork = group.engine.fork()
+    assert (snapshot(fork.state), fork.next_deadline_ms()) == (before, next_ms)
+    fork.apply(DeadlineSet(DeadlineKey(DeadlineKind.SESSION, "n"), group.now_ms + 1))
+    fork.apply(GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000}))
+    assert fork.next_deadline_ms() == group.now_ms + 1
+    assert fork.describe_configs() != group.engine.describe_configs()
+    assert (snapshot(group.engine.state), group.engine.next_deadline_ms()) == (before, next_ms)

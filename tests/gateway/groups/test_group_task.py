@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import pytest
 import trio
@@ -15,6 +15,7 @@ from coordinator.errors import ErrorCode, InvariantError
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     Event,
+    HeartbeatReceived,
     OffsetCommitEnded,
     RegexesResolved,
     Request,
@@ -26,13 +27,15 @@ from coordinator.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
     OffsetVerdict,
+    Reply,
     SyncGroupReply,
 )
 from coordinator.topics import Topics
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topic_names import TopicNames
 from gateway.cluster.topics import Topic
-from gateway.groups.group_task import INBOX_MAX, GroupFailed
+from gateway.groups.group_task import GroupFailed
+from gateway.groups.inbox import INBOX_MAX, Ask
 from gateway.groups.regex_resolver import RegexResolver
 from tests.support.group_script import read_assignment
 from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups
@@ -152,6 +155,72 @@ async def test_a_token_names_one_request_of_all_groups(autojump_clock: MockClock
     async with hosted_groups() as groups:
         tokens = {(await groups.commit("", -1, {"foo": [0]}, group=g))[0] for g in ("a", "b", "a")}
         assert len(tokens) == 3
+
+
+# -- batches -------------------------------------------------------------------------------------
+
+
+async def joining_behind_a_slow_write(groups: HostedGroups, *member_ids: str) -> list[Pending]:
+    """Native members that join while the log is busy with an earlier one; it has come to its end
+    when the gate opens."""
+    groups.log.gate = trio.Event()
+    slow = await Pending.start(groups, lambda: groups.native("first"))
+    joining = [await Pending.start(groups, partial(groups.native, id_)) for id_ in member_ids]
+    assert not slow.done.is_set()
+    return joining
+
+
+async def test_who_waits_for_the_log_waits_once(autojump_clock: MockClock) -> None:
+    """A thousand members that join one group would otherwise wait for a thousand writes."""
+    async with hosted_groups() as groups:
+        joining = await joining_behind_a_slow_write(groups, *map(str, range(30)))
+        assert groups.log.gate is not None
+        groups.log.gate.set()
+        for pending in joining:
+            await pending.done.wait()
+        assert len(groups.log.batches) == 2
+        replies = [cast(ConsumerHeartbeatReply, pending.reply) for pending in joining]
+        assert {reply.error for reply in replies} == {ErrorCode.NONE}
+
+
+async def test_a_batch_that_cannot_be_written_has_not_happened(autojump_clock: MockClock) -> None:
+    """None of its requests, and each client is told so."""
+    async with hosted_groups() as groups:
+        joining = await joining_behind_a_slow_write(groups, "a", "b")
+        gate, groups.log.gate = groups.log.gate, trio.Event()
+        assert gate is not None
+        gate.set()
+        await wait_all_tasks_blocked()
+        groups.log.is_failing = True
+        groups.log.gate.set()
+        for pending in joining:
+            await pending.done.wait()
+            assert isinstance(pending.reply, ConsumerHeartbeatReply)
+            assert pending.reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        view = groups.view()
+        assert view is not None
+        assert [member.member_id for member in view.members] == ["first"]
+
+
+async def test_a_bug_in_a_batch_harms_nobody_before_it(
+    autojump_clock: MockClock, break_engine: Break
+) -> None:
+    """What was decided already is made real; then the group is loaded again."""
+    async with hosted_groups() as groups:
+        joining = await joining_behind_a_slow_write(groups, "a")
+        beat = await Pending.start(groups, lambda: groups.beat("first", 1))
+        later = await Pending.start(groups, lambda: groups.native("c"))
+        break_engine(HeartbeatReceived, InvariantError("a bug"))
+        assert groups.log.gate is not None
+        groups.log.gate.set()
+        for pending in (*joining, beat, later):
+            await pending.done.wait()
+        replies = [cast(Reply, pending.reply) for pending in (*joining, beat, later)]
+        assert [reply.error for reply in replies] == [
+            ErrorCode.NONE,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NONE,
+        ]
 
 
 # -- a log that fails ----------------------------------------------------------------------------
@@ -718,6 +787,7 @@ async def test_a_commit_whose_client_left_before_the_verdict_is_ended(
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         groups.log.gate = trio.Event()
+        busy = await Pending.start(groups, lambda: groups.native("m"))
         pending = await Pending.start(
             groups, lambda: groups.commit("n", joined.member_epoch, {"foo": [0]})
         )
@@ -725,6 +795,8 @@ async def test_a_commit_whose_client_left_before_the_verdict_is_ended(
         await pending.done.wait()
         assert pending.reply is None
         groups.log.gate.set()
+        await busy.done.wait()
+        await groups.native("m", -1)
         await groups.native("n", -1)
         await trio.sleep(QUIET_S)
         assert groups.view() is None
@@ -737,11 +809,13 @@ async def test_a_commit_whose_client_leaves_at_the_verdict_is_ended(
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         with monkeypatch.context() as patched, trio.CancelScope() as asking:
+            answer = Ask.answer
 
-            async def append(group_id: str, batch: Iterable[DurableRecord]) -> None:
+            def cancel_and_answer(ask: Ask, reply: Reply | None) -> None:
                 asking.cancel()
+                answer(ask, reply)
 
-            patched.setattr(groups.log, "append", append)
+            patched.setattr(Ask, "answer", cancel_and_answer)
             await groups.commit("n", joined.member_epoch, {"foo": [0]})
         assert asking.cancelled_caught
         await groups.native("n", -1)

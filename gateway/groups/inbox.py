@@ -1,0 +1,123 @@
+"""What one group is to deal with next: who asks, what has happened, and what is due.
+
+Owns the order of these, and how many may wait. Must not know what any of them leads to.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import trio
+
+from coordinator.events import Happening, Request, TimePassed
+from coordinator.replies import Reply
+from coordinator.topics import Topics
+from gateway.groups.clock import Clock
+
+INBOX_MAX = 64
+"""Requests that may wait for one group's task; more wait in their connections."""
+
+MakeRequest = Callable[[int, Topics], Request]
+"""Makes the engine's event from its token and the topics' image."""
+
+_tokens = itertools.count(1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Ask:
+    """A request and the place for its answer."""
+
+    make: MakeRequest
+    topic_names: frozenset[str]
+    token: int = field(default_factory=lambda: next(_tokens))
+    event: Request | None = None
+    reply: Reply | None = None
+    answered: trio.Event = field(default_factory=trio.Event)
+    is_abandoned: bool = False
+    """Whoever asked has gone and will not see the answer."""
+
+    def answer(self, reply: Reply | None) -> None:
+        self.reply = reply
+        self.answered.set()
+
+
+class Inbox:
+    """Everybody puts in, the group's task alone takes out; closed, nothing can be put in."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._send, self._receive = trio.open_memory_channel[Ask](INBOX_MAX)
+        # At most one per commit that was accepted, so the clients' connections are its limit; and
+        # one each of the other kinds.
+        self._happened: deque[Happening] = deque()
+        self._idle = trio.CancelScope()
+        self._not_before_ms = 0
+        self._asked_since_due = 0
+
+    async def put(self, ask: Ask) -> None:
+        """Wait for room. Raises trio.ClosedResourceError or BrokenResourceError once closed."""
+        await self._send.send(ask)
+
+    def note(self, event: Happening) -> None:
+        """Take in what has happened. Never blocks, so that nothing is missed."""
+        self._happened.append(event)
+        self.wake()
+
+    def postpone(self, event: Happening, length_ms: int) -> None:
+        """Put back what could not be handled: it has happened all the same, and nobody is there to
+        ask again. Nothing but requests comes out meanwhile."""
+        if not isinstance(event, TimePassed):
+            self._happened.appendleft(event)
+        self._not_before_ms = self._clock.now_ms() + length_ms
+
+    def wake(self) -> None:
+        """Let `next` look anew."""
+        self._idle.cancel()
+
+    @property
+    def has_asks(self) -> bool:
+        """Whether somebody waits to be served."""
+        inbox = self._receive.statistics()
+        return bool(inbox.current_buffer_used or inbox.tasks_waiting_send)
+
+    def next_ask(self) -> Ask | None:
+        """Who asks already, if anybody does; counted, see `next`."""
+        try:
+            ask = self._receive.receive_nowait()
+        except trio.WouldBlock:
+            return None
+        self._asked_since_due += 1
+        return ask
+
+    async def next(self, deadline_ms: int | None) -> Ask | Happening | None:
+        """What to deal with now: what happened comes first, then who asks; None if woken.
+
+        Who asks already comes before a deadline that is due: if we were late ourselves, a member
+        that spoke in time must not be timed out. A full inbox of them at the most: time passes.
+        """
+        at_ms = 0 if self._happened else deadline_ms
+        due_ms = None if at_ms is None else max(at_ms, self._not_before_ms)
+        if due_ms is not None and due_ms <= self._clock.now_ms():
+            if self._happened:
+                return self._happened.popleft()
+            if self._asked_since_due < INBOX_MAX and (ask := self.next_ask()) is not None:
+                return ask
+            self._asked_since_due = 0
+            return TimePassed()
+        self._asked_since_due = 0
+        with trio.move_on_after(self._clock.seconds_until(due_ms)) as self._idle:
+            return await self._receive.receive()
+        return None
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._send.close()
+        self._receive.close()
