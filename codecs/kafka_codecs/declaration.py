@@ -46,10 +46,12 @@ class Schema:
 
     api_key: ApiKey | None
     versions: range
+    flexible: bool
+    """Of a message without an api key, in all its versions."""
 
     def is_flexible(self, version: int) -> bool:
         """Whether `version` has compact lengths and tagged fields (KIP-482)."""
-        return self.api_key is not None and self.api_key.is_flexible(version)
+        return self.flexible if self.api_key is None else self.api_key.is_flexible(version)
 
 
 def wire(
@@ -109,12 +111,14 @@ def structure(cls: type[_T]) -> type[_T]:
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
-def message(api_key: ApiKey | None, *, versions: range) -> Callable[[type[_T]], type[_T]]:
-    """Make a message of a class; without an api key it is never flexible."""
+def message(
+    api_key: ApiKey | None, *, versions: range, flexible: bool = False
+) -> Callable[[type[_T]], type[_T]]:
+    """Make a message of a class; `flexible` is for those without an api key, which knows it."""
 
     def make(cls: type[_T]) -> type[_T]:
         made = structure(cls)
-        made.SCHEMA = Schema(api_key=api_key, versions=versions)
+        made.SCHEMA = Schema(api_key=api_key, versions=versions, flexible=flexible)
         return made
 
     return make

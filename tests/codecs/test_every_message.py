@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.declaration import Struct
-from tests.support.codecs import every_message, message_id, sample, values
+from tests.support.codecs import every_message, every_record_part, message_id, sample, values
 
 EVERY_MESSAGE = pytest.mark.parametrize(
-    ("message_type", "version"), every_message(), ids=message_id
+    ("message_type", "version"), [*every_message(), *every_record_part()], ids=message_id
 )
 
 

@@ -16,6 +16,7 @@ from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS
 from kafka_codecs.consumer_protocol import Assignment, Subscription
 from kafka_codecs.declaration import Struct, rules_of
+from kafka_codecs.state_records import LAYOUTS, OUR_TAGS
 
 _TOKEN = re.compile(r"'([^']*)'|((?:[0-9a-f]{2})+)")
 _NOTHING: Mapping[str, st.SearchStrategy[Any]] = MappingProxyType({})
@@ -48,6 +49,12 @@ def every_message() -> list[tuple[type[Struct], int]]:
         if message_type is not None
         for version in message_type.SCHEMA.versions
     ]
+
+
+def every_record_part() -> list[tuple[type[Struct], int]]:
+    """Every key and every value of the state log, in every version."""
+    parts = {part: None for layout in LAYOUTS.values() for part in layout}
+    return [(part, version) for part in parts for version in part.SCHEMA.versions]
 
 
 def message_id(value: object) -> str:
@@ -113,7 +120,7 @@ def _values_of(
 
 
 def _unknown_tags() -> st.SearchStrategy[tuple[tuple[int, bytes], ...]]:
-    tags = st.integers(_FIRST_UNKNOWN_TAG, 2**32 - 1)
+    tags = st.integers(_FIRST_UNKNOWN_TAG, OUR_TAGS - 1) | st.integers(2 * OUR_TAGS, 2**32 - 1)
     found = st.dictionaries(tags, st.binary(max_size=9), max_size=2)
     return found.map(lambda tagged: tuple(sorted(tagged.items())))
 

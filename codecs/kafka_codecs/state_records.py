@@ -1,0 +1,294 @@
+"""The records of the state log: Kafka's own of __consumer_offsets, and ours beside them.
+
+A key is an int16 record type and the fields of that type, never flexible; a value an int16 version
+and the fields of that version, always flexible. Types and fields are those of Kafka 4.3, so that
+its tools, and whoever knows them, can read ours. Where we keep more than Kafka does, it is a
+tagged field from `OUR_TAGS` on, which Kafka skips, or a type from `OUR_TYPES` on, which it ignores.
+
+- Classic groups have version 4 of their record, the first flexible one.
+- Tagged fields that came later: the metadata hash (4.1), the session timeout of a classic member
+  (4.0), the assignment's timestamp and the epochs of assigned partitions (4.3).
+
+A deleted key has no value at all (a tombstone); nothing of that is known here.
+"""
+
+import struct
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from uuid import UUID
+
+from kafka_codecs.codec import decode, encode
+from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.errors import WireError
+from kafka_codecs.primitives import Int8, Int32, Int64
+
+OUR_TAGS = 10_000
+"""The first tag of ours; Kafka counts its own from 0, one for each addition."""
+
+OUR_TYPES = 20_000
+"""The first record type of ours."""
+
+NO_HASH = -1
+
+
+class RecordType(IntEnum):
+    """What a record is about."""
+
+    GROUP_METADATA = 2
+    CONSUMER_GROUP_METADATA = 3
+    CONSUMER_GROUP_MEMBER_METADATA = 5
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA = 6
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER = 7
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT = 8
+    CONSUMER_GROUP_REGULAR_EXPRESSION = 16
+    GROUP_CONFIGS = OUR_TYPES
+
+
+# -- keys ----------------------------------------------------------------------------------------
+
+
+@message(None, versions=range(1))
+class GroupKey(Struct):
+    """One record per group."""
+
+    group_id: str
+
+
+@message(None, versions=range(1))
+class MemberKey(Struct):
+    """One record per member."""
+
+    group_id: str
+    member_id: str
+
+
+@message(None, versions=range(1))
+class RegularExpressionKey(Struct):
+    """One record per regular expression that members subscribe with."""
+
+    group_id: str
+    regular_expression: str
+
+
+# -- values --------------------------------------------------------------------------------------
+
+
+@structure
+class ClassicProtocol(Struct):
+    """What a classic member offers."""
+
+    name: str
+    metadata: bytes
+
+
+@structure
+class OfferedProtocol(Struct):
+    """The same; `metadata` None if it is the member's `subscription`, not to keep it twice."""
+
+    name: str
+    metadata: bytes | None
+
+
+@structure
+class GroupMember(Struct):
+    """A member of a classic group; `subscription` is that for the group's protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout: Int32
+    session_timeout: Int32
+    subscription: bytes
+    assignment: bytes
+    protocols: tuple[OfferedProtocol, ...] = wire(tag=OUR_TAGS, default=())
+
+
+@message(None, versions=range(4, 5), flexible=True)
+class GroupMetadataValue(Struct):
+    """A classic group, `protocol_type` empty if it has none."""
+
+    protocol_type: str
+    generation: Int32
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp: Int64 = -1
+    members: tuple[GroupMember, ...]
+    unwatched_hash: Int64 = wire(tag=OUR_TAGS, default=NO_HASH)
+
+
+@message(None, versions=range(1), flexible=True)
+class ConsumerGroupMetadataValue(Struct):
+    """The group epoch, and why it was written."""
+
+    epoch: Int32
+    metadata_hash: Int64 = wire(tag=0, default=0)
+    cause: str = wire(tag=OUR_TAGS, default="")
+
+
+@structure
+class ClassicMemberMetadata(Struct):
+    """A member of a consumer group that speaks the classic protocol."""
+
+    session_timeout_ms: Int32
+    supported_protocols: tuple[ClassicProtocol, ...]
+
+
+@message(None, versions=range(1), flexible=True)
+class ConsumerGroupMemberMetadataValue(Struct):
+    """A member of a consumer group as it described itself."""
+
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None
+    rebalance_timeout_ms: Int32
+    server_assignor: str | None
+    classic_member_metadata: ClassicMemberMetadata | None = wire(tag=0, default=None)
+
+
+@message(None, versions=range(1), flexible=True)
+class ConsumerGroupTargetAssignmentMetadataValue(Struct):
+    """The epoch of the target assignment, when and by which assignor it was made."""
+
+    assignment_epoch: Int32
+    assignment_timestamp: Int64 = wire(tag=0, default=0)
+    assignor: str | None = wire(tag=OUR_TAGS, default=None)
+
+
+@structure
+class TargetPartitions(Struct):
+    """Partitions of a topic that a member is to have."""
+
+    topic_id: UUID
+    partitions: tuple[Int32, ...]
+
+
+@message(None, versions=range(1), flexible=True)
+class ConsumerGroupTargetAssignmentMemberValue(Struct):
+    """What the assignor wants one member to have."""
+
+    topic_partitions: tuple[TargetPartitions, ...]
+
+
+@structure
+class HeldPartitions(Struct):
+    """Partitions of a topic that a member has, and since which epoch, in the same order."""
+
+    topic_id: UUID
+    partitions: tuple[Int32, ...]
+    assignment_epochs: tuple[Int32, ...] | None = wire(tag=0, default=None)
+
+
+@message(None, versions=range(1), flexible=True)
+class ConsumerGroupCurrentMemberAssignmentValue(Struct):
+    """What one member has now, and how far it is with its target."""
+
+    member_epoch: Int32
+    previous_member_epoch: Int32
+    state: Int8
+    assigned_partitions: tuple[HeldPartitions, ...]
+    partitions_pending_revocation: tuple[HeldPartitions, ...]
+
+
+@message(None, versions=range(1), flexible=True)
+class ConsumerGroupRegularExpressionValue(Struct):
+    """The topics that a regular expression matched."""
+
+    topics: tuple[str, ...]
+    version: Int64
+    timestamp: Int64
+
+
+@structure
+class GroupConfig(Struct):
+    """One config that a group overrides."""
+
+    name: str
+    value: Int64
+
+
+@message(None, versions=range(1), flexible=True)
+class GroupConfigsValue(Struct):
+    """What the group overrides; Kafka keeps this elsewhere."""
+
+    configs: tuple[GroupConfig, ...]
+
+
+Key = GroupKey | MemberKey | RegularExpressionKey
+Value = (
+    GroupMetadataValue
+    | ConsumerGroupMetadataValue
+    | ConsumerGroupMemberMetadataValue
+    | ConsumerGroupTargetAssignmentMetadataValue
+    | ConsumerGroupTargetAssignmentMemberValue
+    | ConsumerGroupCurrentMemberAssignmentValue
+    | ConsumerGroupRegularExpressionValue
+    | GroupConfigsValue
+)
+
+LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
+    {
+        RecordType.GROUP_METADATA: (GroupKey, GroupMetadataValue),
+        RecordType.CONSUMER_GROUP_METADATA: (GroupKey, ConsumerGroupMetadataValue),
+        RecordType.CONSUMER_GROUP_MEMBER_METADATA: (MemberKey, ConsumerGroupMemberMetadataValue),
+        RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA: (
+            GroupKey,
+            ConsumerGroupTargetAssignmentMetadataValue,
+        ),
+        RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: (
+            MemberKey,
+            ConsumerGroupTargetAssignmentMemberValue,
+        ),
+        RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: (
+            MemberKey,
+            ConsumerGroupCurrentMemberAssignmentValue,
+        ),
+        RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION: (
+            RegularExpressionKey,
+            ConsumerGroupRegularExpressionValue,
+        ),
+        RecordType.GROUP_CONFIGS: (GroupKey, GroupConfigsValue),
+    }
+)
+"""Key and value of each type."""
+
+_KEY_VERSION = 0
+_INT16 = struct.Struct(">h")
+
+
+def encode_key(record_type: RecordType, key: Key) -> bytes:
+    """The bytes of a key. Raises WireError for a value that cannot be written."""
+    return _INT16.pack(record_type) + encode(key, _KEY_VERSION)
+
+
+def decode_key(data: bytes) -> tuple[RecordType, Key]:
+    """The type and the fields of a key. Raises WireError, for a type that is not known too."""
+    number, fields = _behind_int16(data, "record key")
+    try:
+        record_type = RecordType(number)
+    except ValueError:
+        raise WireError(f"record type {number} is not known") from None
+    return record_type, decode(LAYOUTS[record_type][0], fields, _KEY_VERSION)
+
+
+def encode_value(value: Value) -> bytes:
+    """The bytes of a value, in its newest version. Raises WireError as `encode_key` does."""
+    version = value.SCHEMA.versions[-1]
+    return _INT16.pack(version) + encode(value, version)
+
+
+def decode_value(record_type: RecordType, data: bytes) -> Value:
+    """The fields of a value. Raises WireError, for a version that is not known too."""
+    version, fields = _behind_int16(data, "record value")
+    return decode(LAYOUTS[record_type][1], fields, version)
+
+
+def _behind_int16(data: bytes, what: str) -> tuple[int, bytes]:
+    if len(data) < _INT16.size:
+        raise WireError(f"no {what} in {len(data)} bytes")
+    (number,) = _INT16.unpack_from(data)
+    return number, data[_INT16.size :]

@@ -1,0 +1,341 @@
+"""The engine's durable records as the bytes of a state log, and back.
+
+Owns which of the engine's records is which record of Kafka's. Must not know where the bytes are
+kept. What a tombstone was written for is not kept: events are told before, from the record itself.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, assert_never
+
+from coordinator.records import (
+    Assignment,
+    ClassicMetadata,
+    CurrentAssignment,
+    DurableRecord,
+    EpochCause,
+    GenericGroupMetadata,
+    GenericGroupValue,
+    GenericMember,
+    GroupConfigs,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    MemberState,
+    RegularExpression,
+    ResolvedRegex,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+    is_tombstone,
+)
+from coordinator.topics import Partition, by_topic
+from kafka_codecs import state_records as wire
+from kafka_codecs.errors import WireError
+from kafka_codecs.state_records import RecordType
+
+
+class Entry(NamedTuple):
+    """One record in bytes; a tombstone has no value."""
+
+    key: bytes
+    value: bytes | None
+
+
+def encode_record(group_id: str, record: DurableRecord) -> Entry:
+    """The bytes of a record. Raises WireError if it has a value that cannot be written."""
+    key = wire.encode_key(*_key(group_id, record))
+    return Entry(key, None if is_tombstone(record) else wire.encode_value(_value(record)))
+
+
+def decode_record(entry: Entry) -> tuple[str, DurableRecord]:
+    """The group of a record, and the record.
+
+    Raises WireError for bytes that are none, or one of a later groupferry.
+    """
+    record_type, key = wire.decode_key(entry.key)
+    if entry.value is None:
+        return key.group_id, _tombstone(record_type, key)
+    value = wire.decode_value(record_type, entry.value)
+    try:
+        return key.group_id, _record(key, value)
+    except ValueError as error:  # a cause or a state that a later version knows
+        raise WireError(f"{record_type.name}: {error}") from None
+
+
+def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.Key]:
+    match record:
+        case GenericGroupMetadata():
+            return RecordType.GROUP_METADATA, wire.GroupKey(group_id=group_id)
+        case GroupEpoch():
+            return RecordType.CONSUMER_GROUP_METADATA, wire.GroupKey(group_id=group_id)
+        case MemberMetadata(member_id=member_id):
+            record_type = RecordType.CONSUMER_GROUP_MEMBER_METADATA
+            return record_type, wire.MemberKey(group_id=group_id, member_id=member_id)
+        case TargetAssignmentMetadata():
+            record_type = RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA
+            return record_type, wire.GroupKey(group_id=group_id)
+        case TargetAssignmentMember(member_id=member_id):
+            record_type = RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER
+            return record_type, wire.MemberKey(group_id=group_id, member_id=member_id)
+        case CurrentAssignment(member_id=member_id):
+            record_type = RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
+            return record_type, wire.MemberKey(group_id=group_id, member_id=member_id)
+        case RegularExpression(regex=regex):
+            record_type = RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION
+            key = wire.RegularExpressionKey(group_id=group_id, regular_expression=regex)
+            return record_type, key
+        case GroupConfigs():
+            return RecordType.GROUP_CONFIGS, wire.GroupKey(group_id=group_id)
+        case _:
+            assert_never(record)
+
+
+def _tombstone(record_type: RecordType, key: wire.Key) -> DurableRecord:
+    match record_type, key:
+        case RecordType.GROUP_METADATA, _:
+            return GenericGroupMetadata(value=None)
+        case RecordType.CONSUMER_GROUP_METADATA, _:
+            return GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED)
+        case RecordType.CONSUMER_GROUP_MEMBER_METADATA, wire.MemberKey(member_id=member_id):
+            return MemberMetadata(member_id=member_id, value=None)
+        case RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, _:
+            return TargetAssignmentMetadata(epoch=None)
+        case (
+            RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+            wire.MemberKey(member_id=member_id),
+        ):
+            return TargetAssignmentMember(member_id=member_id, partitions=None)
+        case (
+            RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+            wire.MemberKey(member_id=member_id),
+        ):
+            return CurrentAssignment(member_id=member_id, value=None)
+        case _, wire.RegularExpressionKey(regular_expression=regex):
+            return RegularExpression(regex=regex, value=None)
+        case _:
+            return GroupConfigs(overrides={})
+
+
+# -- to the wire ---------------------------------------------------------------------------------
+
+
+def _value(record: DurableRecord) -> wire.Value:
+    match record:
+        case GenericGroupMetadata(value=GenericGroupValue() as group):
+            return _generic_group(group)
+        case GroupEpoch(epoch=int(epoch), metadata_hash=metadata_hash, cause=cause):
+            return wire.ConsumerGroupMetadataValue(
+                epoch=epoch, metadata_hash=metadata_hash, cause=cause.value
+            )
+        case MemberMetadata(value=Member() as member):
+            return _member(member)
+        case TargetAssignmentMetadata(epoch=int(epoch)):
+            return wire.ConsumerGroupTargetAssignmentMetadataValue(
+                assignment_epoch=epoch,
+                assignment_timestamp=record.timestamp_ms,
+                assignor=record.assignor,
+            )
+        case TargetAssignmentMember(partitions=frozenset() as partitions):
+            return wire.ConsumerGroupTargetAssignmentMemberValue(
+                topic_partitions=tuple(
+                    wire.TargetPartitions(topic_id=topic_id, partitions=numbers)
+                    for topic_id, numbers in by_topic(partitions).items()
+                )
+            )
+        case CurrentAssignment(value=Assignment() as current):
+            return wire.ConsumerGroupCurrentMemberAssignmentValue(
+                member_epoch=current.member_epoch,
+                previous_member_epoch=current.previous_epoch,
+                state=current.state,
+                assigned_partitions=_held(current.assigned),
+                partitions_pending_revocation=_held(current.pending_revocation),
+            )
+        case RegularExpression(value=ResolvedRegex() as resolved):
+            return wire.ConsumerGroupRegularExpressionValue(
+                topics=tuple(sorted(resolved.topics)),
+                version=resolved.version,
+                timestamp=resolved.timestamp_ms,
+            )
+        case GroupConfigs(overrides=overrides):
+            return wire.GroupConfigsValue(
+                configs=tuple(
+                    wire.GroupConfig(name=name, value=value) for name, value in overrides.items()
+                )
+            )
+        case _:
+            raise ValueError("a tombstone has no value")
+
+
+def _generic_group(group: GenericGroupValue) -> wire.GroupMetadataValue:
+    return wire.GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader,
+        members=tuple(_generic_member(member, group.protocol) for member in group.members),
+        unwatched_hash=wire.NO_HASH if group.unwatched_hash is None else group.unwatched_hash,
+    )
+
+
+def _generic_member(member: GenericMember, protocol: str | None) -> wire.GroupMember:
+    subscription = member.metadata_for(protocol)
+    return wire.GroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=subscription,
+        assignment=member.assignment,
+        protocols=tuple(
+            wire.OfferedProtocol(name=name, metadata=None if data == subscription else data)
+            for name, data in member.protocols
+        ),
+    )
+
+
+def _member(member: Member) -> wire.ConsumerGroupMemberMetadataValue:
+    classic = None
+    if member.classic is not None:
+        classic = wire.ClassicMemberMetadata(
+            session_timeout_ms=member.classic.session_timeout_ms,
+            supported_protocols=tuple(
+                wire.ClassicProtocol(name=name, metadata=data)
+                for name, data in member.classic.protocols
+            ),
+        )
+    return wire.ConsumerGroupMemberMetadataValue(
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topic_names,
+        subscribed_topic_regex=member.topic_regex,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=member.server_assignor,
+        classic_member_metadata=classic,
+    )
+
+
+def _held(epochs: Mapping[Partition, int]) -> tuple[wire.HeldPartitions, ...]:
+    return tuple(
+        wire.HeldPartitions(
+            topic_id=topic_id,
+            partitions=numbers,
+            assignment_epochs=tuple(epochs[Partition(topic_id, number)] for number in numbers),
+        )
+        for topic_id, numbers in by_topic(epochs).items()
+    )
+
+
+# -- and back ------------------------------------------------------------------------------------
+
+
+def _record(key: wire.Key, value: wire.Value) -> DurableRecord:
+    match key, value:
+        case _, wire.GroupMetadataValue():
+            return GenericGroupMetadata(value=_read_generic_group(value))
+        case _, wire.ConsumerGroupMetadataValue():
+            return GroupEpoch(
+                epoch=value.epoch,
+                metadata_hash=value.metadata_hash,
+                cause=EpochCause(value.cause),
+            )
+        case wire.MemberKey(member_id=member_id), wire.ConsumerGroupMemberMetadataValue():
+            return MemberMetadata(member_id=member_id, value=_read_member(member_id, value))
+        case _, wire.ConsumerGroupTargetAssignmentMetadataValue():
+            return TargetAssignmentMetadata(
+                epoch=value.assignment_epoch,
+                timestamp_ms=value.assignment_timestamp,
+                assignor=value.assignor,
+            )
+        case wire.MemberKey(member_id=member_id), wire.ConsumerGroupTargetAssignmentMemberValue():
+            partitions = frozenset(
+                Partition(topic.topic_id, number)
+                for topic in value.topic_partitions
+                for number in topic.partitions
+            )
+            return TargetAssignmentMember(member_id=member_id, partitions=partitions)
+        case wire.MemberKey(member_id=member_id), wire.ConsumerGroupCurrentMemberAssignmentValue():
+            return CurrentAssignment(member_id=member_id, value=_read_assignment(value))
+        case (
+            wire.RegularExpressionKey(regular_expression=regex),
+            wire.ConsumerGroupRegularExpressionValue(),
+        ):
+            resolved = ResolvedRegex(
+                topics=frozenset(value.topics),
+                version=value.version,
+                timestamp_ms=value.timestamp,
+            )
+            return RegularExpression(regex=regex, value=resolved)
+        case _, wire.GroupConfigsValue(configs=configs):
+            return GroupConfigs(overrides={config.name: config.value for config in configs})
+        case _:
+            raise ValueError("key and value are not of one type")
+
+
+def _read_generic_group(value: wire.GroupMetadataValue) -> GenericGroupValue:
+    return GenericGroupValue(
+        protocol_type=value.protocol_type or None,
+        generation=value.generation,
+        protocol=value.protocol,
+        leader=value.leader,
+        members=tuple(_read_generic_member(member) for member in value.members),
+        unwatched_hash=None if value.unwatched_hash == wire.NO_HASH else value.unwatched_hash,
+    )
+
+
+def _read_generic_member(member: wire.GroupMember) -> GenericMember:
+    return GenericMember(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=member.session_timeout,
+        rebalance_timeout_ms=member.rebalance_timeout,
+        protocols=tuple(
+            (offered.name, member.subscription if offered.metadata is None else offered.metadata)
+            for offered in member.protocols
+        ),
+        assignment=member.assignment,
+    )
+
+
+def _read_member(member_id: str, value: wire.ConsumerGroupMemberMetadataValue) -> Member:
+    classic = value.classic_member_metadata
+    return Member(
+        member_id=member_id,
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        topic_names=value.subscribed_topic_names,
+        topic_regex=value.subscribed_topic_regex or "",
+        server_assignor=value.server_assignor,
+        classic=None
+        if classic is None
+        else ClassicMetadata(
+            session_timeout_ms=classic.session_timeout_ms,
+            protocols=tuple((each.name, each.metadata) for each in classic.supported_protocols),
+        ),
+    )
+
+
+def _read_assignment(value: wire.ConsumerGroupCurrentMemberAssignmentValue) -> Assignment:
+    return Assignment(
+        member_epoch=value.member_epoch,
+        previous_epoch=value.previous_member_epoch,
+        state=MemberState(value.state),
+        assigned=_read_held(value.assigned_partitions),
+        pending_revocation=_read_held(value.partitions_pending_revocation),
+    )
+
+
+def _read_held(held: Iterable[wire.HeldPartitions]) -> dict[Partition, int]:
+    """Raises ValueError if a topic does not have one epoch for each partition."""
+    return {
+        Partition(topic.topic_id, number): epoch
+        for topic in held
+        for number, epoch in zip(topic.partitions, topic.assignment_epochs or (), strict=True)
+    }

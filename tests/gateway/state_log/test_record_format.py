@@ -1,0 +1,137 @@
+"""What the engine knows is what the log's bytes say, today and after an upgrade."""
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.records import (
+    CurrentAssignment,
+    DurableRecord,
+    GenericGroupMetadata,
+    MemberMetadata,
+)
+from gateway.state_log.record_format import Entry, decode_record, encode_record
+from kafka_codecs import WireError, state_records
+from kafka_codecs.state_records import RecordType
+from tests.support.durable_records import ANY_RECORD, GROUP, RECORDS, TOMBSTONES
+
+FIRST_VERSIONS = Path(__file__).parents[2] / "golden" / "state_records_v1"
+
+EVERY_RECORD = pytest.mark.parametrize(
+    "record",
+    [*RECORDS.values(), *TOMBSTONES.values()],
+    ids=[*RECORDS, *(f"no {n}" for n in TOMBSTONES)],
+)
+
+
+def stored(name: str) -> Entry:
+    """A record as the first version of the format wrote it."""
+    lines = (FIRST_VERSIONS / f"{name}.hex").read_text().splitlines()
+    key, value = (bytes.fromhex(line.split()[1]) for line in lines)
+    return Entry(key, value)
+
+
+def as_read(record: DurableRecord) -> DurableRecord:
+    """The log does not keep what a member's tombstone was written for."""
+    if isinstance(record, MemberMetadata) and record.value is None:
+        return replace(record, cause=None)
+    return record
+
+
+@EVERY_RECORD
+def test_every_kind_of_record_comes_back(record: DurableRecord) -> None:
+    """With its group, and each of its fields."""
+    assert decode_record(encode_record(GROUP, record)) == (GROUP, as_read(record))
+
+
+@given(group_id=st.text(max_size=20), record=ANY_RECORD)
+def test_any_record_comes_back(group_id: str, record: DurableRecord) -> None:
+    """Whatever is in it; and equal records have equal bytes."""
+    entry = encode_record(group_id, record)
+    assert decode_record(entry) == (group_id, as_read(record))
+    assert encode_record(*decode_record(entry)) == entry
+
+
+@given(first=ANY_RECORD, second=ANY_RECORD)
+def test_equal_keys_have_equal_bytes_and_others_do_not(
+    first: DurableRecord, second: DurableRecord
+) -> None:
+    """A log that knows bytes only compacts as one that knows records."""
+    bytes_are_equal = encode_record(GROUP, first).key == encode_record(GROUP, second).key
+    assert bytes_are_equal is (first.key == second.key)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_first_version_of_the_format_is_read_for_ever(name: str) -> None:
+    """An upgrade of groupferry must not forget a group: these files never change."""
+    assert decode_record(stored(name)) == (GROUP, RECORDS[name])
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_first_version_is_the_one_that_is_written(name: str) -> None:
+    """As long as there is no second one; with it come files of its own."""
+    assert encode_record(GROUP, RECORDS[name]) == stored(name)
+
+
+def test_a_subscription_is_kept_once() -> None:
+    """A generic group is one record, and its members' subscriptions are most of it."""
+    record = RECORDS["generic_group"]
+    assert isinstance(record, GenericGroupMetadata)
+    value = encode_record(GROUP, record).value
+    assert value is not None
+    assert record.value is not None
+    ((_, subscription), _) = record.value.members[0].protocols
+    assert value.count(subscription) == 1
+
+
+def test_a_log_of_a_later_version_is_refused_and_not_guessed() -> None:
+    """A type, a version, a cause that we do not know yet."""
+    entry = encode_record(GROUP, RECORDS["group_epoch"])
+    assert entry.value is not None
+    with pytest.raises(WireError, match="record type 9 is not known"):
+        decode_record(Entry(b"\x00\x09" + entry.key[2:], entry.value))
+    with pytest.raises(WireError, match="has no version 1"):
+        decode_record(Entry(entry.key, b"\x00\x01" + entry.value[2:]))
+    with pytest.raises(WireError, match="CONSUMER_GROUP_METADATA: 'member_joyned'"):
+        decode_record(Entry(entry.key, entry.value.replace(b"joined", b"joyned")))
+
+
+def test_partitions_without_their_epochs_are_refused() -> None:
+    """Without them nobody could say which commit is too old."""
+    entry = encode_record(GROUP, RECORDS["current_assignment"])
+    assert entry.value is not None
+    record_type = RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
+    value = state_records.decode_value(record_type, entry.value)
+    assert isinstance(value, state_records.ConsumerGroupCurrentMemberAssignmentValue)
+    cut = replace(value.assigned_partitions[0], assignment_epochs=(1,))
+    shorter = state_records.encode_value(replace(value, assigned_partitions=(cut,)))
+    with pytest.raises(WireError, match="CURRENT_MEMBER_ASSIGNMENT"):
+        decode_record(Entry(entry.key, shorter))
+
+
+def test_what_a_later_version_adds_to_a_record_does_no_harm() -> None:
+    """Tagged fields are there to be skipped: a downgrade of groupferry reads its log."""
+    record = RECORDS["current_assignment"]
+    assert isinstance(record, CurrentAssignment)
+    entry = encode_record(GROUP, record)
+    assert entry.value is not None
+    assert entry.value.endswith(b"\x00")
+    later = Entry(entry.key, entry.value[:-1] + bytes.fromhex("01 a09c01 02 beef"))
+    assert decode_record(later) == (GROUP, record)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+@given(data=st.data())
+def test_wrong_bytes_are_an_error_or_another_record(name: str, data: st.DataObject) -> None:
+    """Nothing but WireError: a log may be damaged anywhere."""
+    entry = stored(name)
+    assert entry.value is not None
+    place = data.draw(st.integers(0, len(entry.value) - 1))
+    byte = data.draw(st.integers(0, 255))
+    damaged = entry.value[:place] + bytes([byte]) + entry.value[place + 1 :]
+    with contextlib.suppress(WireError):
+        decode_record(Entry(entry.key, damaged))

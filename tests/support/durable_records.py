@@ -1,0 +1,231 @@
+"""Durable records for the tests of the state logs: one of each kind, and any."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from hypothesis import strategies as st
+
+from coordinator.records import (
+    Assignment,
+    ClassicMetadata,
+    CurrentAssignment,
+    DurableRecord,
+    EpochCause,
+    GenericGroupMetadata,
+    GenericGroupValue,
+    GenericMember,
+    GroupConfigs,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    MemberState,
+    RegularExpression,
+    RemovalCause,
+    ResolvedRegex,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.topics import Partition
+
+GROUP = "orders"
+FOO, BAR = UUID(int=1 << 100), UUID("0198c0de-0000-7000-8000-00000000002a")
+SUBSCRIPTION = bytes.fromhex("0001000000010003666f6f0000000000000000")
+
+RECORDS: Mapping[str, DurableRecord] = {
+    "generic_group": GenericGroupMetadata(
+        value=GenericGroupValue(
+            protocol_type="consumer",
+            generation=7,
+            protocol="range",
+            leader="m-1",
+            members=(
+                GenericMember(
+                    member_id="m-1",
+                    client_id="client-1",
+                    client_host="/10.0.0.1",
+                    session_timeout_ms=45_000,
+                    rebalance_timeout_ms=300_000,
+                    protocols=(("range", SUBSCRIPTION), ("cooperative-sticky", b"\x00\x01\xff")),
+                    assignment=b"\x00\x01\x00\x00\x00\x00",
+                ),
+                GenericMember(
+                    member_id="m-2",
+                    instance_id="instance-2",
+                    client_id="",
+                    client_host="/10.0.0.2",
+                    session_timeout_ms=10_000,
+                    rebalance_timeout_ms=60_000,
+                    protocols=(("sticky", b""), ("range", b"")),
+                ),
+            ),
+            unwatched_hash=4_611_686_018_427_387_905,
+        )
+    ),
+    "generic_group_empty": GenericGroupMetadata(
+        value=GenericGroupValue(protocol_type=None, generation=8, protocol=None, leader=None)
+    ),
+    "group_epoch": GroupEpoch(
+        epoch=12, metadata_hash=9_000_000_000_000_000_001, cause=EpochCause.MEMBER_JOINED
+    ),
+    "native_member": MemberMetadata(
+        member_id="JTKzR0iOSOm3oWDSQnD8bw",
+        value=Member(
+            member_id="JTKzR0iOSOm3oWDSQnD8bw",
+            instance_id="instance-1",
+            rack_id="rack-a",
+            client_id="naïve",
+            client_host="/127.0.0.1",
+            rebalance_timeout_ms=300_000,
+            topic_names=("bar", "foo"),
+            topic_regex="ba.*",
+            server_assignor="range",
+        ),
+    ),
+    "classic_member": MemberMetadata(
+        member_id="m-3",
+        value=Member(
+            member_id="m-3",
+            client_id="client-3",
+            client_host="/127.0.0.1",
+            rebalance_timeout_ms=300_000,
+            topic_names=("foo",),
+            classic=ClassicMetadata(
+                session_timeout_ms=45_000,
+                protocols=(("cooperative-sticky", SUBSCRIPTION), ("range", SUBSCRIPTION)),
+            ),
+        ),
+    ),
+    "target_metadata": TargetAssignmentMetadata(
+        epoch=12, timestamp_ms=1_767_225_600_000, assignor="uniform"
+    ),
+    "target_member": TargetAssignmentMember(
+        member_id="m-3", partitions=frozenset({Partition(FOO, 0), Partition(BAR, 70_000)})
+    ),
+    "current_assignment": CurrentAssignment(
+        member_id="m-3",
+        value=Assignment(
+            member_epoch=12,
+            previous_epoch=11,
+            state=MemberState.UNREVOKED_PARTITIONS,
+            assigned={Partition(FOO, 0): 3, Partition(FOO, 2): 12, Partition(BAR, 1): 5},
+            pending_revocation={Partition(BAR, 0): 2},
+        ),
+    ),
+    "regular_expression": RegularExpression(
+        regex="ba.*",
+        value=ResolvedRegex(
+            topics=frozenset({"bar", "baz"}), version=33, timestamp_ms=1_767_225_600_000
+        ),
+    ),
+    "group_configs": GroupConfigs(
+        overrides={"consumer.session.timeout.ms": 46_000, "name.of.a.later.version": -1}
+    ),
+}
+"""Each kind of record with a value in each of its fields, by a name that can name a file."""
+
+TOMBSTONES: Mapping[str, DurableRecord] = {
+    "generic_group": GenericGroupMetadata(value=None),
+    "group_epoch": GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
+    "member": MemberMetadata(member_id="m-3", value=None, cause=RemovalCause.LEFT),
+    "target_metadata": TargetAssignmentMetadata(epoch=None),
+    "target_member": TargetAssignmentMember(member_id="m-3", partitions=None),
+    "current_assignment": CurrentAssignment(member_id="m-3", value=None),
+    "regular_expression": RegularExpression(regex="ba.*", value=None),
+    "group_configs": GroupConfigs(overrides={}),
+}
+
+
+def _int(bits: int) -> st.SearchStrategy[int]:
+    return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+_TEXT = st.text(max_size=8)
+_MAYBE = st.none() | _TEXT
+_HASHES = st.integers(0, 2**63 - 1)
+_PROTOCOLS = st.lists(st.tuples(_TEXT, st.binary(max_size=8)), max_size=3).map(tuple)
+_PARTITIONS = st.builds(Partition, st.sampled_from([FOO, BAR]), st.integers(0, 2**31 - 1))
+_HELD = st.dictionaries(_PARTITIONS, _int(32), max_size=4)
+_NAMES = st.lists(_TEXT, max_size=3).map(lambda names: tuple(sorted(names)))
+
+_GENERIC_MEMBERS = st.builds(
+    GenericMember,
+    member_id=_TEXT,
+    instance_id=_MAYBE,
+    client_id=_TEXT,
+    client_host=_TEXT,
+    session_timeout_ms=_int(32),
+    rebalance_timeout_ms=_int(32),
+    protocols=_PROTOCOLS,
+    assignment=st.binary(max_size=8),
+)
+_GENERIC_GROUPS = st.builds(
+    GenericGroupValue,
+    protocol_type=st.none() | st.text(min_size=1, max_size=8),
+    generation=_int(32),
+    protocol=_MAYBE,
+    leader=_MAYBE,
+    members=st.lists(_GENERIC_MEMBERS, max_size=3).map(tuple),
+    unwatched_hash=st.none() | _HASHES,
+)
+_CLASSIC = st.builds(ClassicMetadata, session_timeout_ms=_int(32), protocols=_PROTOCOLS)
+
+
+@st.composite
+def _members(draw: st.DrawFn) -> MemberMetadata:
+    member = draw(
+        st.builds(
+            Member,
+            member_id=_TEXT,
+            instance_id=_MAYBE,
+            rack_id=_MAYBE,
+            client_id=_TEXT,
+            client_host=_TEXT,
+            rebalance_timeout_ms=_int(32),
+            topic_names=_NAMES,
+            topic_regex=_TEXT,
+            server_assignor=_MAYBE,
+            classic=st.none() | _CLASSIC,
+        )
+    )
+    return MemberMetadata(member_id=member.member_id, value=member)
+
+
+ANY_RECORD: st.SearchStrategy[DurableRecord] = st.one_of(
+    st.builds(GenericGroupMetadata, value=_GENERIC_GROUPS),
+    st.builds(GroupEpoch, epoch=_int(32), metadata_hash=_HASHES, cause=st.sampled_from(EpochCause)),
+    _members(),
+    st.builds(TargetAssignmentMetadata, epoch=_int(32), timestamp_ms=_int(64), assignor=_MAYBE),
+    st.builds(
+        TargetAssignmentMember,
+        member_id=_TEXT,
+        partitions=st.frozensets(_PARTITIONS, max_size=4),
+    ),
+    st.builds(
+        CurrentAssignment,
+        member_id=_TEXT,
+        value=st.builds(
+            Assignment,
+            member_epoch=_int(32),
+            previous_epoch=_int(32),
+            state=st.sampled_from(MemberState),
+            assigned=_HELD,
+            pending_revocation=_HELD,
+        ),
+    ),
+    st.builds(
+        RegularExpression,
+        regex=_TEXT,
+        value=st.builds(
+            ResolvedRegex,
+            topics=st.frozensets(_TEXT, max_size=3),
+            version=_int(64),
+            timestamp_ms=_int(64),
+        ),
+    ),
+    st.builds(
+        GroupConfigs,
+        overrides=st.dictionaries(_TEXT, _int(64), min_size=1, max_size=3),
+    ),
+    st.sampled_from(list(TOMBSTONES.values())),
+)
+"""Any record that an engine could write, and many that it never would."""
