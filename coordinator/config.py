@@ -55,6 +55,7 @@ class GroupConfig:
     generic_new_member_join_timeout_ms: int = 300_000
     """How long a new member's parked JoinGroup is kept. A constant in Kafka, a field for tests."""
 
-    lost_commit_hold_ms: int = 5_000
+    lost_commit_hold_ms: int | None = 5_000
     """How long a commit whose answer was lost keeps its partitions held: the cluster either has
-    stored it by then or given up on it (Kafka's offsets.commit.timeout.ms)."""
+    stored it by then or given up on it (Kafka's offsets.commit.timeout.ms). None: until the driver
+    says that the cluster refuses it from now on."""

@@ -21,6 +21,7 @@ from coordinator.events import (
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     Event,
+    GroupTaken,
     Happening,
     HeartbeatReceived,
     JoinGroupReceived,
@@ -40,6 +41,7 @@ from coordinator.records import DurableRecord, GroupConfigs
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.sizes import check_size
 from coordinator.state import DURABLE_TYPES, GroupState, Record
+from coordinator.taken import taken
 from coordinator.timers import deadline_reached
 from coordinator.topics import Topics
 from coordinator.views import describe
@@ -165,6 +167,8 @@ class GroupEngine:
                 offsets.commit_ended(draft, event)
             case RegexesResolved():
                 regexes_resolved(draft, event)
+            case GroupTaken():
+                taken(draft)
             case TimePassed():
                 self._pass_time(draft)
             case _:

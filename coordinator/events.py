@@ -230,6 +230,11 @@ class RegexesResolved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTaken:
+    """Somebody else serves the group's partitions now, so its members here must give them up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimePassed:
     """One or more deadlines may be due."""
 
@@ -246,7 +251,7 @@ Request = (
     | DeleteGroupReceived
     | ConfigsReceived
 )
-Happening = OffsetCommitEnded | RegexesResolved | TimePassed
+Happening = OffsetCommitEnded | RegexesResolved | GroupTaken | TimePassed
 """What nobody asked for and nobody can refuse."""
 
 Event = Request | Happening

@@ -1,9 +1,9 @@
 """Offsets of a group of either kind: the engine checks, the cluster stores (spec 2.9, 3.15).
 
 DEV: checking here and storing there is not atomic. Therefore a commit that was accepted is in
-flight, and its partitions count as held by its committer, until the cluster has answered it, or for
-a while if the answer was lost. While such a commit is a stray one (its answer was lost, or its
-committer is gone) nobody may commit or fetch its partitions, or an offset could go back.
+flight, and its partitions count as held by its committer, until the cluster has answered it or can
+no longer store it. While such a commit is a stray one (its answer was lost, or its committer is
+gone) nobody may commit or fetch its partitions, or an offset could go back.
 
 Deleting a group is here too: it deletes the group's offsets.
 """
@@ -70,13 +70,14 @@ def _in_flight(draft: Draft, event: OffsetCommitReceived) -> CommitInFlight:
 
 
 def commit_ended(draft: Draft, event: OffsetCommitEnded) -> None:
-    """The cluster answered, or its answer was lost and only time tells."""
+    """The cluster answered, or its answer was lost: then time tells, or the driver does later."""
     in_flight = draft.state.commits.get(event.commit)
     if in_flight is None:
         return
     if event.answer_lost:
         draft.emit(CommitStarted(event.commit, replace(in_flight, answer_lost=True)))
-        draft.arm(DeadlineKind.LOST_COMMIT, str(event.commit), draft.config.lost_commit_hold_ms)
+        if (hold_ms := draft.config.lost_commit_hold_ms) is not None:
+            draft.arm(DeadlineKind.LOST_COMMIT, str(event.commit), hold_ms)
     else:
         end_commit(draft, event.commit)
 

@@ -28,6 +28,7 @@ class RemovalCause(StrEnum):
     GROUP_FULL = "group_full"
     REPLACED = "replaced"
     GROUP_CONVERTED = "group_converted"
+    GROUP_TAKEN = "group_taken"
 
 
 class EpochCause(StrEnum):

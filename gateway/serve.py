@@ -6,6 +6,7 @@ Owns who knows whom. Must not know how any of them works.
 import resource
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 
@@ -13,6 +14,9 @@ import structlog
 import trio
 
 from coordinator.config import GroupConfig
+from gateway.anchor.anchors import Anchors
+from gateway.anchor.identity import Gateway
+from gateway.anchor.links import Links
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
@@ -20,17 +24,23 @@ from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
 from gateway.data_path.server import serve
 from gateway.error_groups import first_of
+from gateway.groups.anchored_groups import AnchoredGroups
 from gateway.groups.coordinators import Coordinators
+from gateway.groups.embedded_upstream import is_embedded
 from gateway.groups.group_service import GroupService
 from gateway.groups.hosting import Hosting
 from gateway.groups.registry import Registry
 from gateway.settings import Settings, addresses
+from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog
 from gateway.story import Listener
 
 log = structlog.get_logger()
 
 DEMO_MAX_GROUPS = 16
+ANCHOR_LINGER_S = 60.0
+ANCHORS_PER_GROUP = 2
+"""Anchors stay for a while after the last member."""
 FILES_PER_CONNECTION = 2
 """A client's socket and its broker's."""
 FILES_BESIDES = 256
@@ -82,6 +92,7 @@ async def _run_until_signal(settings: Settings) -> None:
                 forward_patterns=settings.groups_forward,
                 max_groups=settings.max_groups,
                 shows_members=settings.describe_groups_consumer == "members",
+                anchor_linger_s=settings.anchor_linger_ms / 1000,
                 stop=stop,
                 task_status=task_status,
             )
@@ -141,29 +152,52 @@ async def run_gateway(
     max_groups: int,
     stop: trio.Event,
     shows_members: bool = True,
+    anchor_linger_s: float = ANCHOR_LINGER_S,
+    state_log: StateLog | None = None,
     listener: Listener | None = None,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a gateway until `stop`, then drain it. `shows_members`: see `GroupService`.
+    """Run a gateway until `stop`, then drain it. `shows_members`: see `GroupService`. Unless it is
+    given a state log, that is in memory.
 
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
     start, ListenError if a port cannot be had. Cancelled, it closes everything at once.
     """
     cluster = Cluster(upstream)
+    state_log = state_log or MemoryLog()
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
-        hosting = Hosting(cluster, forward_patterns)
+        can_hold = not is_embedded(await cluster.versions_of(min(cluster.brokers)))
+        if can_hold:
+            # Not time but the anchor tells when a commit can no longer be stored.
+            groups = replace(groups, lost_commit_hold_ms=None)
+        else:
+            log.info("anchors_off", reason="the embedded cluster cannot hold any")
+        gateway = Gateway(log_id=state_log.id)
+        hosting = Hosting(cluster, forward_patterns, gateway)
         registry = Registry(
             config=groups,
             cluster=cluster,
             hosting=hosting,
-            state_log=MemoryLog(),
+            state_log=state_log,
             max_groups=max_groups,
             nursery=nursery,
             listener=listener,
         )
+        coordinators = Coordinators(cluster)
+        links = Links(cluster)
+        anchors = Anchors(
+            gateway=gateway,
+            links=links,
+            coordinator_of=coordinators.node_of,
+            groups=AnchoredGroups(registry, hosting),
+            linger_s=anchor_linger_s,
+            anchors_max=ANCHORS_PER_GROUP * max_groups,
+            nursery=nursery,
+            is_on=can_hold,
+        )
         service = GroupService(
-            registry, hosting, Coordinators(cluster), shows_members=shows_members
+            registry, hosting, coordinators, anchors, shows_members=shows_members
         )
         async with trio.open_nursery() as serving:
             address: Address = await serving.start(
@@ -178,5 +212,9 @@ async def run_gateway(
             task_status.started(address)
             await stop.wait()
             registry.release_waiting()
+            anchors.release_waiting()
+        if not state_log.outlives_process:
+            await anchors.leave_all()
+        links.close()
         nursery.cancel_scope.cancel()
     log.info("gateway_ended")

@@ -196,6 +196,10 @@ class Settings(BaseSettings):
 
     max_connections: _Count = Field(2_000, description="client connections at a time")
     max_groups: _Count = Field(10_000, description="hosted groups at a time")
+    anchor_linger_ms: _Milliseconds = Field(
+        60_000,
+        description="how long a group without members is kept from others in the cluster",
+    )
     drain_timeout_ms: _Milliseconds = Field(
         10_000, description="how long SIGTERM waits for requests in flight"
     )

@@ -257,7 +257,9 @@ class Network:
         if token in self.commits_sent:
             _commit, sent = self.commits_sent.pop(token)
             if answer_lost:
-                self.cluster.lose(sent, self.driver.config.lost_commit_hold_ms)
+                hold_ms = self.driver.config.lost_commit_hold_ms
+                assert hold_ms is not None, "this cluster is one in which time tells"
+                self.cluster.lose(sent, hold_ms)
             ended = OffsetCommitEnded(commit=token, answer_lost=answer_lost)
             self.world.after(0, self.driver.end_commit, ended)
 

@@ -1,4 +1,4 @@
-"""One connection of the gateway's own to a broker: one request, one answer, with limits.
+"""One connection of the gateway's own to a broker: an answer to each request, with limits.
 
 It knows frames, correlation ids and which versions both sides speak; not which broker of which
 cluster it talks to. The data path opens its upstream connections here too, and then takes the
@@ -52,7 +52,8 @@ TLS_WANTED = "it wants TLS, which is not supported yet"
 
 
 class BrokerConnection:
-    """Requests in, answers out, one at a time; more tasks than one may ask, they queue.
+    """Requests in, answers out. More tasks than one may ask: a request need not wait for the answer
+    to the one before it, and a broker answers in order.
 
     After any UpstreamError the connection is closed.
     """
@@ -61,7 +62,8 @@ class BrokerConnection:
         self._stream = stream
         self._address = address
         self._client_id = client_id
-        self._turn = trio.Lock()
+        self._sending = trio.Lock()
+        self._receiving = trio.Lock()
         self._correlation_ids = itertools.count()
         self.closed = False
         self.spoken = ApiVersionsResponse()
@@ -137,8 +139,7 @@ class BrokerConnection:
         assert key is not None
         if version is None:
             version = self.highest_version(key)
-        async with self._turn:
-            body = await self._exchange(key, version, encode(message, version))
+        body = await self._exchange(key, version, encode(message, version))
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
         trailing_ok = key is ApiKey.METADATA
         read = partial(decode, APIS[key].response, body, version, trailing_ok=trailing_ok)
@@ -184,8 +185,11 @@ class BrokerConnection:
         request = encode_request_header(header) + body
         try:
             with trio.fail_after(REQUEST_TIMEOUT_S):
-                await self._stream.send_all(_SIZE.pack(len(request)) + request)
-                answer = await self._receive_frame()
+                async with self._sending:
+                    await self._stream.send_all(_SIZE.pack(len(request)) + request)
+                # Trio's locks are fair: whoever sent first receives first.
+                async with self._receiving:
+                    answer = await self._receive_frame()
         except BaseException as error:
             self.close()  # an answer that nobody waits for would be taken for the next one's
             if isinstance(error, trio.TooSlowError):

@@ -5,7 +5,7 @@ others, on the client's own connection.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 
@@ -13,6 +13,9 @@ from coordinator.errors import ErrorCode
 from coordinator.events import DeleteGroupReceived
 from coordinator.replies import GroupView, MemberView
 from coordinator.topics import Topics
+from gateway.anchor.anchors import Anchors
+from gateway.anchor.errors import NotAnchored
+from gateway.anchor.identity import PROTOCOL_TYPE as ANCHOR_PROTOCOL_TYPE
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.coordinators import Coordinators
@@ -27,6 +30,7 @@ from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     MemberType,
 )
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import (
     DeletableGroupResult,
@@ -78,11 +82,17 @@ class AdminApis:
     """Views over all groups, hosted and not."""
 
     def __init__(
-        self, registry: Registry, coordinators: Coordinators, *, shows_members: bool
+        self,
+        registry: Registry,
+        coordinators: Coordinators,
+        anchors: Anchors,
+        *,
+        shows_members: bool,
     ) -> None:
         """`shows_members`: whether DescribeGroups shows those of consumer groups."""
         self._registry = registry
         self._coordinators = coordinators
+        self._anchors = anchors
         self._shows_members = shows_members
 
     async def answer(self, request: GroupRequest, message: AdminMessage) -> Struct:
@@ -115,7 +125,11 @@ class AdminApis:
             )
             answer: DescribeGroupsResponse = await forward(request, asked)
             # An older broker has no error for a group that is not there.
-            groups |= {g.group_id: g for g in answer.groups if g.error_code or not _is_dead(g)}
+            groups |= {
+                group.group_id: self._without_anchor(group)
+                for group in answer.groups
+                if group.error_code or not _is_dead(group)
+            }
         for group_id, (view, _) in views.known.items():
             if group_id not in groups or not groups[group_id].members:
                 groups[group_id] = self._classic_view(view, version)
@@ -163,7 +177,7 @@ class AdminApis:
         error = int(ErrorCode.NONE)
         if (version := highest_version(request.upstream, ApiKey.LIST_GROUPS)) >= 0:
             answer: ListGroupsResponse = await request.upstream.ask(ListGroupsRequest(), version)
-            listed = {group.group_id: group for group in answer.groups}
+            listed = {group.group_id: self._listed_without_anchor(group) for group in answer.groups}
             error = answer.error_code
         try:
             for group_id in await self._registry.group_ids():
@@ -227,9 +241,32 @@ class AdminApis:
             _token, reply = await self._registry.ask(
                 group_id, lambda token, _topics: DeleteGroupReceived(token=token)
             )
+            if not reply.error:
+                await self._anchors.drop(group_id)
         except TooManyGroups:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        except NotAnchored:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return reply.error
+
+    def _without_anchor(self, group: DescribedGroup) -> DescribedGroup:
+        """A group of consumers in which nobody is: the anchor is nobody's business. Another
+        gateway's is shown as the cluster shows it."""
+        is_empty = not group.members or self._anchors.is_here(group.group_id)
+        if group.protocol_type != ANCHOR_PROTOCOL_TYPE or not is_empty:
+            return group
+        return DescribedGroup(
+            group_id=group.group_id,
+            group_state="Empty",
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            authorized_operations=group.authorized_operations,
+        )
+
+    def _listed_without_anchor(self, group: ListedGroup) -> ListedGroup:
+        is_empty = group.group_state == "Empty" or self._anchors.is_here(group.group_id)
+        if group.protocol_type != ANCHOR_PROTOCOL_TYPE or not is_empty:
+            return group
+        return replace(group, protocol_type=CONSUMER_PROTOCOL_TYPE, group_state="Empty")
 
     async def _views(self, group_ids: Iterable[str]) -> _Views:
         views = _Views()

@@ -13,12 +13,15 @@ def highest_version(upstream: Upstream, api_key: ApiKey) -> int:
     return upstream.versions[api_key][1] if api_key in upstream.versions else -1
 
 
-async def forward(request: GroupRequest, message: Struct | None = None) -> Any:
+async def forward(
+    request: GroupRequest, message: Struct | None = None, *, since_version: int = 0
+) -> Any:
     """The cluster's answer to the request, or to `message` in its place.
 
-    In the client's version, or the one next to it that the broker speaks. Raises UpstreamLost:
-    whether the broker did what it was asked is then unknown.
+    In the client's version, or the one next to it that the broker speaks and the message needs.
+    Raises UpstreamLost: whether the broker did what it was asked is then unknown.
     """
     asked = request.message if message is None else message
     low, high = request.upstream.versions[ApiKey(request.header.api_key)]
-    return await request.upstream.ask(asked, max(low, min(high, request.header.api_version)))
+    wished = max(request.header.api_version, since_version)
+    return await request.upstream.ask(asked, max(low, min(high, wished)))

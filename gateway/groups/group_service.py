@@ -1,7 +1,8 @@
 """Every group request of every client: to the engine if the group is hosted, else to the cluster.
 
 This is the data path's `GroupApis`. Who answers is decided first, then where: at another listener
-than that of the group's coordinator a client is sent on with NOT_COORDINATOR.
+than that of the group's coordinator a client is sent on with NOT_COORDINATOR. Nobody is let in, and
+no answer that gives partitions leaves, unless the group's anchor holds it in the cluster.
 """
 
 from typing import Any, cast
@@ -15,6 +16,8 @@ from coordinator.replies import (
     LeaveGroupReply,
     SyncGroupReply,
 )
+from gateway.anchor.anchors import JOIN_PATIENCE_S, MEMBER_PATIENCE_S, Anchors
+from gateway.anchor.errors import NotAnchored
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups import messages
@@ -27,7 +30,7 @@ from gateway.groups.hosting import Hosting, Mode
 from gateway.groups.inbox import MakeRequest
 from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
-from gateway.groups.refusals import GroupMessage, refusal
+from gateway.groups.refusals import GroupMessage, not_yet, refusal
 from gateway.groups.registry import Registry, TooManyGroups
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.apis import ApiKey
@@ -50,7 +53,7 @@ from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest
-from kafka_codecs.sync_group import SyncGroupRequest
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
 # Kafka Streams has the consumer protocol type, but an assignor that keeps data of its own.
@@ -65,6 +68,7 @@ class GroupService:
         registry: Registry,
         hosting: Hosting,
         coordinators: Coordinators,
+        anchors: Anchors,
         *,
         shows_members: bool,
     ) -> None:
@@ -72,9 +76,10 @@ class GroupService:
         self._registry = registry
         self._hosting = hosting
         self._coordinators = coordinators
-        self._admin = AdminApis(registry, coordinators, shows_members=shows_members)
+        self._anchors = anchors
+        self._admin = AdminApis(registry, coordinators, anchors, shows_members=shows_members)
         self._configs = ConfigApis(registry)
-        self._offsets = OffsetApis(registry)
+        self._offsets = OffsetApis(registry, anchors)
         self._fetch = OffsetFetchApi(registry)
 
     async def answer(self, request: GroupRequest) -> Struct:
@@ -112,12 +117,13 @@ class GroupService:
         is_live = self._registry.is_live(message.group_id)
         if isinstance(message, JoinGroupRequest) and not is_live and _is_foreign(message):
             return await self._join_in_cluster(request, message)
-        lets_in = isinstance(message, JoinGroupRequest | ConsumerGroupHeartbeatRequest)
-        verdict = await self._registry.mode_of(message.group_id, lets_in=lets_in)
+        verdict = await self._registry.mode_of(message.group_id, lets_in=_lets_in(message))
         match verdict.mode:
-            case Mode.UNKNOWN:
-                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                return refusal(message, version, code, verdict.why)
+            case Mode.OCCUPIED | Mode.ELSEWHERE if _is_of_a_member(message):
+                # It was a member here: what it owns is somebody else's now.
+                return refusal(message, version, ErrorCode.UNKNOWN_MEMBER_ID, verdict.why)
+            case Mode.UNKNOWN | Mode.ELSEWHERE:
+                return not_yet(message, version, verdict.why)
             case Mode.OCCUPIED if isinstance(message, JoinGroupRequest):
                 code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                 return refusal(message, version, code, verdict.why)
@@ -141,12 +147,33 @@ class GroupService:
         try:
             if not await self._is_at_coordinator(request, message.group_id):
                 return refusal(message, version, ErrorCode.NOT_COORDINATOR, "")
-            return await self._ask_engine(request, message)
+            if _lets_in(message):
+                await self._hold(message)
+            answer = await self._ask_engine(request, message)
+            is_held = not self._registry.is_live(message.group_id) or self._anchors.is_held(
+                message.group_id
+            )
+            if _gives(answer) and not is_held:
+                return not_yet(message, version, "the group is not held in the cluster for now")
+        except NotAnchored as error:
+            return not_yet(message, version, str(error))
         except UpstreamError as error:
             code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no coordinator is known: {error}"
         except TooManyGroups as error:
             code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
+        else:
+            return answer
         return refusal(message, version, code, why)
+
+    async def _hold(self, message: GroupMessage) -> None:
+        """Hold the group before somebody may be let in. Raises NotAnchored, TooManyGroups."""
+        group_id = message.group_id
+        is_live = self._registry.is_live(group_id)
+        if not (is_live or self._anchors.is_here(group_id)) and _is_a_rejoin(message):
+            return  # nobody can have been here before: refused, and no reason to take the group
+        self._registry.check_room(group_id)
+        patience_s = MEMBER_PATIENCE_S if is_live else JOIN_PATIENCE_S
+        await self._anchors.hold(group_id, patience_s=patience_s)
 
     async def _is_at_coordinator(self, request: GroupRequest, group_id: str) -> bool:
         return is_embedded(request.upstream.versions) or await self._coordinators.is_at(
@@ -185,16 +212,54 @@ class GroupService:
                     ),
                 )
                 return messages.consumer_heartbeat_response(alive)
-            case OffsetCommitRequest():
+            case OffsetCommitRequest() | TxnOffsetCommitRequest():
                 return await self._offsets.commit(request, message)
-            case TxnOffsetCommitRequest():
-                return await self._offsets.txn_commit(request, message)
             case OffsetDeleteRequest():
                 return await self._offsets.delete(request, message)
 
     async def _ask(self, message: GroupMessage, make: MakeRequest) -> Any:
         _token, reply = await self._registry.ask(message.group_id, make)
         return reply
+
+
+def _lets_in(message: GroupMessage) -> bool:
+    """Whether it may add a member."""
+    match message:
+        case JoinGroupRequest():
+            return True
+        case ConsumerGroupHeartbeatRequest(member_epoch=epoch):
+            return epoch == 0
+        case _:
+            return False
+
+
+def _is_a_rejoin(message: GroupMessage) -> bool:
+    return isinstance(message, JoinGroupRequest) and bool(message.member_id)
+
+
+def _is_of_a_member(message: GroupMessage) -> bool:
+    """Whether only somebody sends it who believes to be in the group."""
+    match message:
+        case HeartbeatRequest() | SyncGroupRequest():
+            return True
+        case ConsumerGroupHeartbeatRequest(member_epoch=epoch):
+            return epoch > 0
+        case _:
+            return False
+
+
+def _gives(answer: Struct) -> bool:
+    """Whether whoever reads it may start to consume partitions, or to give them to others.
+
+    That the engine counts them as theirs already does no harm: the answer was lost, as it were.
+    """
+    match answer:
+        case JoinGroupResponse(error_code=0) | SyncGroupResponse(error_code=0):
+            return True
+        case ConsumerGroupHeartbeatResponse(error_code=0, assignment=assignment):
+            return assignment is not None
+        case _:
+            return False
 
 
 def _is_foreign(message: JoinGroupRequest) -> bool:

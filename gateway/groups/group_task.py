@@ -16,6 +16,7 @@ from coordinator.engine import GroupEngine, Step
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
     Event,
+    GroupTaken,
     Happening,
     OffsetCommitEnded,
     OffsetCommitReceived,
@@ -103,6 +104,10 @@ class GroupTask:
     def end_commit(self, event: OffsetCommitEnded) -> None:
         """Let the group know how a commit ended. Never blocks, so that no commit stays open."""
         self._inbox.note(event)
+
+    def give_way(self) -> None:
+        """Let the group know that somebody else has it in the cluster: its members are fenced."""
+        self._inbox.note(GroupTaken())
 
     def describe(self) -> tuple[GroupView, Topics]:
         """The group as admin tools see it, and the topics that it names."""

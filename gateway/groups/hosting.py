@@ -1,10 +1,13 @@
 """Which groups we host: not those that somebody else serves.
 
 A group with live members in the cluster itself is not hosted, or its partitions would have two
-owners. What cannot be found out counts as unknown, and then nothing is answered but "try again".
-Must not know what our engines hold: a group that is live here is never looked at.
+owners. What cannot be found out counts as unknown, and then nothing is answered but "try again". In
+the end the anchor's own join decides, not this look.
+Must not know what our engines hold: a group that is live here is looked at only when its anchor has
+been refused or replaced.
 """
 
+import logging
 from dataclasses import dataclass
 from enum import Enum, auto
 from fnmatch import fnmatchcase
@@ -14,6 +17,9 @@ import structlog
 import trio
 
 from coordinator.errors import ErrorCode
+from gateway.anchor import identity
+from gateway.anchor.identity import Gateway
+from gateway.cluster.broker_connection import Versions
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.groups.embedded_upstream import is_embedded
@@ -23,7 +29,11 @@ from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
 )
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 
 log = structlog.get_logger()
@@ -58,6 +68,8 @@ class Mode(Enum):
     """The cluster's coordinator, for good: another protocol, or the operator's wish."""
     OCCUPIED = auto()
     """The cluster's coordinator, because somebody is in the group there."""
+    ELSEWHERE = auto()
+    """Another gateway, whose anchor is in the group."""
     UNKNOWN = auto()
     """Nobody for now: the cluster does not say who is there."""
 
@@ -76,6 +88,8 @@ class _Occupants:
 
     protocol_type: str
     client_ids: tuple[str, ...]
+    anchored: DescribedGroup | None = None
+    """The group, if they are anchors: it says whose."""
 
     def __str__(self) -> str:
         named = sorted(set(self.client_ids))[:NAMED_OCCUPANTS_MAX]
@@ -97,9 +111,13 @@ class Hosting:
     """Decides per group; remembers what is forwarded for good, what was found free a moment ago,
     and what the log was told."""
 
-    def __init__(self, cluster: Cluster, forward_patterns: tuple[str, ...]) -> None:
+    def __init__(
+        self, cluster: Cluster, forward_patterns: tuple[str, ...], gateway: Gateway
+    ) -> None:
         self._cluster = cluster
         self._forward_patterns = forward_patterns
+        self._gateway = gateway
+        self._replaced: dict[str, None] = {}
         self._forwarded: dict[str, None] = {}
         self._reported: dict[str, str] = {}
         self._found_free_s: dict[str, float] = {}
@@ -116,6 +134,14 @@ class Hosting:
             log.info("group_forwarded", group_id=group_id, reason=why)
         self._forwarded[group_id] = None
         _forget_oldest(self._forwarded)
+
+    def note_replaced(self, group_id: str) -> None:
+        """Our anchor's place in the group was taken: with our state log, or it were not possible.
+
+        Until the group is free again, such an anchor is another gateway's, and no predecessor's.
+        """
+        self._replaced[group_id] = None
+        _forget_oldest(self._replaced)
 
     async def look_lately(self, group_id: str) -> Verdict:
         """As `look`, for requests that let nobody in, such as each commit of a consumer that
@@ -134,16 +160,21 @@ class Hosting:
         if self.is_forwarded(group_id):
             return Verdict(Mode.FORWARDED)
         try:
-            occupants = await self._occupants(group_id)
+            node_id = await self._cluster.coordinator_of(group_id)
+            versions = await self._cluster.versions_of(node_id)
+            if not is_embedded(versions) and not identity.may_hold(versions):
+                self.forward(group_id, "its coordinator is older than Kafka 2.3: nothing keeps it")
+                return Verdict(Mode.FORWARDED)
+            occupants = await self._occupants(group_id, node_id, versions)
         except UpstreamError as error:
             why = f"the cluster does not say who is in the group: {error}"
             self._report(group_id, "group_state_unknown", why)
             return Verdict(Mode.UNKNOWN, why)
         if occupants is None:
-            self._reported.pop(group_id, None)
-            self._found_free_s[group_id] = trio.current_time()
-            _forget_oldest(self._found_free_s)
-            return Verdict(Mode.HOSTED)
+            self._replaced.pop(group_id, None)
+            return self._free(group_id)
+        if isinstance(occupants, _Occupants) and occupants.anchored is not None:
+            return self._anchored(occupants.anchored)
         if occupants.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
             self.forward(group_id, f"its protocol type is {occupants.protocol_type}")
             return Verdict(Mode.FORWARDED)
@@ -154,21 +185,53 @@ class Hosting:
         self._report(group_id, "group_occupied", why)
         return Verdict(Mode.OCCUPIED, why)
 
-    def _report(self, group_id: str, event: str, why: str) -> None:
+    def _free(self, group_id: str) -> Verdict:
+        self._reported.pop(group_id, None)
+        self._found_free_s[group_id] = trio.current_time()
+        _forget_oldest(self._found_free_s)
+        return Verdict(Mode.HOSTED)
+
+    def _anchored(self, group: DescribedGroup) -> Verdict:
+        """A gateway has the group: we, one before us with our state log, or another.
+
+        While the anchor rejoins, the group does not say whose it is: then its join will.
+        """
+        group_id = group.group_id
+        has_our_log = group.protocol_data in ("", self._gateway.log_id)
+        if len(group.members) > 1:
+            why = f"more than one gateway is in the group: {_whereabouts(group)}"
+        elif group.members[0].member_metadata == self._gateway.run_id.encode():
+            self._replaced.pop(group_id, None)
+            return self._free(group_id)
+        elif has_our_log and group_id not in self._replaced:
+            return self._free(group_id)
+        elif not group.protocol_data:
+            return Verdict(Mode.UNKNOWN, "another gateway is about to take the group")
+        elif has_our_log:
+            why = f"a gateway with our state log has taken the group, {_whereabouts(group)}"
+        else:
+            why = (
+                f"another gateway has the group, {_whereabouts(group)}, with the state log"
+                f" {group.protocol_data}; ours is {self._gateway.log_id}"
+            )
+        self._report(group_id, "group_hosted_elsewhere", why, level=logging.ERROR)
+        return Verdict(Mode.ELSEWHERE, why)
+
+    def _report(self, group_id: str, event: str, why: str, *, level: int = logging.WARNING) -> None:
         """One line per group and reason, however often its clients ask."""
         if self._reported.get(group_id) != why:
-            log.warning(event, group_id=group_id, reason=why)
+            log.log(level, event, group_id=group_id, reason=why)
         self._reported[group_id] = why
         _forget_oldest(self._reported)
 
-    async def _occupants(self, group_id: str) -> _Occupants | _OtherKind | None:
+    async def _occupants(
+        self, group_id: str, node_id: int, versions: Versions
+    ) -> _Occupants | _OtherKind | None:
         """Who is in the group in the cluster. Raises UpstreamError if that stays unclear.
 
         A live group of the new protocol looks Dead to DescribeGroups, and one of another kind to
         ConsumerGroupDescribe as well, so all are asked.
         """
-        node_id = await self._cluster.coordinator_of(group_id)
-        versions = await self._cluster.versions_of(node_id)
         if is_embedded(versions):
             return None  # it cannot tell
         classic: DescribeGroupsResponse = await self._cluster.ask(
@@ -178,7 +241,11 @@ class Hosting:
         if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             raise UpstreamError(f"DescribeGroups failed with error {group.error_code}")
         if group.members:
-            return _Occupants(group.protocol_type, tuple(m.client_id for m in group.members))
+            return _Occupants(
+                group.protocol_type,
+                tuple(member.client_id for member in group.members),
+                group if group.protocol_type == identity.PROTOCOL_TYPE else None,
+            )
         if ApiKey.CONSUMER_GROUP_DESCRIBE not in versions:
             return None
         native = await self._native_occupants(node_id, group_id)
@@ -215,6 +282,10 @@ class Hosting:
             if group.group_id == group_id and group.group_state not in NO_LONGER_LIVE:
                 return _OtherKind(group.group_type.lower())
         return None
+
+
+def _whereabouts(group: DescribedGroup) -> str:
+    return ", ".join(f"{each.client_id} at {each.client_host}" for each in group.members)
 
 
 def _forget_oldest(remembered: dict[str, _V]) -> None:

@@ -1,24 +1,20 @@
 """Commits of hosted groups and deletions of offsets: the engine checks, the cluster acts.
 
-Fetches are in `offset_fetch`.
-
-Commits go to the cluster as plain requests, without a member, under the same group id: there the
-group is empty. What is on its way counts as held by its committer until the cluster has answered.
+How an accepted commit is stored is in `commit_storing`, fetches are in `offset_fetch`.
 """
 
 from dataclasses import replace
 from typing import cast
 
 from coordinator.errors import ErrorCode
-from coordinator.events import (
-    OffsetCommitEnded,
-    OffsetCommitReceived,
-    OffsetDeleteReceived,
-)
+from coordinator.events import OffsetCommitReceived, OffsetDeleteReceived
 from coordinator.replies import OffsetDeleteVerdict, OffsetVerdict
 from coordinator.topics import Topics
+from coordinator.volatile import Token
+from gateway.anchor.anchors import Anchors
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups import offset_delete
+from gateway.groups.commit_storing import CommitRequest, store
 from gateway.groups.forwarding import forward
 from gateway.groups.refusals import refusal
 from gateway.groups.registry import Registry
@@ -30,38 +26,24 @@ from kafka_codecs.offset_delete import (
 )
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
-NO_GENERATION = -1
-NO_MEMBER = ""
-
 
 class OffsetApis:
     """OffsetCommit, TxnOffsetCommit and OffsetDelete of a hosted group."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, anchors: Anchors) -> None:
         self._registry = registry
+        self._anchors = anchors
 
-    async def commit(self, request: GroupRequest, message: OffsetCommitRequest) -> Struct:
+    async def commit(self, request: GroupRequest, message: CommitRequest) -> Struct:
         """Check, then store. Raises UpstreamLost, TooManyGroups."""
-        plain = replace(
-            message,
-            generation_id_or_member_epoch=NO_GENERATION,
-            member_id=NO_MEMBER,
-            group_instance_id=None,
-        )
-        epoch = message.generation_id_or_member_epoch
-        return await self._check_then_store(request, message, epoch, plain)
-
-    async def txn_commit(self, request: GroupRequest, message: TxnOffsetCommitRequest) -> Struct:
-        """The same as part of a transaction. Raises UpstreamLost, TooManyGroups."""
-        plain = replace(
-            message, generation_id=NO_GENERATION, member_id=NO_MEMBER, group_instance_id=None
-        )
-        return await self._check_then_store(request, message, message.generation_id, plain)
+        commit, verdict = await self._check(request, message)
+        if verdict.error:
+            return refusal(message, request.header.api_version, verdict.error, verdict.why)
+        return await store(request, message, commit, registry=self._registry, anchors=self._anchors)
 
     async def delete(self, request: GroupRequest, message: OffsetDeleteRequest) -> Struct:
-        """Offsets of topics that somebody subscribes to stay; the cluster deletes the others.
-
-        Raises UpstreamLost, TooManyGroups.
+        """Offsets of topics that somebody subscribes to stay; the cluster deletes the others, once
+        the anchor has left. Raises UpstreamLost, TooManyGroups, NotAnchored.
         """
         names = tuple(topic.name for topic in message.topics)
         image = Topics()
@@ -83,25 +65,31 @@ class OffsetApis:
         deletable = offset_delete.deletable(message, stays)
         if not deletable:
             return OffsetDeleteResponse(topics=kept)
+        if self._registry.is_live(message.group_id) and self._anchors.is_here(message.group_id):
+            # DEV: the cluster sees the anchor in the group, and does not know what we know.
+            refused = offset_delete.answered_here(deletable, image, ErrorCode.NON_EMPTY_GROUP)
+            return OffsetDeleteResponse(topics=(*refused, *kept))
+        await self._anchors.drop(message.group_id)
         answer: OffsetDeleteResponse = await forward(request, replace(message, topics=deletable))
         if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and verdict.group_exists:
-            answer = offset_delete.never_committed(deletable, image)
+            never_committed = offset_delete.answered_here(deletable, image, ErrorCode.NONE)
+            answer = OffsetDeleteResponse(topics=never_committed)
         return replace(answer, topics=(*answer.topics, *kept))
 
-    async def _check_then_store(
-        self,
-        request: GroupRequest,
-        message: OffsetCommitRequest | TxnOffsetCommitRequest,
-        epoch: int,
-        plain: Struct,
-    ) -> Struct:
+    async def _check(
+        self, request: GroupRequest, message: CommitRequest
+    ) -> tuple[Token, OffsetVerdict]:
         def event(token: int, topics: Topics) -> OffsetCommitReceived:
             return OffsetCommitReceived(
                 token=token,
                 version=request.header.api_version,
                 member_id=message.member_id,
                 instance_id=message.group_instance_id,
-                epoch=epoch,
+                epoch=(
+                    message.generation_id_or_member_epoch
+                    if isinstance(message, OffsetCommitRequest)
+                    else message.generation_id
+                ),
                 partitions=topics.partitions(
                     (topic.name, [p.partition_index for p in topic.partitions])
                     for topic in message.topics
@@ -109,19 +97,6 @@ class OffsetApis:
                 is_transactional=isinstance(message, TxnOffsetCommitRequest),
             )
 
-        group_id = message.group_id
-        commit, reply = await self._registry.ask(
-            group_id, event, [topic.name for topic in message.topics]
-        )
-        verdict = cast(OffsetVerdict, reply)
-        if verdict.error:
-            return refusal(message, request.header.api_version, verdict.error, verdict.why)
-        answer_lost = True
-        try:
-            answer: Struct = await forward(request, plain)
-            answer_lost = False
-        finally:
-            # Whatever ended the wait, the group must learn of it: it holds back the partitions.
-            ended = OffsetCommitEnded(commit=commit, answer_lost=answer_lost)
-            self._registry.end_commit(group_id, ended)
-        return answer
+        names = [topic.name for topic in message.topics]
+        commit, reply = await self._registry.ask(message.group_id, event, names)
+        return commit, cast(OffsetVerdict, reply)

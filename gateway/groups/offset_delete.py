@@ -12,7 +12,6 @@ from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
@@ -36,18 +35,19 @@ def kept(request: OffsetDeleteRequest, stays: Wanted) -> tuple[OffsetDeleteRespo
     )
 
 
-def never_committed(topics: tuple[Topic, ...], image: Topics) -> OffsetDeleteResponse:
-    """The answer for a group that is here, while the cluster has not heard of it."""
+def answered_here(
+    topics: tuple[Topic, ...], image: Topics, code: ErrorCode
+) -> tuple[OffsetDeleteResponseTopic, ...]:
+    """The answers for partitions that the cluster is not asked about, or knows nothing of: this
+    code for those that exist."""
 
     def answered(topic: Topic) -> OffsetDeleteResponseTopic:
         return _answered(
             topic,
-            lambda index: (
-                ErrorCode.NONE if exists(image, topic.name, index) else UNKNOWN_TOPIC_OR_PARTITION
-            ),
+            lambda index: code if exists(image, topic.name, index) else UNKNOWN_TOPIC_OR_PARTITION,
         )
 
-    return OffsetDeleteResponse(topics=tuple(answered(topic) for topic in topics))
+    return tuple(answered(topic) for topic in topics)
 
 
 def exists(image: Topics, name: str, index: int) -> bool:

@@ -68,7 +68,7 @@ class OffsetFetchApi:
         if not group.group_id:
             return ErrorCode.INVALID_GROUP_ID
         verdict = await self._registry.mode_of(group.group_id)
-        if verdict.mode is Mode.UNKNOWN:
+        if verdict.mode in (Mode.UNKNOWN, Mode.ELSEWHERE):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if verdict.mode is not Mode.HOSTED:
             return group

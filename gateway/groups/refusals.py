@@ -60,6 +60,17 @@ def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> S
             return OffsetDeleteResponse(error_code=code)
 
 
+def not_yet(message: GroupMessage, version: int, why: str) -> Struct:
+    """Try again, as said by a coordinator that still loads its groups.
+
+    A SyncGroup is then told to rejoin, for some clients take anything else to be fatal.
+    """
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if isinstance(message, SyncGroupRequest):
+        code = ErrorCode.REBALANCE_IN_PROGRESS
+    return refusal(message, version, code, why)
+
+
 def _commit(message: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
     return OffsetCommitResponse(
         topics=tuple(

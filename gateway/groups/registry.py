@@ -84,10 +84,20 @@ class Registry:
             except GroupEnded:
                 await trio.lowlevel.checkpoint()
 
+    def check_room(self, group_id: str) -> None:
+        """Raises TooManyGroups if this one cannot be hosted as well."""
+        if group_id not in self._tasks and len(self._tasks) >= self._max_groups:
+            raise TooManyGroups(f"{self._max_groups} groups are hosted already")
+
     def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
         """Let a group know how a commit ended; a group that has ended holds none."""
         if (task := self._tasks.get(group_id)) is not None:
             task.end_commit(event)
+
+    def give_way(self, group_id: str) -> None:
+        """Let a group know that somebody else has it: its members are fenced."""
+        if (task := self._tasks.get(group_id)) is not None:
+            task.give_way()
 
     async def view(self, group_id: str) -> tuple[GroupView, Topics] | None:
         """A hosted group as admin tools see it, with the topics in it; None if there is none.
@@ -142,8 +152,7 @@ class Registry:
     def _task(self, group_id: str) -> GroupTask:
         task = self._tasks.get(group_id)
         if task is None:
-            if len(self._tasks) >= self._max_groups:
-                raise TooManyGroups(f"{self._max_groups} groups are hosted already")
+            self.check_room(group_id)
             task = GroupTask(
                 group_id,
                 config=self._config,

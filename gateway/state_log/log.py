@@ -13,6 +13,16 @@ class StateLogError(Exception):
 class StateLog(Protocol):
     """Keeps the durable records of groups, the newest per key."""
 
+    @property
+    def id(self) -> str:
+        """Names the log: made once, as lasting as what is in it."""
+        ...
+
+    @property
+    def outlives_process(self) -> bool:
+        """Whether the groups are still in it when the gateway starts again."""
+        ...
+
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
         """The records that bring the group back, in the order they were written.
 

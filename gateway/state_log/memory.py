@@ -1,6 +1,7 @@
 """A state log that lasts as long as the process: for the demo and for tests."""
 
 from collections.abc import Collection, Hashable, Sequence
+from uuid import uuid4
 
 from coordinator.records import DurableRecord, is_tombstone
 
@@ -8,7 +9,10 @@ from coordinator.records import DurableRecord, is_tombstone
 class MemoryLog:
     """Compacted as it is written: its size follows the live state, not the history."""
 
+    outlives_process = False
+
     def __init__(self) -> None:
+        self.id = uuid4().hex
         self._groups: dict[str, dict[Hashable, DurableRecord]] = {}
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:

@@ -10,7 +10,8 @@ import trio
 from coordinator.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import DataPathConfig, Limits
-from gateway.serve import run_gateway
+from gateway.serve import ANCHOR_LINGER_S, run_gateway
+from gateway.state_log.log import StateLog
 from gateway.story import GroupEvent
 from kafka_codecs.metadata import MetadataRequest
 
@@ -56,6 +57,8 @@ async def whole_gateway(
     drain_timeout_s: float = 5.0,
     listen_host: str = "127.0.0.1",
     advertised_host: str = "127.0.0.1",
+    anchor_linger_s: float = ANCHOR_LINGER_S,
+    state_log: StateLog | None = None,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway as `groupferry serve` does."""
     events: list[GroupEvent] = []
@@ -75,6 +78,8 @@ async def whole_gateway(
             max_groups=max_groups,
             shows_members=shows_members,
             stop=stop,
+            anchor_linger_s=anchor_linger_s,
+            state_log=state_log,
             listener=events.append,
             task_status=task_status,
         )

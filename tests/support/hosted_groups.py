@@ -35,6 +35,7 @@ from coordinator.replies import (
     SyncGroupReply,
 )
 from coordinator.topics import Topics
+from gateway.anchor.identity import Gateway
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import Topic
@@ -185,7 +186,7 @@ class HostedGroups:
         self.log = ScriptedLog()
         self.events: list[GroupEvent] = []
         self._heard = trio.Event()
-        self.hosting = Hosting(self.cluster, ())
+        self.hosting = Hosting(self.cluster, (), Gateway(log_id=self.log.id))
         self.registry = Registry(
             config=config,
             cluster=self.cluster,

@@ -1,6 +1,6 @@
 """A broker that stores offsets when the test lets it, for gateways that need one to answer late.
 
-One topic, `numbers`; no group has members here. Commits wait at `gate`, if there is one.
+One topic, `numbers`; no group has members here but anchors. Commits wait at `gate`, if it is set.
 """
 
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import trio
 
 from kafka_codecs import decode
-from kafka_codecs.apis import ApiKey
+from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -49,6 +49,7 @@ from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from tests.support.fake_broker import KAFKA_3, FakeBroker, answer
+from tests.support.fake_coordinator import FakeCoordinator
 from tests.support.wire import Wire
 
 VERSIONS = {
@@ -80,6 +81,9 @@ class OffsetBroker(FakeBroker):
     offsets: dict[int, int] = field(default_factory=dict)
     fetch_error: int = 0
     commit_error: int = 0
+    join_gate: trio.Event | None = None
+    """A JoinGroup waits here, if it is set."""
+    coordinator: FakeCoordinator = field(default_factory=FakeCoordinator)
     occupants: tuple[str, ...] = ()
     """Client ids of members that every group has here."""
     deleted: list[tuple[str, ...]] = field(default_factory=list)
@@ -100,6 +104,10 @@ class OffsetBroker(FakeBroker):
             ApiKey.TXN_OFFSET_COMMIT: self._txn_commit,
             ApiKey.OFFSET_FETCH: self._fetch,
             ApiKey.OFFSET_DELETE: self._delete,
+            ApiKey.JOIN_GROUP: self._membership,
+            ApiKey.SYNC_GROUP: self._membership,
+            ApiKey.HEARTBEAT: self._membership,
+            ApiKey.LEAVE_GROUP: self._membership,
         }
 
     async def _metadata(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -126,8 +134,37 @@ class OffsetBroker(FakeBroker):
         found = FindCoordinatorResponse(node_id=self.node_id, host=host, port=port)
         await answer(wire, header, found)
 
+    async def _membership(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = APIS[ApiKey(header.api_key)].request
+        assert request is not None
+        message = decode(request, body, header.api_version)
+        if header.api_key == ApiKey.JOIN_GROUP and self.join_gate is not None:
+            await self.join_gate.wait()
+        await answer(wire, header, self.coordinator.answer(message))
+
     async def _describe(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(DescribeGroupsRequest, body, header.api_version)
+        groups = tuple(self._described(group_id) for group_id in request.groups)
+        await answer(wire, header, DescribeGroupsResponse(groups=groups))
+
+    def _described(self, group_id: str) -> DescribedGroup:
+        held = self.coordinator.group(group_id)
+        if held.member_id:
+            anchor = DescribedGroupMember(
+                member_id=held.member_id,
+                group_instance_id=held.instance_id,
+                client_id="groupferry",
+                client_host="/127.0.0.1",
+                member_metadata=held.metadata,
+                member_assignment=b"",
+            )
+            return DescribedGroup(
+                group_id=group_id,
+                group_state="Stable",
+                protocol_type=held.protocol_type,
+                protocol_data=held.protocol,
+                members=(anchor,),
+            )
         members = tuple(
             DescribedGroupMember(
                 member_id=client_id,
@@ -138,16 +175,12 @@ class OffsetBroker(FakeBroker):
             )
             for client_id in self.occupants
         )
-        groups = tuple(
-            DescribedGroup(
-                group_id=group_id,
-                group_state="Stable" if members else "Dead",
-                protocol_type="consumer" if members else "",
-                members=members,
-            )
-            for group_id in request.groups
+        return DescribedGroup(
+            group_id=group_id,
+            group_state="Stable" if members else "Dead",
+            protocol_type="consumer" if members else "",
+            members=members,
         )
-        await answer(wire, header, DescribeGroupsResponse(groups=groups))
 
     async def _list(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         decode(ListGroupsRequest, body, header.api_version)
@@ -167,13 +200,13 @@ class OffsetBroker(FakeBroker):
 
     async def _commit(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(OffsetCommitRequest, body, header.api_version)
-        await self._take(request)
+        code = await self._take(request)
         topics = tuple(
             OffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=tuple(
                     OffsetCommitResponsePartition(
-                        partition_index=p.partition_index, error_code=self.commit_error
+                        partition_index=p.partition_index, error_code=code
                     )
                     for p in topic.partitions
                 ),
@@ -184,12 +217,14 @@ class OffsetBroker(FakeBroker):
 
     async def _txn_commit(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(TxnOffsetCommitRequest, body, header.api_version)
-        await self._take(request)
+        code = await self._take(request)
         topics = tuple(
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=tuple(
-                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index)
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=p.partition_index, error_code=code
+                    )
                     for p in topic.partitions
                 ),
             )
@@ -197,15 +232,19 @@ class OffsetBroker(FakeBroker):
         )
         await answer(wire, header, TxnOffsetCommitResponse(topics=topics))
 
-    async def _take(self, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> None:
+    async def _take(self, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
         self.commits.append(request)
         self.asked.set()
         if self.loses_commits:
             raise EOFError
         if self.gate is not None:
             await self.gate.wait()
+        code = self.commit_error or self.coordinator.check_commit(request)
+        if code:
+            return code
         for partition in request.topics[0].partitions:
             self.offsets[partition.partition_index] = partition.committed_offset
+        return 0
 
     async def _fetch(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(OffsetFetchRequest, body, header.api_version)

@@ -193,7 +193,7 @@ def test_a_commit_in_flight_holds_its_partitions(group: GroupScript) -> None:
     assert group.assigned("b") == {}
     group.commit_answered(commit, lost=True)
     assert group.native("b", 11).assignment is None
-    group.wait(group.config.lost_commit_hold_ms)
+    group.wait(group.config.lost_commit_hold_ms or 0)
     assert group.named(group.native("b", 11).assignment) == {"foo": (0,)}
 
 

@@ -149,18 +149,28 @@ async def deleting_offsets(duel: Duel) -> None:
     await duel.delete_offsets({"foo": [0, 1, 9], "nowhere": [0]})
     await duel.fetch()
     await duel.enter({"A": ALL_FOO})
-    await duel.delete_offsets({"foo": [0], "bar": [0, 9], "nowhere": [0]})
-    await duel.fetch()
+    await duel.delete_offsets(
+        {"foo": [0], "bar": [0, 9], "nowhere": [0]},
+        unlike=Unlike.deletions({"foo": {0: 86}, "bar": {0: 0, 9: 3}, "nowhere": {0: 3}}),
+    )
     await duel.native("N", 0, topics=["zar"])
-    await duel.delete_offsets({"foo": [0], "zar": [0], "bar": [0, 9], "nowhere": [0]})
+    await duel.delete_offsets(
+        {"foo": [0], "zar": [0], "bar": [0, 9], "nowhere": [0]},
+        unlike=Unlike.deletions(
+            {"foo": {0: 86}, "zar": {0: 86}, "bar": {0: 0, 9: 3}, "nowhere": {0: 3}}
+        ),
+    )
     await duel.delete_offsets({})
 
 
 @script()
 async def deleting_offsets_of_a_group_that_never_committed(duel: Duel) -> None:
     await duel.native("N", 0)
-    await duel.delete_offsets({"foo": [0], "zar": [0, 9], "nowhere": [0]})
-    await duel.delete_offsets({"zar": [0]})
+    await duel.delete_offsets(
+        {"foo": [0], "zar": [0, 9], "nowhere": [0]},
+        unlike=Unlike.deletions({"foo": {0: 86}, "zar": {0: 0, 9: 3}, "nowhere": {0: 3}}),
+    )
+    await duel.delete_offsets({"zar": [0]}, unlike=Unlike.deletions({"zar": {0: 0}}))
     await duel.native("N", -1)
     await duel.delete_offsets({"foo": [0], "nowhere": [0]})
     await duel.join("A")
@@ -171,9 +181,14 @@ async def deleting_offsets_of_a_group_that_never_committed(duel: Duel) -> None:
 async def offsets_of_topics_that_somebody_is_about_to_read(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
     await duel.join("B", version=3, topics=["bar"])
-    await duel.delete_offsets({"foo": [0], "bar": [0]})
+    await duel.delete_offsets(
+        {"foo": [0], "bar": [0]}, unlike=Unlike.deletions({"foo": {0: 86}, "bar": {0: 0}})
+    )
     await duel.join("A", topics=["zar"])
-    await duel.delete_offsets({"foo": [0], "bar": [0], "zar": [0]})
+    await duel.delete_offsets(
+        {"foo": [0], "bar": [0], "zar": [0]},
+        unlike=Unlike.deletions({"foo": {0: 0}, "bar": {0: 86}, "zar": {0: 86}}),
+    )
     await duel.leave("A", "B")
     await duel.join("C")
     await duel.delete_offsets({"foo": [0], "bar": [0]})

@@ -25,7 +25,9 @@ async def a_regex_is_resolved_after_the_answer(duel: Duel) -> None:
     await duel.describe()
     await duel.native("N", regex="fo+", owned=TOLD, rebalance_timeout_ms=60_000)
     await duel.commit("N", {"foo": {0: 5}})
-    await duel.delete_offsets({"foo": (0,), "bar": (0,)})
+    await duel.delete_offsets(
+        {"foo": (0,), "bar": (0,)}, unlike=Unlike.deletions({"foo": {0: 86}, "bar": {0: 0}})
+    )
     await duel.list()
     await duel.native("N", -1)
     await duel.list()
@@ -91,7 +93,7 @@ async def a_regex_is_cleared(duel: Duel) -> None:
     await duel.native("A", regex="", owned={"foo": (0, 1, 2)})
     await duel.native("A", owned={})
     await duel.describe()
-    await duel.delete_offsets({"foo": (0,)})
+    await duel.delete_offsets({"foo": (0,)}, unlike=Unlike.deletions({"foo": {0: 0}}))
 
 
 @script()

@@ -18,6 +18,7 @@ from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from tests.support.anchors import anchors_off
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
@@ -84,11 +85,14 @@ async def test_hosted_groups_and_the_clusters_own_are_described_in_one_answer() 
 
 
 async def test_a_group_that_is_empty_here_is_described_as_the_cluster_sees_it() -> None:
-    """It was hosted; then its consumers were pointed at the cluster again."""
+    """It was hosted; then its consumers were pointed at the cluster again, once its anchor had
+    left. As long as that lingers it is not shown."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
         await scene.client.leave(joined.member_id)
-        assert (await scene.client.described(5)).group_state == "Empty"
+        described = await scene.client.described(5)
+        assert (described.group_state, described.members) == ("Empty", ())
+        scene.broker.coordinator.group("g").remove_member()
         scene.broker.occupants = ("moved-on",)
         described = await scene.client.described(5)
         assert [member.client_id for member in described.members] == ["moved-on"]
@@ -212,7 +216,12 @@ async def test_a_log_that_cannot_be_read_hides_its_group_and_no_other(
         await groups.native("m", -1, group="gone")
         await trio.sleep(2)
         groups.log.is_unreadable = True
-        admin = AdminApis(groups.registry, Coordinators(groups.cluster), shows_members=True)
+        admin = AdminApis(
+            groups.registry,
+            Coordinators(groups.cluster),
+            anchors_off(groups.nursery),
+            shows_members=True,
+        )
         asked = (GROUP, "gone")
         described = DescribeGroupsRequest(groups=asked)
         answer: Any = await admin.answer(lone_request(described, 6), described)

@@ -83,6 +83,10 @@ async def open_scene(kafka: KafkaCluster) -> AsyncIterator[Scene]:
         joined = await clients["empty"].enter()
         await clients["empty"].leave(joined.member_id)
         yield Scene(servers=gateway.bootstrap_servers, names=names, clients=clients)
+        # The next scene's tools list all groups, and Kafka 3.9 has no configs for those that are
+        # another gateway's: let go of ours.
+        gateway.stop.set()
+        await gateway.ended.wait()
 
 
 async def _mix(client: GroupClient) -> None:

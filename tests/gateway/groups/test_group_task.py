@@ -413,7 +413,7 @@ async def test_a_lost_commit_outlives_a_reload(
             await groups.sync("nobody", 1)
         refused = await groups.fetch({"foo": [0]})
         assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        await trio.sleep(groups.config.lost_commit_hold_ms / 1000)
+        await trio.sleep((groups.config.lost_commit_hold_ms or 0) / 1000)
         await wait_all_tasks_blocked()  # who asks at the very moment is served before it
         assert (await groups.fetch({"foo": [0]})).error is ErrorCode.NONE
 

@@ -6,6 +6,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
+from gateway.anchor.identity import Gateway
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import hosting as module
 from gateway.groups.hosting import FOUND_FREE_FOR_S, Hosting, Mode
@@ -19,6 +20,15 @@ from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsRe
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.support.hosted_groups import ScriptedCluster
 
+OURS = Gateway(log_id="log-1", run_id="run-1")
+KAFKA_2_3: dict[int, tuple[int, int]] = {
+    ApiKey.DESCRIBE_GROUPS: (0, 3),
+    ApiKey.JOIN_GROUP: (0, 5),
+    ApiKey.SYNC_GROUP: (0, 3),
+    ApiKey.HEARTBEAT: (0, 3),
+    ApiKey.LEAVE_GROUP: (0, 2),
+    ApiKey.OFFSET_COMMIT: (0, 7),
+}
 NOT_COORDINATOR = 16
 COORDINATOR_LOAD_IN_PROGRESS = 14
 UNSUPPORTED_VERSION = 35
@@ -70,7 +80,7 @@ def cluster_that_says(
 ) -> ScriptedCluster:
     """A cluster with these answers; with the new protocol if there is one for it."""
     cluster = ScriptedCluster()
-    cluster.spoken = {ApiKey.DESCRIBE_GROUPS: (0, 6)}
+    cluster.spoken = {**KAFKA_2_3}
     cluster.answers = {DescribeGroupsRequest: lambda _: to_classic}
     if to_native is not None:
         cluster.spoken[ApiKey.CONSUMER_GROUP_DESCRIBE] = (0, 1)
@@ -102,7 +112,7 @@ async def test_who_answers_for_a_group(
     mode: Mode,
 ) -> None:
     """Somebody there: theirs. Nobody: ours. Not known: nobody's for now."""
-    hosting = Hosting(cluster_that_says(to_classic, to_native), ())
+    hosting = Hosting(cluster_that_says(to_classic, to_native), (), OURS)
     with capture_logs():
         assert (await hosting.look("g")).mode is mode
 
@@ -129,7 +139,7 @@ async def test_a_group_of_another_kind_is_not_hosted(kind: str, state: str, mode
         )
     )
     with capture_logs():
-        verdict = await Hosting(cluster, ()).look("g")
+        verdict = await Hosting(cluster, (), OURS).look("g")
     assert verdict.mode is mode
     assert (f"a {kind.lower()} group" in verdict.why) is (mode is Mode.OCCUPIED)
 
@@ -140,14 +150,14 @@ async def test_a_cluster_that_does_not_list_its_groups_is_not_an_empty_one() -> 
     cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
     cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(error_code=NOT_COORDINATOR)
     with capture_logs():
-        assert (await Hosting(cluster, ()).look("g")).mode is Mode.UNKNOWN
+        assert (await Hosting(cluster, (), OURS).look("g")).mode is Mode.UNKNOWN
 
 
 async def test_a_cluster_that_cannot_be_asked_is_not_an_empty_group() -> None:
     """Said in one log line, until the reason changes."""
     cluster = cluster_that_says(classic())
     cluster.failure = UpstreamError("nobody listens")
-    hosting = Hosting(cluster, ())
+    hosting = Hosting(cluster, (), OURS)
     with capture_logs() as lines:
         for _ in range(3):
             verdict = await hosting.look("g")
@@ -161,7 +171,7 @@ async def test_a_cluster_that_cannot_be_asked_is_not_an_empty_group() -> None:
 async def test_the_log_says_who_is_there_and_what_to_do_once_per_reason() -> None:
     """And again when somebody else is there, or when they came back."""
     cluster = cluster_that_says(classic("payments", "payments", "audit"))
-    hosting = Hosting(cluster, ())
+    hosting = Hosting(cluster, (), OURS)
     with capture_logs() as lines:
         for _ in range(3):
             await hosting.look("g")
@@ -180,7 +190,7 @@ async def test_the_log_says_who_is_there_and_what_to_do_once_per_reason() -> Non
 async def test_a_free_group_is_not_asked_about_again_so_soon(autojump_clock: MockClock) -> None:
     """Unless somebody is to be let in: who came meanwhile must not be overlooked."""
     cluster = cluster_that_says(classic())
-    hosting = Hosting(cluster, ())
+    hosting = Hosting(cluster, (), OURS)
     assert (await hosting.look_lately("g")).mode is Mode.HOSTED
     cluster.answers[DescribeGroupsRequest] = lambda _: classic("payments")
     assert (await hosting.look_lately("g")).mode is Mode.HOSTED
@@ -197,7 +207,7 @@ async def test_a_free_group_is_not_asked_about_again_so_soon(autojump_clock: Moc
 
 async def test_a_cluster_that_can_tell_nothing_is_the_embedded_one() -> None:
     """Every Kafka since 0.9 describes groups; in the embedded one nobody else is."""
-    assert (await Hosting(ScriptedCluster(), ()).look("g")).mode is Mode.HOSTED
+    assert (await Hosting(ScriptedCluster(), (), OURS).look("g")).mode is Mode.HOSTED
 
 
 @pytest.mark.parametrize(
@@ -216,7 +226,7 @@ async def test_patterns_name_groups_that_are_never_looked_at(
 ) -> None:
     """Upper and lower case count, as they do in group ids."""
     cluster = ScriptedCluster()
-    hosting = Hosting(cluster, (pattern,))
+    hosting = Hosting(cluster, (pattern,), OURS)
     assert hosting.is_forwarded(group_id) is is_forwarded
     await hosting.look(group_id)
     assert bool(cluster.coordinator_questions) is not is_forwarded
@@ -225,7 +235,7 @@ async def test_patterns_name_groups_that_are_never_looked_at(
 async def test_forwarding_is_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line per group; the oldest of too many is looked at again."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
-    hosting = Hosting(ScriptedCluster(), ())
+    hosting = Hosting(ScriptedCluster(), (), OURS)
     with capture_logs() as lines:
         for group_id in ("a", "a", "b", "c"):
             hosting.forward(group_id, "its protocol type is connect")
@@ -236,8 +246,106 @@ async def test_forwarding_is_remembered_up_to_a_limit(monkeypatch: pytest.Monkey
 async def test_reports_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any client can make up group ids."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
-    hosting = Hosting(cluster_that_says(classic("c")), ())
+    hosting = Hosting(cluster_that_says(classic("c")), (), OURS)
     with capture_logs() as lines:
         for group_id in ("a", "b", "c", "c", "a"):
             await hosting.look(group_id)
     assert [line["group_id"] for line in lines] == ["a", "b", "c", "a"]
+
+
+# -- anchors -------------------------------------------------------------------------------------
+
+
+def anchored(
+    log_id: str, run_id: str, *, others: tuple[str, ...] = (), is_stable: bool = True
+) -> DescribeGroupsResponse:
+    """What DescribeGroups answers about a group that a gateway holds."""
+    members = tuple(
+        describe_groups.DescribedGroupMember(
+            member_id=f"groupferry-{each}",
+            group_instance_id="groupferry",
+            client_id="groupferry",
+            client_host="/10.0.0.7",
+            member_metadata=each.encode() if is_stable else b"",
+            member_assignment=b"",
+        )
+        for each in (run_id, *others)
+    )
+    group = describe_groups.DescribedGroup(
+        group_id="g",
+        group_state="Stable" if is_stable else "PreparingRebalance",
+        protocol_type="groupferry",
+        protocol_data=log_id if is_stable else "",
+        members=members,
+    )
+    return DescribeGroupsResponse(groups=(group,))
+
+
+OWN = anchored("log-1", "run-1")
+PREDECESSORS = anchored("log-1", "run-0")
+OTHER_LOGS = anchored("log-2", "run-2")
+REJOINING = anchored("log-1", "run-0", is_stable=False)
+
+
+@pytest.mark.parametrize(
+    ("found", "usually", "after_a_replacement"),
+    [
+        (OWN, Mode.HOSTED, Mode.HOSTED),
+        (PREDECESSORS, Mode.HOSTED, Mode.ELSEWHERE),
+        (REJOINING, Mode.HOSTED, Mode.UNKNOWN),
+        (OTHER_LOGS, Mode.ELSEWHERE, Mode.ELSEWHERE),
+        (anchored("log-1", "run-1", others=("run-2",)), Mode.ELSEWHERE, Mode.ELSEWHERE),
+        (classic(), Mode.HOSTED, Mode.HOSTED),
+    ],
+)
+async def test_an_anchor_says_whose_the_group_is(
+    found: DescribeGroupsResponse, usually: Mode, after_a_replacement: Mode
+) -> None:
+    """With our state log it is ours, or a predecessor's, whose place we take; unless it has taken
+    ours. The name of another log says so by itself."""
+    hosting = Hosting(cluster_that_says(found), (), OURS)
+    with capture_logs():
+        assert (await hosting.look("g")).mode is usually
+        hosting.note_replaced("g")
+        assert (await hosting.look("g")).mode is after_a_replacement
+
+
+async def test_another_gateway_is_named_once_as_an_error() -> None:
+    """Where it is, and which log it has."""
+    hosting = Hosting(cluster_that_says(OTHER_LOGS), (), OURS)
+    with capture_logs() as lines:
+        for _ in range(3):
+            await hosting.look("g")
+    (line,) = lines
+    assert (line["event"], line["log_level"]) == ("group_hosted_elsewhere", "error")
+    assert "groupferry at /10.0.0.7" in line["reason"]
+    assert "log-2" in line["reason"]
+
+
+async def test_whoever_replaced_us_has_the_group_until_it_is_free() -> None:
+    """From then on an anchor with our log is a predecessor's again."""
+    cluster = cluster_that_says(PREDECESSORS)
+    hosting = Hosting(cluster, (), OURS)
+    hosting.note_replaced("g")
+    with capture_logs():
+        assert (await hosting.look("g")).mode is Mode.ELSEWHERE
+        cluster.answers[DescribeGroupsRequest] = lambda _: classic()
+        assert (await hosting.look("g")).mode is Mode.HOSTED
+        cluster.answers[DescribeGroupsRequest] = lambda _: PREDECESSORS
+        assert (await hosting.look("g")).mode is Mode.HOSTED
+
+
+@pytest.mark.parametrize(
+    ("key", "versions"),
+    [(ApiKey.JOIN_GROUP, (0, 4)), (ApiKey.OFFSET_COMMIT, (0, 6)), (ApiKey.HEARTBEAT, (0, 2))],
+)
+async def test_a_cluster_that_cannot_hold_an_anchor_keeps_its_groups(
+    key: ApiKey, versions: tuple[int, int]
+) -> None:
+    """Before Kafka 2.3 nothing fences a member's predecessor."""
+    cluster = cluster_that_says(classic())
+    cluster.spoken[key] = versions
+    hosting = Hosting(cluster, (), OURS)
+    with capture_logs() as lines:
+        assert (await hosting.look("g")).mode is Mode.FORWARDED
+    assert "older than Kafka 2.3" in lines[0]["reason"]

@@ -11,8 +11,8 @@ from functools import partial
 import pytest
 import trio
 
-from coordinator.config import GroupConfig
 from gateway.cluster.errors import UpstreamError
+from gateway.groups import commit_storing
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import (
@@ -32,22 +32,17 @@ from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.support.fake_broker import running_fake_broker
-from tests.support.gateway import Gateway, whole_gateway
+from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.offset_broker import OffsetBroker
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_COORDINATOR = 16
+FENCED_INSTANCE_ID = 82
 ILLEGAL_GENERATION = 22
 GROUP_ID_NOT_FOUND = 69
 GROUP_SUBSCRIBED_TO_TOPIC = 86
 UNKNOWN_TOPIC_OR_PARTITION = 3
-
-CONFIG = GroupConfig(
-    generic_initial_rebalance_delay_ms=0,
-    consumer_assignment_interval_ms=0,
-    lost_commit_hold_ms=500,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +66,7 @@ async def open_scene() -> AsyncIterator[Scene]:
     with trio.fail_after(20):
         async with (
             running_fake_broker(OffsetBroker()) as broker,
-            whole_gateway([broker.address], groups=CONFIG) as gateway,
+            whole_gateway([broker.address], groups=QUICK) as gateway,
             group_client(gateway.address, "g") as client,
         ):
             assert isinstance(broker, OffsetBroker)
@@ -92,16 +87,19 @@ async def partitions_given(client: GroupClient, member_id: str, epoch: int) -> s
     return given
 
 
-async def test_the_cluster_gets_a_plain_commit() -> None:
-    """There the group has no members: no generation, no member id, no instance id."""
+@pytest.mark.parametrize("version", [2, 6, 8])
+async def test_the_cluster_gets_a_commit_of_the_anchor(version: int) -> None:
+    """There the anchor is the group's only member; before v7 a commit could not name it."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
         mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
-        assert await scene.client.commit({1: 5}, **mine, version=8) == {1: 0}  # type: ignore[arg-type]
+        stored = await scene.client.commit({1: 5}, **mine, version=version)  # type: ignore[arg-type]
+        assert stored == {1: 0}
         (seen,) = scene.broker.commits
         assert isinstance(seen, OffsetCommitRequest)
-        assert (seen.generation_id_or_member_epoch, seen.member_id) == (-1, "")
-        assert seen.group_instance_id is None
+        held = scene.broker.coordinator.group("g")
+        assert seen.generation_id_or_member_epoch == held.generation
+        assert (seen.member_id, seen.group_instance_id) == (held.member_id, "groupferry")
         assert seen.group_id == "g"
         assert scene.broker.offsets == {1: 5}
 
@@ -165,14 +163,16 @@ async def test_a_commit_ends_though_its_client_hung_up() -> None:
         assert scene.broker.offsets == everything
 
 
-async def test_a_lost_answer_holds_the_partitions_for_a_while() -> None:
-    """The cluster may still be about to store it: until it can no longer, nobody commits or
-    fetches what it is about. Then everything goes on."""
+async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_another_member() -> None:
+    """The cluster may still be about to store it, however long that takes: until it can no longer,
+    nobody commits or fetches what it is about. Then everything goes on."""
     topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,))
     fetch = OffsetFetchRequest(group_id="g", topics=(topic,))
     async with open_scene() as scene:
         client = scene.client
         mine = {"member_id": "n", "epoch": (await client.native("n")).member_epoch}
+        before = scene.broker.coordinator.group("g").member_id
+        scene.broker.join_gate = trio.Event()
         scene.broker.loses_commits = True
         async with scene.another_client() as committer:
             with pytest.raises(UpstreamError):
@@ -184,13 +184,72 @@ async def test_a_lost_answer_holds_the_partitions_for_a_while() -> None:
             assert codes | {refused.error_code} - {0} == {COORDINATOR_LOAD_IN_PROGRESS}
         again = await client.commit({0: 8}, **mine)  # type: ignore[arg-type]
         assert again == {0: COORDINATOR_LOAD_IN_PROGRESS}
-        assert await client.commit({1: 8}, **mine) == {1: 0}  # type: ignore[arg-type]
+        scene.broker.join_gate.set()
         while (await client.connection.ask(fetch, 5)).error_code:  # noqa: ASYNC110, RUF100
-            await trio.sleep(0.05)
+            await trio.sleep(0.01)
         assert await client.commit({0: 8}, **mine) == {0: 0}  # type: ignore[arg-type]
+        lost, stored = scene.broker.commits
+        assert isinstance(lost, OffsetCommitRequest)
+        assert isinstance(stored, OffsetCommitRequest)
+        assert lost.member_id == before
+        assert scene.broker.coordinator.check_commit(lost) == FENCED_INSTANCE_ID
+        assert stored.member_id == scene.broker.coordinator.group("g").member_id
 
 
-async def test_a_transaction_commits_as_its_member_and_is_stored_as_nobodys() -> None:
+@pytest.mark.parametrize("loss", ["removed", "replaced", "rebalanced"])
+async def test_an_error_about_the_anchor_is_repaired_and_not_passed_on(loss: str) -> None:
+    """The commit is sent again as the new member's; the client only waits a little longer."""
+    async with open_scene() as scene:
+        joined = await scene.client.enter()
+        held = scene.broker.coordinator.group("g")
+        match loss:
+            case "removed":
+                held.remove_member()
+            case "replaced":  # by a join of our own that came late
+                held.member_id = "groupferry-late"
+            case _:
+                held.generation += 1
+        mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
+        assert await scene.client.commit({1: 5}, **mine, version=8) == {1: 0}  # type: ignore[arg-type]
+        assert len(scene.broker.commits) == 2
+        assert scene.broker.offsets == {1: 5}
+
+
+async def test_an_anchor_that_cannot_be_repaired_makes_a_commit_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not for ever: the client is told to try again, and then it works."""
+    monkeypatch.setattr(commit_storing, "MEMBER_PATIENCE_S", 0.1)
+    async with open_scene() as scene:
+        joined = await scene.client.enter()
+        scene.broker.join_gate = trio.Event()
+        scene.broker.coordinator.group("g").remove_member()
+        mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
+        for _ in range(2):
+            refused = await scene.client.commit({1: 5}, **mine, version=8)  # type: ignore[arg-type]
+            assert refused == {1: COORDINATOR_LOAD_IN_PROGRESS}
+        assert (await scene.client.beat(joined)).error_code == 0
+        scene.broker.join_gate.set()
+        while await scene.client.commit({1: 5}, **mine, version=8) != {1: 0}:  # type: ignore[arg-type]  # noqa: ASYNC110, RUF100
+            await trio.sleep(0.01)
+        assert scene.broker.offsets == {1: 5}
+
+
+async def test_offsets_of_a_group_without_members_are_reset_under_its_anchor() -> None:
+    """It lingers, so an admin's commit would be refused; where there is none it passes as it is."""
+    async with open_scene() as scene:
+        assert await scene.client.commit({0: 1}, version=8) == {0: 0}
+        joined = await scene.client.enter()
+        await scene.client.leave(joined.member_id)
+        assert await scene.client.commit({0: 2}, version=8) == {0: 0}
+        plain, under_anchor = scene.broker.commits
+        assert isinstance(plain, OffsetCommitRequest)
+        assert isinstance(under_anchor, OffsetCommitRequest)
+        assert (plain.member_id, plain.group_instance_id) == ("", None)
+        assert under_anchor.member_id == scene.broker.coordinator.group("g").member_id
+
+
+async def test_a_transaction_commits_as_its_member_and_is_stored_as_the_anchors() -> None:
     """The same check and the same hold; the transaction stays the client's own."""
 
     def request(member_id: str, generation: int) -> TxnOffsetCommitRequest:
@@ -218,7 +277,9 @@ async def test_a_transaction_commits_as_its_member_and_is_stored_as_nobodys() ->
         (seen,) = scene.broker.commits
         assert isinstance(seen, TxnOffsetCommitRequest)
         assert (seen.transactional_id, seen.producer_id, seen.producer_epoch) == ("t", 1, 2)
-        assert (seen.generation_id, seen.member_id) == (-1, "")
+        held = scene.broker.coordinator.group("g")
+        assert (seen.generation_id, seen.member_id) == (held.generation, held.member_id)
+        assert seen.group_instance_id == "groupferry"
         await scene.client.leave(joined.member_id)
         alone = await ask(request("", -1), 3)
         assert alone.topics[0].partitions[0].error_code == 0
@@ -253,16 +314,19 @@ async def test_a_group_that_never_committed_has_nothing_to_delete() -> None:
         assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
 
 
-async def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
-    """The others are, by the cluster; both parts come back in one answer."""
+async def test_offsets_are_deleted_once_nobody_is_in_the_group() -> None:
+    """By the cluster, which refuses as long as it sees the anchor, whatever the topic: what exists
+    is told so at once. The anchor leaves first."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
         ask = scene.client.connection.ask
         answered = codes(await ask(deletion("numbers", "other"), 0))
-        assert answered == {"numbers": GROUP_SUBSCRIBED_TO_TOPIC, "other": 0}
-        answered = codes(await ask(deletion("numbers"), 0))
-        assert answered == {"numbers": GROUP_SUBSCRIBED_TO_TOPIC}
-        assert scene.broker.deleted == [("other",)]
+        assert answered == {
+            "numbers": GROUP_SUBSCRIBED_TO_TOPIC,
+            "other": UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        assert scene.broker.deleted == []
         await scene.client.leave(joined.member_id)
         assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
-        assert scene.broker.deleted == [("other",), ("numbers",)]
+        assert scene.broker.deleted == [("numbers",)]
+        assert scene.broker.coordinator.group("g").member_id == ""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+NON_EMPTY_GROUP = 68
+
 
 class Deviation(StrEnum):
     """Named as in the table of deviations."""
@@ -29,6 +31,7 @@ class Deviation(StrEnum):
     INTERNAL_ERROR = "internal errors"
     OVERWRITTEN = "overwritten join"
     CHANGED_INSTANCE = "changed instance id"
+    HELD = "OffsetDelete of a live group"
     MALFORMED_BYTES = "malformed bytes"
     """Kafka's parser fails in more than one way, and 4.3.1 knows some of them only: a collection
     longer than the bytes is UNKNOWN_SERVER_ERROR."""
@@ -51,6 +54,15 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
     ),
     Deviation.OVERWRITTEN: frozenset({"a_sync_without_its_leaders"}),
     Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_another_members_place"}),
+    Deviation.HELD: frozenset(
+        {
+            "deleting_offsets",
+            "deleting_offsets_of_a_group_that_never_committed",
+            "offsets_of_topics_that_somebody_is_about_to_read",
+            "a_regex_is_resolved_after_the_answer",
+            "a_regex_is_cleared",
+        }
+    ),
     Deviation.MALFORMED_BYTES: frozenset(
         {"malformed_assignment_refuses_the_upgrade", "joins_that_do_not_fit"}
     ),
@@ -71,6 +83,35 @@ class Unlike:
         return cls(
             deviation=deviation, kafka={"error_code": kafka}, gateway={"error_code": gateway}
         )
+
+    @classmethod
+    def deletions(cls, codes: Mapping[str, Mapping[int, int]]) -> "Unlike":
+        """An OffsetDelete that Kafka answers with these codes: what it deletes stays here."""
+        return cls(
+            deviation=Deviation.HELD,
+            kafka=_deletions(codes),
+            gateway=_deletions(
+                {
+                    name: {index: code or NON_EMPTY_GROUP for index, code in partitions.items()}
+                    for name, partitions in codes.items()
+                }
+            ),
+        )
+
+
+def _deletions(codes: Mapping[str, Mapping[int, int]]) -> Mapping[str, Any]:
+    return {
+        "topics": tuple(
+            {
+                "name": name,
+                "partitions": tuple(
+                    {"partition_index": index, "error_code": code}
+                    for index, code in codes[name].items()
+                ),
+            }
+            for name in sorted(codes)
+        )
+    }
 
 
 def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None:
@@ -99,6 +140,8 @@ def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None
             return Deviation.ANY_LEADER
         case (("JoinGroup" | "SyncGroup"), ("waits", 27)):
             return Deviation.OVERWRITTEN
+        case "OffsetDelete", _ if f"'error_code': {NON_EMPTY_GROUP}" in str(gateway):
+            return Deviation.HELD
         case "ConsumerGroupHeartbeat", (0, 0) if (
             "epoch=0" in what and gateway["member_epoch"] < kafka["member_epoch"]
         ):

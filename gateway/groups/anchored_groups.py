@@ -1,0 +1,46 @@
+"""What the anchors ask of the groups that they hold, and what befalls a group that is taken.
+
+Must not know how an anchor is held.
+"""
+
+import structlog
+
+from coordinator.events import OffsetCommitEnded
+from gateway.anchor.anchor import Whose
+from gateway.groups.hosting import Hosting, Mode
+from gateway.groups.registry import Registry
+
+log = structlog.get_logger()
+
+
+class AnchoredGroups:
+    """See `gateway.anchor.anchor.Groups`."""
+
+    def __init__(self, registry: Registry, hosting: Hosting) -> None:
+        self._registry = registry
+        self._hosting = hosting
+
+    def is_live(self, group_id: str) -> bool:
+        """Whether the group has members here."""
+        return self._registry.is_live(group_id)
+
+    def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
+        """Let the group know how a commit ended."""
+        self._registry.end_commit(group_id, event)
+
+    async def whose(self, group_id: str, *, is_replaced: bool) -> Whose:
+        """Look who is in the group in the cluster; if it is somebody else, give way."""
+        if is_replaced:
+            self._hosting.note_replaced(group_id)
+        verdict = await self._hosting.look(group_id)
+        match verdict.mode:
+            case Mode.HOSTED:
+                return Whose.OURS
+            case Mode.UNKNOWN:
+                return Whose.UNKNOWN
+            case _:
+                pass
+        if self._registry.is_live(group_id):
+            log.error("group_taken", group_id=group_id, reason=verdict.why)
+            self._registry.give_way(group_id)
+        return Whose.THEIRS

@@ -1,0 +1,164 @@
+"""All anchors of a gateway: who waits for them, how long, how many there may be, and their end."""
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from coordinator.events import OffsetCommitEnded
+from gateway.anchor.anchors import JOIN_PATIENCE_S, LEAVE_TIMEOUT_S, RESTART_S
+from gateway.anchor.errors import NotAnchored
+from gateway.cluster.errors import UpstreamError
+from kafka_codecs.declaration import Struct
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.leave_group import LeaveGroupRequest
+from tests.support.anchors import GROUP, anchor_scene, anchors_off
+
+
+async def silence(message: Struct) -> None:
+    """The coordinator never answers."""
+    await trio.sleep_forever()
+
+
+async def refuse(message: Struct) -> None:
+    """The coordinator cannot be asked."""
+    raise UpstreamError("nobody listens")
+
+
+async def test_many_may_wait_for_one_anchor(autojump_clock: MockClock) -> None:
+    """It is taken once, and all get the same ids."""
+    async with anchor_scene() as scene:
+        got = []
+
+        async def hold() -> None:
+            got.append(await scene.anchors.hold(GROUP))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(hold)
+        assert len(set(got)) == 1
+        assert scene.asked(JoinGroupRequest) == 1
+
+
+async def test_nobody_is_kept_waiting_for_long(autojump_clock: MockClock) -> None:
+    """Then the client is told to try again; the anchor goes on trying."""
+    async with anchor_scene() as scene:
+        scene.links.before = silence
+        began_s = trio.current_time()
+        with pytest.raises(NotAnchored):
+            await scene.anchors.hold(GROUP)
+        assert trio.current_time() - began_s == pytest.approx(JOIN_PATIENCE_S)
+        assert scene.anchors.is_here(GROUP)
+
+
+async def test_the_reason_is_told_to_who_waits(autojump_clock: MockClock) -> None:
+    """And to the log once, however often it is tried."""
+    async with anchor_scene() as scene:
+        scene.links.before = refuse
+        with capture_logs() as lines, pytest.raises(NotAnchored, match="nobody listens"):
+            await scene.anchors.hold(GROUP)
+        assert [line["event"] for line in lines] == ["anchor_lost"]
+
+
+async def test_there_is_a_limit(autojump_clock: MockClock) -> None:
+    """Clients may name any group."""
+    async with anchor_scene(anchors_max=2) as scene:
+        for group_id in ("a", "b"):
+            await scene.anchors.hold(group_id)
+        with pytest.raises(NotAnchored, match="2 groups"):
+            await scene.anchors.hold("c")
+        await scene.anchors.hold("a")
+        await scene.anchors.drop("b")
+        await scene.anchors.hold("c")
+
+
+async def test_a_bug_ends_no_other_anchor_and_forgets_no_lost_commit(
+    autojump_clock: MockClock,
+) -> None:
+    """The anchor begins anew after a while."""
+    async with anchor_scene() as scene:
+        ids = await scene.anchors.hold(GROUP)
+        await scene.anchors.hold("another")
+
+        async def break_down(message: Struct) -> None:
+            if isinstance(message, JoinGroupRequest):
+                raise ZeroDivisionError
+
+        scene.links.before = break_down
+        with capture_logs() as lines:
+            scene.anchors.commit_lost(GROUP, ids, 5)
+            await trio.sleep(RESTART_S / 2)
+        assert [line["event"] for line in lines] == ["anchor_lost", "anchor_failed"]
+        assert scene.anchors.is_held("another")
+        scene.links.before = None
+        await scene.until_held()
+        assert OffsetCommitEnded(commit=5) in scene.groups.ended
+
+
+async def test_who_waits_is_released_at_the_end(autojump_clock: MockClock) -> None:
+    """The drain waits for the requests in flight, so they may not wait for an anchor."""
+    async with anchor_scene() as scene:
+        scene.links.before = silence
+
+        async def hold() -> None:
+            with pytest.raises(NotAnchored):
+                await scene.anchors.hold(GROUP)
+
+        with trio.fail_after(1):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(hold)
+                await wait_all_tasks_blocked()
+                scene.anchors.release_waiting()
+        with trio.fail_after(1), pytest.raises(NotAnchored):
+            await scene.anchors.hold("late")
+
+
+async def test_all_leave_when_nothing_of_the_groups_will_be_left(
+    autojump_clock: MockClock,
+) -> None:
+    """Though they have members: those find the next gateway free to take them."""
+    async with anchor_scene() as scene:
+        for group_id in ("a", "b", "c"):
+            await scene.anchors.hold(group_id)
+            scene.groups.live.add(group_id)
+        await scene.anchors.leave_all()
+        assert [scene.coordinator.group(each).member_id for each in "abc"] == ["", "", ""]
+
+
+async def test_leaving_takes_no_longer_than_its_limit(autojump_clock: MockClock) -> None:
+    """Their sessions end by themselves."""
+    async with anchor_scene() as scene:
+        await scene.anchors.hold(GROUP)
+        scene.links.before = silence
+        began_s = trio.current_time()
+        with capture_logs() as lines:
+            await scene.anchors.leave_all()
+        assert trio.current_time() - began_s == pytest.approx(LEAVE_TIMEOUT_S)
+        assert [line["event"] for line in lines] == ["anchors_left_behind"]
+
+
+async def test_dropping_takes_no_longer_than_its_limit(autojump_clock: MockClock) -> None:
+    """The admin is told to try again."""
+    async with anchor_scene() as scene:
+        await scene.anchors.hold(GROUP)
+
+        async def no_leaving(message: Struct) -> None:
+            if isinstance(message, LeaveGroupRequest | HeartbeatRequest):
+                await trio.sleep_forever()
+
+        scene.links.before = no_leaving
+        with pytest.raises(NotAnchored):
+            await scene.anchors.drop(GROUP)
+
+
+async def test_where_no_anchor_can_be_held_nothing_is_asked() -> None:
+    """The embedded cluster: commits are nobody's, and nobody else is kept out."""
+    async with trio.open_nursery() as nursery:
+        anchors = anchors_off(nursery)
+        assert await anchors.hold(GROUP) is None
+        assert anchors.is_held(GROUP)
+        anchors.commit_lost(GROUP, None, 5)
+        await anchors.drop(GROUP)
+        await anchors.leave_all()
+    assert not anchors.is_here(GROUP)

@@ -1,0 +1,117 @@
+"""Brokers that are restarted, killed, or hand their groups over: the anchor keeps its group."""
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from gateway.cluster.errors import UpstreamError
+from tests.support.direct_clients import anchor_in, until_anchored
+from tests.support.gateway import Gateway, whole_gateway
+from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster, KafkaNode
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+INCONSISTENT_GROUP_PROTOCOL = 23
+TRANSIENT = {0, 14, 15, 16}
+"""Nothing that a client would not try again with."""
+LIMIT_S = 60
+
+
+class Committer:
+    """A member that goes on, from coordinator to coordinator."""
+
+    def __init__(self, gateway: Gateway, group: str) -> None:
+        self.gateway = gateway
+        self.group = group
+        self.epoch = 0
+        self.stored = 0
+        self.codes: set[int] = set()
+
+    async def run(self) -> None:
+        """Heartbeats and commits, over and over."""
+        while True:
+            try:
+                async with group_client(self.gateway.address, self.group) as client:
+                    while await self._once(client):  # noqa: ASYNC110, RUF100
+                        await trio.sleep(0.1)
+            except (UpstreamError, OSError):
+                await trio.sleep(0.1)
+
+    async def _once(self, client: GroupClient) -> bool:
+        beat = await client.native("n", self.epoch)
+        self.codes.add(beat.error_code)
+        if beat.error_code:
+            return False
+        self.epoch = beat.member_epoch
+        (code,) = (
+            await client.commit({0: self.stored + 1}, member_id="n", epoch=self.epoch)
+        ).values()
+        self.codes.add(code)
+        self.stored += code == 0
+        return code == 0
+
+    async def until_more(self, commits: int) -> None:
+        """Wait until so many more are stored."""
+        wanted = self.stored + commits
+        with trio.fail_after(LIMIT_S):
+            while self.stored < wanted:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+async def test_the_anchor_follows_its_coordinator(three_brokers: KafkaCluster, how: str) -> None:
+    """And when that broker is back as well. It stays the same member: nothing was lost."""
+    group = fresh_group("moving")
+    async with (
+        whole_gateway(three_brokers.addresses) as gateway,
+        trio.open_nursery() as nursery,
+    ):
+        committer = Committer(gateway, group)
+        nursery.start_soon(committer.run)
+        await committer.until_more(1)
+        coordinator = (await find_coordinator(three_brokers.addresses[0], group)).node_id
+        node: KafkaNode = three_brokers.brokers[coordinator]
+        others = [each for id_, each in three_brokers.brokers.items() if id_ != coordinator]
+        async with group_client(("127.0.0.1", node.port), group) as direct:
+            before = await anchor_in(direct)
+        with capture_logs() as lines:
+            await (node.stop() if how == "stopped" else node.kill())
+            await committer.until_more(5)
+            async with group_client(("127.0.0.1", others[0].port), group) as direct:
+                held = await until_anchored(direct)
+                assert held.members[0].member_id == before.members[0].member_id
+                assert (await direct.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+            await three_brokers.start()
+            await committer.until_more(20)
+        nursery.cancel_scope.cancel()
+    assert committer.codes <= TRANSIENT
+    assert not [line for line in lines if line["log_level"] == "error"]
+    async with group_client(("127.0.0.1", others[0].port), group) as direct:
+        assert (await direct.committed())[0] >= committer.stored
+
+
+async def test_a_cluster_that_is_away_for_half_a_minute_finds_the_group_as_it_was(
+    one_broker: KafkaCluster,
+) -> None:
+    """The only broker is killed and comes back: nobody else gets in, and commits go on."""
+    group = fresh_group("away")
+    (node,) = one_broker.brokers.values()
+    async with (
+        whole_gateway(one_broker.addresses) as gateway,
+        trio.open_nursery() as nursery,
+    ):
+        committer = Committer(gateway, group)
+        nursery.start_soon(committer.run)
+        await committer.until_more(1)
+        with capture_logs() as lines:
+            await node.kill()
+            await trio.sleep(30)
+            await node.start()
+            async with group_client(one_broker.addresses[0], group) as direct:
+                await until_anchored(direct)
+                assert (await direct.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+            await committer.until_more(10)
+        nursery.cancel_scope.cancel()
+    assert committer.codes <= TRANSIENT
+    assert not [line for line in lines if line["log_level"] == "error"]

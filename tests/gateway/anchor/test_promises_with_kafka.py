@@ -1,0 +1,395 @@
+"""What the anchor promises, shown in front of real Apache Kafka; `gateway/docs/anchor.md` is the
+list. Coordinators that move: see test_moves_with_kafka.py."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from gateway.state_log.memory import MemoryLog
+from tests.support.direct_clients import (
+    anchor_in,
+    consume_for,
+    delete_offsets,
+    produce,
+    remove_anchor,
+    replace_anchor,
+    until_anchored,
+)
+from tests.support.gateway import whole_gateway
+from tests.support.group_client import fresh_group, group_client
+from tests.support.kafka_broker import (
+    FETCH_TIMEOUT_S,
+    PARTITIONS,
+    TOPIC,
+    KafkaCluster,
+)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+NOT_COORDINATOR = 16
+INCONSISTENT_GROUP_PROTOCOL = 23
+UNKNOWN_MEMBER_ID = 25
+NON_EMPTY_GROUP = 68
+GROUP_ID_NOT_FOUND = 69
+LIMIT_S = 30
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until it is so."""
+    with trio.fail_after(LIMIT_S):
+        while not condition():  # noqa: ASYNC110
+            await trio.sleep(0.02)
+
+
+# -- around the gateway --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kafka", "protocol"),
+    [("3.9", "classic"), ("4.3", "classic"), ("4.3", "consumer")],
+    indirect=["kafka"],
+)
+async def test_a_consumer_that_goes_around_the_gateway_gets_nothing(
+    kafka: KafkaCluster, protocol: str
+) -> None:
+    """It would consume everything a second time. Without the anchor's group it gets everything."""
+    await trio.to_thread.run_sync(produce, kafka.bootstrap_servers, TOPIC, PARTITIONS)
+    consume = partial(consume_for, kafka.bootstrap_servers, TOPIC)
+    group = fresh_group("held")
+    async with (
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        joined = await client.native("n")
+        records, errors = await trio.to_thread.run_sync(consume, group, protocol, 5.0)
+        assert records == 0
+        (error,) = errors
+        reasons = {"classic": "Inconsistent group protocol", "consumer": "group id does not exist"}
+        assert reasons[protocol] in error
+        assert (await client.native("n", joined.member_epoch)).error_code == 0
+    records, errors = await trio.to_thread.run_sync(consume, fresh_group("free"), protocol, 8.0)
+    assert (records > 0, errors) == (True, set())
+
+
+async def test_resets_and_deletes_around_the_gateway_are_refused_while_the_group_lives(
+    kafka: KafkaCluster,
+) -> None:
+    """Through the gateway an empty group's offsets are reset and deleted, though the anchor
+    lingers; and then the group itself."""
+    group = fresh_group("held")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        joined = await client.enter()
+        mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
+        assert await client.commit({0: 7, 1: 8}, **mine) == {0: 0, 1: 0}  # type: ignore[arg-type]
+        assert await direct.commit({0: 0}, version=8) == {0: UNKNOWN_MEMBER_ID}
+        assert await direct.deleted() == NON_EMPTY_GROUP
+        assert await delete_offsets(direct) == NON_EMPTY_GROUP
+        assert await direct.committed() == {0: 7, 1: 8, 2: -1}
+
+        await client.leave(joined.member_id)
+        await anchor_in(direct)
+        described = await client.described()
+        assert (described.group_state, described.protocol_type) == ("Empty", "consumer")
+        assert await client.commit({0: 0}, version=8) == {0: 0}
+        assert await direct.committed() == {0: 0, 1: 8, 2: -1}
+        assert await delete_offsets(client, [1]) == 0
+        assert await direct.committed() == {0: 0, 1: -1, 2: -1}
+        await client.enter()
+        await anchor_in(direct)
+
+
+async def test_a_deleted_group_is_gone_and_may_come_again(kafka: KafkaCluster) -> None:
+    """The anchor leaves before the cluster is asked to delete it."""
+    group = fresh_group("held")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        joined = await client.native("n")
+        await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
+        assert await client.deleted() == NON_EMPTY_GROUP
+        await client.native("n", -1)
+        assert await client.deleted() == 0
+        assert (await direct.described()).group_state == "Dead"
+        assert await direct.committed() == {0: -1, 1: -1, 2: -1}
+        assert (await client.native("n")).error_code == 0
+        await anchor_in(direct)
+
+
+async def test_the_group_is_free_some_time_after_its_last_member(kafka: KafkaCluster) -> None:
+    """Then a consumer may join it in the cluster itself, and goes on where the group was."""
+    group = fresh_group("held")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses, anchor_linger_s=0.5) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        joined = await client.native("n")
+        await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
+        await anchor_in(direct)
+        await client.native("n", -1)
+        with trio.fail_after(LIMIT_S):
+            while (await direct.described()).members:  # noqa: ASYNC110, RUF100
+                await trio.sleep(0.05)
+        await direct.enter()
+        assert (await direct.committed())[0] == 7
+
+
+async def test_a_gateway_whose_groups_are_forgotten_lets_go_of_them_at_its_end(
+    kafka: KafkaCluster,
+) -> None:
+    """The members it has now find the next gateway free to take the group."""
+    group = fresh_group("held")
+    async with group_client(kafka.addresses[0], group) as direct:
+        for _ in range(2):
+            async with whole_gateway(kafka.addresses) as gateway:
+                async with group_client(gateway.address, group) as client:
+                    assert (await client.native("n")).error_code == 0
+                    await anchor_in(direct)
+                gateway.stop.set()
+                await gateway.ended.wait()
+            assert (await direct.described()).members == ()
+
+
+# -- other gateways ------------------------------------------------------------------------------
+
+
+async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCluster) -> None:
+    """Its clients are told to try again, its log says why once, and the first notices nothing."""
+    group = fresh_group("contested")
+    async with (
+        whole_gateway(kafka.addresses) as first,
+        whole_gateway(kafka.addresses) as second,
+        group_client(first.address, group) as holder,
+        group_client(second.address, group) as other,
+    ):
+        joined = await holder.native("n")
+        await holder.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
+        with capture_logs() as lines:
+            for _ in range(3):
+                refused = await other.native("m")
+                assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
+                assert "another gateway" in (refused.error_message or "")
+                assert (await other.join()).error_code == COORDINATOR_LOAD_IN_PROGRESS
+        (line,) = [line for line in lines if line["log_level"] == "error"]
+        assert (line["event"], line["group_id"]) == ("group_hosted_elsewhere", group)
+        assert await other.commit({0: 1}, version=8) == {0: COORDINATOR_LOAD_IN_PROGRESS}
+        stored = await holder.commit({0: 8}, member_id="n", epoch=joined.member_epoch)
+        assert stored == {0: 0}
+        assert not second.events
+        first.stop.set()
+        await first.ended.wait()
+        assert (await other.native("m")).error_code == 0
+
+
+async def test_a_gateway_whose_anchor_was_replaced_cannot_commit(kafka: KafkaCluster) -> None:
+    """Whoever has the same state log takes its place, and keeps it: the first gives way, its
+    members are fenced, and one error says to whom."""
+    group = fresh_group("contested")
+    log = MemoryLog()
+    twin = MemoryLog()
+    twin.id = log.id
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses, state_log=log) as first,
+        whole_gateway(kafka.addresses, state_log=twin) as second,
+        group_client(first.address, group) as old,
+        group_client(second.address, group) as new,
+    ):
+        before = await old.native("n")
+        await old.commit({0: 7}, member_id="n", epoch=before.member_epoch)
+        with capture_logs() as lines:
+            joined = await new.native("m")
+            assert joined.error_code == 0
+            held = await anchor_in(direct)
+            refused = await old.commit({0: 99}, member_id="n", epoch=before.member_epoch)
+            assert refused in ({0: COORDINATOR_LOAD_IN_PROGRESS}, {0: UNKNOWN_MEMBER_ID})
+            await until(lambda: any(line["event"] == "group_taken" for line in lines))
+            await until(lambda: any(event.name == "member_fenced" for event in first.events))
+            fenced = await old.native("n", before.member_epoch)
+            assert fenced.error_code == UNKNOWN_MEMBER_ID
+            for _ in range(5):
+                assert (await old.native("n")).error_code == COORDINATOR_LOAD_IN_PROGRESS
+                refused = await old.commit({0: 99}, member_id="n", epoch=before.member_epoch)
+                assert refused == {0: COORDINATOR_LOAD_IN_PROGRESS}
+        errors = [line for line in lines if line["log_level"] == "error"]
+        assert [line["event"] for line in errors] == ["group_hosted_elsewhere", "group_taken"]
+        assert "with our state log" in errors[1]["reason"]
+        assert await new.commit({0: 8}, member_id="m", epoch=joined.member_epoch) == {0: 0}
+        assert (await direct.committed())[0] == 8
+        assert (await anchor_in(direct)).members[0].member_id == held.members[0].member_id
+
+
+async def test_a_restarted_gateway_is_another_member(kafka: KafkaCluster) -> None:
+    """It was killed, and comes back with its state log: it takes its predecessor's place, in a new
+    generation, and what that has sent before is refused from now on."""
+    group = fresh_group("held")
+    log = MemoryLog()
+    async with group_client(kafka.addresses[0], group) as direct:
+        async with (
+            whole_gateway(kafka.addresses, state_log=log) as gateway,
+            group_client(gateway.address, group) as client,
+        ):
+            joined = await client.native("n")
+            before = await anchor_in(direct)
+        async with (
+            whole_gateway(kafka.addresses, state_log=log) as gateway,
+            group_client(gateway.address, group) as client,
+        ):
+            assert (await client.native("m")).error_code == 0
+            after = await anchor_in(direct)
+            assert after.members[0].member_id != before.members[0].member_id
+            stored = await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
+            assert stored == {0: 0}
+
+
+# -- the lost anchor -----------------------------------------------------------------------------
+
+
+def given(reply: object) -> set[int]:
+    """The partitions that a heartbeat's answer gives."""
+    assignment = getattr(reply, "assignment", None)
+    topics = assignment.topic_partitions if assignment else ()
+    return {number for each in topics for number in each.partitions}
+
+
+async def test_an_anchor_that_an_admin_removed_is_taken_again(kafka: KafkaCluster) -> None:
+    """A commit is the first to notice: it only takes a little longer. Nobody is disturbed."""
+    group = fresh_group("held")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        joined = await client.native("n")
+        before = await anchor_in(direct)
+        assert await remove_anchor(direct) == 0
+        assert (await direct.described()).members == ()
+        stored = await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
+        assert stored == {0: 0}
+        after = await anchor_in(direct)
+        assert after.members[0].member_id != before.members[0].member_id
+        assert (await client.native("n", joined.member_epoch)).error_code == 0
+
+
+async def test_a_quiet_group_notices_a_removed_anchor_as_well(kafka: KafkaCluster) -> None:
+    """By the anchor's next heartbeat."""
+    group = fresh_group("held")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        await client.native("n")
+        before = await anchor_in(direct)
+        await remove_anchor(direct)
+        with trio.fail_after(8):
+            await until_anchored(direct, but_not_by=before.members[0].member_id)
+
+
+async def test_while_somebody_else_is_inside_nothing_is_owned_twice(kafka: KafkaCluster) -> None:
+    """An admin removed the anchor and a consumer came in before it could be taken again: our
+    members are fenced, nobody is let in, and one error names the intruder. It goes: the group is
+    hosted again."""
+    group = fresh_group("held")
+    async with (
+        group_client(kafka.addresses[0], group, client_id="intruder") as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+        group_client(gateway.address, group) as late,
+    ):
+        joined = await client.native("n")
+        assert given(joined) == set(range(PARTITIONS))
+        await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
+        await remove_anchor(direct)
+        intruder = await direct.enter()
+        with capture_logs() as lines:
+            refused = await client.commit({0: 8}, member_id="n", epoch=joined.member_epoch)
+            assert refused == {0: COORDINATOR_LOAD_IN_PROGRESS}
+            await until(lambda: any(line["event"] == "group_taken" for line in lines))
+            await until(lambda: any(event.name == "member_fenced" for event in gateway.events))
+            gone = await client.native("n", joined.member_epoch)
+            assert gone.error_code in (UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND)
+            assert (await late.native("m")).error_code == GROUP_ID_NOT_FOUND
+            assert (await late.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+        errors = [line for line in lines if line["log_level"] == "error"]
+        assert [line["event"] for line in errors] == ["group_taken"]
+        assert "intruder" in errors[0]["reason"]
+        assert (await direct.beat(intruder)).error_code == 0
+        assert (await direct.committed())[0] == 7
+        await direct.leave(intruder.member_id)
+        assert given(await late.native("m")) == set(range(PARTITIONS))
+
+
+async def test_nothing_is_given_while_the_anchor_is_lost(kafka: KafkaCluster) -> None:
+    """A member that is to get what another gave up waits for it, and so does who joins."""
+    group = fresh_group("held")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as first,
+        group_client(gateway.address, group) as second,
+    ):
+        joined = await first.native("n")
+        topic_id = await first.topic_id()
+        await remove_anchor(direct)
+        refused = await first.commit({0: 1}, member_id="stranger", epoch=1)
+        assert refused == {0: UNKNOWN_MEMBER_ID}, "the engine's own refusal passes"
+        late = await second.native("m")
+        assert given(late) == set()
+        await first.native("n", joined.member_epoch, owned={topic_id: (0,)})
+        await until_anchored(direct)
+        with trio.fail_after(LIMIT_S):
+            while not given(await second.native("m", late.member_epoch)):  # noqa: ASYNC110, RUF100
+                await trio.sleep(0.05)
+
+
+# -- errors about the anchor ---------------------------------------------------------------------
+
+
+async def test_no_error_about_the_anchor_ever_reaches_a_client(kafka: KafkaCluster) -> None:
+    """Somebody removes it and takes its place over and over, with its own papers: commits are
+    stored, or to be tried again, and never go back."""
+    group = fresh_group("harassed")
+    codes: set[int] = set()
+    reached = 0
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        joined = await client.native("n")
+
+        async def harass() -> None:
+            for number in range(24):
+                await until_anchored(direct)
+                if number % 3 == 0:
+                    await remove_anchor(direct)
+                else:
+                    await replace_anchor(direct)
+                await trio.sleep(0.1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(harass)
+            while len(nursery.child_tasks) or not reached:
+                attempt = reached + 1
+                (code,) = (
+                    await client.commit({0: attempt}, member_id="n", epoch=joined.member_epoch)
+                ).values()
+                codes.add(code)
+                reached = attempt if code == 0 else reached
+                beat = await client.native("n", joined.member_epoch)
+                assert beat.error_code in (0, COORDINATOR_LOAD_IN_PROGRESS)
+                stored = (await direct.committed())[0]
+                assert stored >= reached
+        assert codes <= {0, COORDINATOR_LOAD_IN_PROGRESS}
+        assert (await direct.committed())[0] == reached

@@ -1,0 +1,169 @@
+"""Commits under delay and loss: no committed offset goes back, no new owner starts too early.
+
+Real consumers commit without pause while they come and go; the line between gateway and cluster
+delays, breaks, and delivers late. Nothing is consumed: the offsets are only counted up.
+"""
+
+import random
+import threading
+import time
+from collections import defaultdict
+from contextlib import AsyncExitStack
+
+import pytest
+import trio
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from tests.support.gateway import whole_gateway
+from tests.support.group_client import fresh_group, group_client
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, TOPIC, KafkaCluster
+from tests.support.unkind_proxy import unkind_proxy, unspared
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+LENGTH_S = 30
+CONSUMERS = 3
+STAY_S = (2.0, 8.0)
+"""How long a consumer stays before it leaves and comes back."""
+COMMITS_MIN = 100
+CUTS_MIN = 20
+FETCH_LIMIT_S = 10
+
+
+class Ledger:
+    """What was acknowledged, and what any new owner must not miss."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.acknowledged: defaultdict[int, int] = defaultdict(lambda: -1)
+        self.commits = 0
+        self.starts = 0
+        self.wrong: list[str] = []
+        self.ends_at_s = time.monotonic() + LENGTH_S
+
+    def note_commit(self, partition: int, offset: int) -> None:
+        """The cluster has it, says the gateway."""
+        with self.lock:
+            self.commits += 1
+            before = self.acknowledged[partition]
+            if offset <= before:
+                self.wrong.append(f"{partition} was committed at {offset}, after {before}")
+            self.acknowledged[partition] = max(before, offset)
+
+    def note_start(self, partition: int, offset: int, acknowledged: int) -> None:
+        """A new owner was told this offset; that one was acknowledged before it asked."""
+        with self.lock:
+            self.starts += 1
+            if offset < acknowledged:
+                self.wrong.append(f"{partition} started from {offset}, not {acknowledged}")
+
+
+def committing_consumer(
+    servers: str, group: str, protocol: str, ledger: Ledger, until_s: float
+) -> None:
+    """Commit the next offset of each partition that it owns, over and over."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+            "socket.timeout.ms": 10_000,
+        }
+    )
+    positions: dict[int, int] = {}
+    started: set[int] = set()
+
+    def on_assign(_: Consumer, assigned: list[TopicPartition]) -> None:
+        positions.update(
+            {each.partition: -1 for each in assigned if each.partition not in positions}
+        )
+
+    def on_gone(_: Consumer, gone: list[TopicPartition]) -> None:
+        for each in gone:
+            positions.pop(each.partition, None)
+            started.discard(each.partition)
+
+    consumer.subscribe([TOPIC], on_assign=on_assign, on_revoke=on_gone, on_lost=on_gone)
+    while time.monotonic() < until_s:
+        consumer.poll(0.02)
+        for partition in list(positions):
+            try:
+                if partition not in started:
+                    acknowledged = ledger.acknowledged[partition]
+                    asked = [TopicPartition(TOPIC, partition)]
+                    (found,) = consumer.committed(asked, FETCH_LIMIT_S)
+                    if found.error is not None:
+                        continue
+                    positions[partition] = max(found.offset, -1)  # -1001: none at all
+                    ledger.note_start(partition, positions[partition], acknowledged)
+                    started.add(partition)
+                positions[partition] += 1
+                offset = positions[partition]
+                consumer.commit(
+                    offsets=[TopicPartition(TOPIC, partition, offset)], asynchronous=False
+                )
+                ledger.note_commit(partition, offset)
+            except KafkaException:
+                continue  # to be tried again, with the next offset
+    consumer.close()
+
+
+def come_and_go(servers: str, group: str, protocol: str, ledger: Ledger, seed: int) -> None:
+    """A consumer after another until the end."""
+    dice = random.Random(seed)
+    while (now_s := time.monotonic()) < ledger.ends_at_s:
+        until_s = min(now_s + dice.uniform(*STAY_S), ledger.ends_at_s)
+        committing_consumer(servers, group, protocol, ledger, until_s)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "protocol"),
+    [("3.9", "classic"), ("3.9", "consumer"), ("4.3", "consumer")],
+    indirect=["kafka"],
+)
+async def test_no_offset_goes_back_and_nobody_starts_before_an_acknowledged_commit(
+    kafka: KafkaCluster, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen from the cluster itself, all the time, and from each new owner."""
+    group, seed = fresh_group("unkind"), random.randrange(1 << 30)
+    ledger = Ledger()
+    seen: defaultdict[int, int] = defaultdict(lambda: -1)
+    async with AsyncExitStack() as stack:
+        proxy = await stack.enter_async_context(unkind_proxy(monkeypatch, kafka.addresses, seed))
+        with unspared():
+            gateway = await stack.enter_async_context(whole_gateway(kafka.addresses))
+        direct = await stack.enter_async_context(group_client(kafka.addresses[0], group))
+
+        over = trio.Event()
+
+        async def watch() -> None:
+            while not over.is_set():
+                for partition, offset in (await direct.committed(partitions=PARTITIONS)).items():
+                    if offset < seen[partition]:
+                        ledger.wrong.append(f"{partition} went back: {seen[partition]} {offset}")
+                    seen[partition] = offset
+                await trio.sleep(0.02)
+
+        async with trio.open_nursery() as watching:
+            watching.start_soon(watch)
+            async with trio.open_nursery() as consuming:
+                for number in range(CONSUMERS):
+                    consuming.start_soon(
+                        trio.to_thread.run_sync,
+                        come_and_go,
+                        gateway.bootstrap_servers,
+                        group,
+                        protocol,
+                        ledger,
+                        seed + number,
+                    )
+            over.set()
+        stored = await direct.committed(partitions=PARTITIONS)
+    told = f"seed {seed}: {ledger.commits} commits, {ledger.starts} starts, {proxy.fates}"
+    assert not ledger.wrong, f"{ledger.wrong}; {told}"
+    assert all(stored[number] >= offset for number, offset in ledger.acknowledged.items()), told
+    assert ledger.commits >= COMMITS_MIN, told
+    assert sum(proxy.fates.values()) >= CUTS_MIN, told

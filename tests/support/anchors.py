@@ -1,0 +1,114 @@
+"""Anchors under Trio's mock clock: the gateway's own code, before a coordinator that obeys."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import trio
+
+from coordinator.events import OffsetCommitEnded
+from gateway.anchor.anchor import Whose
+from gateway.anchor.anchors import Anchors
+from gateway.anchor.identity import Gateway
+from gateway.cluster.errors import UpstreamError
+from kafka_codecs.declaration import Struct
+from tests.support.fake_coordinator import FakeCoordinator, FakeGroup, FakeLinks
+
+GROUP = "orders"
+OURS = Gateway(log_id="log-1", run_id="run-1")
+NODE = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeGroups:
+    """What the engine and the look at the cluster would say; see `gateway.anchor.anchor.Groups`."""
+
+    live: set[str] = field(default_factory=set)
+    ended: list[OffsetCommitEnded] = field(default_factory=list)
+    verdict: Whose = Whose.OURS
+    looks: list[bool] = field(default_factory=list)
+    """For each look, whether we had been replaced."""
+
+    def is_live(self, group_id: str) -> bool:
+        """Whether the test says so."""
+        return group_id in self.live
+
+    def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
+        """Remember it."""
+        self.ended.append(event)
+
+    async def whose(self, group_id: str, *, is_replaced: bool) -> Whose:
+        """The verdict of the test."""
+        self.looks.append(is_replaced)
+        return self.verdict
+
+
+class AnchorScene:
+    """Everything that a test needs; one group is enough."""
+
+    def __init__(self, nursery: trio.Nursery, *, linger_s: float, anchors_max: int) -> None:
+        self.links = FakeLinks()
+        self.groups = FakeGroups()
+        self.node_id = NODE
+        self.coordinator_failure: UpstreamError | None = None
+        self.anchors = Anchors(
+            gateway=OURS,
+            links=self.links,
+            coordinator_of=self._coordinator_of,
+            groups=self.groups,
+            linger_s=linger_s,
+            anchors_max=anchors_max,
+            nursery=nursery,
+        )
+
+    async def _coordinator_of(self, group_id: str) -> int:
+        await trio.lowlevel.checkpoint()
+        if self.coordinator_failure is not None:
+            raise self.coordinator_failure
+        return self.node_id
+
+    @property
+    def coordinator(self) -> FakeCoordinator:
+        """The group's coordinator."""
+        return self.links.coordinator
+
+    @property
+    def group(self) -> FakeGroup:
+        """The group in the cluster."""
+        return self.coordinator.group(GROUP)
+
+    def asked(self, kind: type[Struct]) -> int:
+        """How often the coordinator was asked this."""
+        return sum(isinstance(message, kind) for _, message in self.links.asked)
+
+    async def until_held(self, length_s: float = 60) -> None:
+        """Wait until the anchor is Stable."""
+        with trio.fail_after(length_s):
+            while not self.anchors.is_held(GROUP):  # noqa: ASYNC110  (so does every request)
+                await trio.sleep(0.05)
+
+
+def anchors_off(nursery: trio.Nursery) -> Anchors:
+    """As in front of the embedded cluster, which is asked nothing."""
+
+    async def nobody(group_id: str) -> int:
+        raise NotImplementedError
+
+    return Anchors(
+        gateway=OURS,
+        links=FakeLinks(),
+        coordinator_of=nobody,
+        groups=FakeGroups(),
+        linger_s=1,
+        anchors_max=0,
+        nursery=nursery,
+        is_on=False,
+    )
+
+
+@asynccontextmanager
+async def anchor_scene(*, linger_s: float = 60, anchors_max: int = 8) -> AsyncIterator[AnchorScene]:
+    """For the length of the block."""
+    async with trio.open_nursery() as nursery:
+        yield AnchorScene(nursery, linger_s=linger_s, anchors_max=anchors_max)
+        nursery.cancel_scope.cancel()

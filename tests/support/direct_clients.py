@@ -1,0 +1,136 @@
+"""Clients that go around the gateway, to the cluster itself: consumers, and an admin."""
+
+import time
+from collections.abc import Sequence
+
+import trio
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+
+from gateway.anchor.identity import INSTANCE_ID, PROTOCOL_TYPE
+from kafka_codecs.describe_groups import DescribedGroup
+from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from tests.support.group_client import GroupClient
+
+RECORDS = 30
+SESSION_TIMEOUT_MS = 10_000
+
+
+def produce(servers: str, topic: str, partitions: int) -> None:
+    """Some records for every partition."""
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+    for number in range(RECORDS):
+        producer.produce(topic, b"%d" % number, partition=number % partitions)
+    assert producer.flush(30) == 0
+
+
+def consume_for(
+    servers: str, topic: str, group: str, protocol: str, length_s: float
+) -> tuple[int, set[str]]:
+    """How many records a real consumer gets in that time, and what it says of errors."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([topic])
+    until = time.monotonic() + length_s
+    records, errors = 0, set[str]()
+    try:
+        while time.monotonic() < until:
+            try:
+                message = consumer.poll(0.1)
+            except KafkaException as failure:
+                error: KafkaError = failure.args[0]
+                errors.add(error.str())
+                break
+            if message is not None and (error_ := message.error()) is not None:
+                errors.add(error_.str())
+            elif message is not None:
+                records += 1
+    finally:
+        consumer.close()
+    return records, errors
+
+
+async def anchor_in(direct: GroupClient) -> DescribedGroup:
+    """The group as the cluster has it, which must be held by an anchor."""
+    group = await direct.described()
+    assert (group.group_state, group.protocol_type) == ("Stable", PROTOCOL_TYPE), group
+    assert len(group.members) == 1
+    return group
+
+
+async def until_anchored(direct: GroupClient, *, but_not_by: str = "") -> DescribedGroup:
+    """Wait until the cluster shows an anchor, and not that member."""
+    with trio.fail_after(30):
+        while True:
+            group = await direct.described()
+            is_held = group.group_state == "Stable" and group.protocol_type == PROTOCOL_TYPE
+            if is_held and group.members[0].member_id != but_not_by:
+                return group
+            await trio.sleep(0.05)
+
+
+async def remove_anchor(direct: GroupClient) -> int:
+    """As an admin removes a static member; the error code."""
+    answer: LeaveGroupResponse = await direct.connection.ask(
+        LeaveGroupRequest(
+            group_id=direct.group,
+            members=(MemberIdentity(member_id="", group_instance_id=INSTANCE_ID),),
+        )
+    )
+    return answer.members[0].error_code
+
+
+async def replace_anchor(
+    direct: GroupClient, *, metadata: bytes | None = None
+) -> JoinGroupResponse:
+    """As another gateway with the same state log, or as this one itself with its own metadata."""
+    group = await anchor_in(direct)
+    own = group.members[0].member_metadata
+    answer: JoinGroupResponse = await direct.connection.ask(
+        JoinGroupRequest(
+            group_id=direct.group,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=SESSION_TIMEOUT_MS,
+            member_id="",
+            group_instance_id=INSTANCE_ID,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=(
+                JoinGroupProtocol(
+                    name=group.protocol_data, metadata=own if metadata is None else metadata
+                ),
+            ),
+        )
+    )
+    return answer
+
+
+async def delete_offsets(client: GroupClient, partitions: Sequence[int] = (0,)) -> int:
+    """The error code of an OffsetDelete for the whole group."""
+    answer: OffsetDeleteResponse = await client.connection.ask(
+        OffsetDeleteRequest(
+            group_id=client.group,
+            topics=(
+                OffsetDeleteRequestTopic(
+                    name="numbers",
+                    partitions=tuple(
+                        OffsetDeleteRequestPartition(partition_index=number)
+                        for number in partitions
+                    ),
+                ),
+            ),
+        )
+    )
+    return answer.error_code

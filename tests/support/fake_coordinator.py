@@ -1,0 +1,181 @@
+"""A classic group coordinator of one kind of member: static ones. Enough to hold an anchor.
+
+It answers at once. What it does to static members was seen in real brokers of 3.9 and 4.3; the
+tests in front of those are the judges, this one is for time and failures.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.cluster.broker_connection import Versions
+from kafka_codecs.declaration import Struct
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupMember, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
+
+INCONSISTENT_GROUP_PROTOCOL = 23
+UNKNOWN_MEMBER_ID = 25
+INVALID_SESSION_TIMEOUT = 26
+ILLEGAL_GENERATION = 22
+REBALANCE_IN_PROGRESS = 27
+FENCED_INSTANCE_ID = 82
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeGroup:
+    """One group; at most one member."""
+
+    protocol_type: str = ""
+    protocol: str = ""
+    metadata: bytes = b""
+    instance_id: str | None = None
+    member_id: str = ""
+    generation: int = 0
+    is_synced: bool = False
+    joins: int = 0
+    beats: int = 0
+
+    def remove_member(self) -> None:
+        """As an admin does."""
+        self.member_id = ""
+        self.generation += 1
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeCoordinator:
+    """All groups that it was ever asked about."""
+
+    groups: dict[str, FakeGroup] = field(default_factory=dict)
+    longest_session_ms: int = 300_000
+
+    def group(self, group_id: str) -> FakeGroup:
+        """The group, which exists from now on."""
+        return self.groups.setdefault(group_id, FakeGroup())
+
+    def answer(self, message: Struct) -> Any:
+        """The answer to one of the four requests of a classic member."""
+        match message:
+            case JoinGroupRequest():
+                return self._join(self.group(message.group_id), message)
+            case SyncGroupRequest():
+                group = self.group(message.group_id)
+                code = _checked(
+                    group, message.member_id, message.group_instance_id, message.generation_id
+                )
+                group.is_synced |= not code
+                return SyncGroupResponse(error_code=code)
+            case HeartbeatRequest():
+                group = self.group(message.group_id)
+                group.beats += 1
+                return HeartbeatResponse(
+                    error_code=_checked(
+                        group, message.member_id, message.group_instance_id, message.generation_id
+                    )
+                )
+            case LeaveGroupRequest():
+                return self._leave(self.group(message.group_id), message)
+            case _:
+                raise NotImplementedError(message)
+
+    def check_commit(self, message: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
+        """The error code of a commit; a group without a member takes any that names none."""
+        group = self.group(message.group_id)
+        match message:
+            case OffsetCommitRequest(generation_id_or_member_epoch=generation):
+                pass
+            case TxnOffsetCommitRequest(generation_id=generation):
+                pass
+        if generation < 0 and not group.member_id:
+            return 0
+        code = _checked(group, message.member_id, message.group_instance_id, generation)
+        return code or (0 if group.is_synced else REBALANCE_IN_PROGRESS)
+
+    def _join(self, group: FakeGroup, request: JoinGroupRequest) -> JoinGroupResponse:
+        group.joins += 1
+        if request.session_timeout_ms > self.longest_session_ms:
+            return JoinGroupResponse(error_code=INVALID_SESSION_TIMEOUT)
+        (protocol,) = request.protocols
+        if group.member_id and (group.protocol_type, group.protocol) != (
+            request.protocol_type,
+            protocol.name,
+        ):
+            return JoinGroupResponse(error_code=INCONSISTENT_GROUP_PROTOCOL)
+        is_replacement = bool(group.member_id) and not request.member_id and group.is_synced
+        if request.member_id and request.member_id != group.member_id:
+            code = FENCED_INSTANCE_ID if group.member_id else UNKNOWN_MEMBER_ID
+            return JoinGroupResponse(error_code=code)
+        group.protocol_type, group.protocol = request.protocol_type, protocol.name
+        group.metadata, group.instance_id = protocol.metadata, request.group_instance_id
+        if not request.member_id:
+            group.member_id = f"{request.group_instance_id}-{group.joins}"
+        if not is_replacement:
+            group.generation += 1
+            group.is_synced = False
+        return JoinGroupResponse(
+            generation_id=group.generation,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol,
+            leader=group.member_id,
+            skip_assignment=is_replacement,
+            member_id=group.member_id,
+            members=(JoinGroupMember(member_id=group.member_id, metadata=group.metadata),),
+        )
+
+    def _leave(self, group: FakeGroup, request: LeaveGroupRequest) -> LeaveGroupResponse:
+        (member,) = request.members
+        code = _checked(group, member.member_id, member.group_instance_id, group.generation)
+        if not code:
+            group.remove_member()
+        return LeaveGroupResponse(
+            members=(
+                MemberResponse(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    error_code=code,
+                ),
+            )
+        )
+
+
+def _checked(group: FakeGroup, member_id: str, instance_id: str | None, generation: int) -> int:
+    if not group.member_id:
+        return UNKNOWN_MEMBER_ID
+    if member_id != group.member_id:
+        return FENCED_INSTANCE_ID if instance_id == group.instance_id else UNKNOWN_MEMBER_ID
+    return 0 if generation == group.generation else ILLEGAL_GENERATION
+
+
+Interference = Callable[[Struct], Awaitable[None]]
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeLinks:
+    """The way to it, without sockets: see `gateway.anchor.membership.Links`."""
+
+    coordinator: FakeCoordinator = field(default_factory=FakeCoordinator)
+    before: Interference | None = None
+    """May wait, or raise UpstreamError: the coordinator has not got the request."""
+    after: Interference | None = None
+    """The same, but the coordinator has done what it was asked, and the answer is on its way."""
+    asked: list[tuple[int, Struct]] = field(default_factory=list)
+    versions: Versions = field(default_factory=lambda: {13: (0, 5)})
+
+    async def ask(self, node_id: int, message: Struct) -> Any:
+        """Ask, with the interference of the test."""
+        self.asked.append((node_id, message))
+        if self.before is not None:
+            await self.before(message)
+        answer = self.coordinator.answer(message)
+        if self.after is not None:
+            await self.after(message)
+        return answer
+
+    ask_patiently = ask
+
+    async def versions_of(self, node_id: int) -> Versions:
+        """Leave in the version with members."""
+        return self.versions
