@@ -171,8 +171,6 @@ async def run_gateway(
         if can_hold:
             # Not time but the anchor tells when a commit can no longer be stored.
             groups = replace(groups, lost_commit_hold_ms=None)
-        else:
-            log.info("anchors_off", reason="the embedded cluster cannot hold any")
         gateway = Gateway(log_id=state_log.id)
         hosting = Hosting(cluster, forward_patterns, gateway)
         registry = Registry(
@@ -209,6 +207,8 @@ async def run_gateway(
                 bootstrap=f"{address[0]}:{address[1]}",
                 brokers=sorted(cluster.brokers),
             )
+            if not can_hold:
+                log.info("anchors_off", reason="the embedded cluster cannot hold any")
             task_status.started(address)
             await stop.wait()
             registry.release_waiting()
