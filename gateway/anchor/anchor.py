@@ -4,6 +4,7 @@
 anchor is needed, in doubt, or to be dropped. Must not know who answers for the group meanwhile.
 """
 
+import math
 import random
 from collections.abc import Iterable
 from enum import Enum, auto
@@ -22,8 +23,9 @@ from gateway.cluster.errors import UpstreamError
 
 log = structlog.get_logger()
 
-HEARTBEAT_INTERVAL_S = 5.0
-"""On average; a removed anchor is noticed this late, or at the group's next commit."""
+HEARTBEAT_INTERVAL_S = 3.0
+"""On average, as in Kafka's clients; a removed anchor is noticed this late, or as soon as the group
+commits or gives partitions to somebody."""
 SPREAD = 0.2
 """Heartbeats come this much sooner or later, so that those of many anchors drift apart."""
 ANXIOUS_INTERVAL_S = 2.0
@@ -73,7 +75,7 @@ class Anchor:
         self._groups = groups
         self._linger_s = linger_s
         self._ids: AnchorIds | None = None
-        self._held_until_s = 0.0
+        self._heard_s = -math.inf
         self._needed_until_s = trio.current_time() + linger_s
         # With members here and no anchor, the group may have been given away a moment ago.
         self._must_look = groups.is_live(self.group_id)
@@ -83,16 +85,20 @@ class Anchor:
         self._stray_commits: dict[Token, str] = {}
         self._roused = trio.Event()
 
-    @property
-    def ids(self) -> AnchorIds | None:
-        """The ids under which the group is held; None while it is not, or not surely."""
-        if self.phase is Phase.STABLE and trio.current_time() < self._held_until_s:
-            return self._ids
-        return None
+    def ids(self, *, since_s: float = -math.inf) -> AnchorIds | None:
+        """The ids under which the group is held, as the cluster has confirmed at that time or
+        later; None while it is not, or not surely."""
+        is_held = self.phase is Phase.STABLE and trio.current_time() < self._held_until_s
+        return self._ids if is_held and self._heard_s >= since_s else None
 
     def need(self) -> None:
         """Somebody relies on it: it lingers from now on at the earliest."""
         self._needed_until_s = trio.current_time() + self._linger_s
+
+    def check(self) -> None:
+        """Let the cluster confirm now that the group is held."""
+        if self.phase is Phase.STABLE:
+            self._rouse()
 
     def drop(self) -> None:
         """Leave as soon as possible."""
@@ -200,6 +206,7 @@ class Anchor:
 
     async def _keep(self) -> None:
         """Until it is lost, or no longer needed."""
+        self._roused = trio.Event()
         interval_s = HEARTBEAT_INTERVAL_S
         while self._is_kept() and self._is_needed():
             await self._rest(interval_s * random.uniform(1 - SPREAD, 1 + SPREAD))  # noqa: S311
@@ -211,11 +218,11 @@ class Anchor:
         return self.phase is Phase.STABLE and not self._is_dropped
 
     async def _rest(self, length_s: float) -> None:
-        self._roused = trio.Event()
         if not self._groups.is_live(self.group_id):
             length_s = min(length_s, self._needed_until_s - trio.current_time())
         with trio.move_on_after(length_s):
             await self._roused.wait()
+        self._roused = trio.Event()
 
     async def _beat(self) -> bool:
         assert self._ids is not None
@@ -236,7 +243,11 @@ class Anchor:
 
     def _confirm(self, sent_s: float) -> None:
         """The coordinator has heard us, no sooner than that: it keeps us for a session at least."""
-        self._held_until_s = sent_s + self._membership.session_timeout_ms / 1000
+        self._heard_s = sent_s
+
+    @property
+    def _held_until_s(self) -> float:
+        return self._heard_s + self._membership.session_timeout_ms / 1000
 
     def _is_needed(self) -> bool:
         if self._groups.is_live(self.group_id):

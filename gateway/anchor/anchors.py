@@ -3,6 +3,7 @@
 Owns their number and who waits for them. Must not know what they say to the cluster.
 """
 
+import math
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -54,10 +55,11 @@ class Anchors:
         self._is_ending = False
         self._anchors: dict[str, Anchor] = {}
 
-    async def hold(self, group_id: str, *, patience_s: float = JOIN_PATIENCE_S) -> AnchorIds | None:
-        """The ids under which the group is held, as soon as it is; None where anchors are off.
-
-        Raises NotAnchored.
+    async def hold(
+        self, group_id: str, *, patience_s: float = JOIN_PATIENCE_S, since_s: float = -math.inf
+    ) -> AnchorIds | None:
+        """The ids under which the group is held, as soon as it is, and the cluster has confirmed
+        so at `since_s` or later; None where anchors are off. Raises NotAnchored.
         """
         if not self._is_on:
             return None
@@ -65,25 +67,29 @@ class Anchors:
         with trio.move_on_after(patience_s):
             while not self._is_ending:
                 anchor = self._needed(group_id)
-                if (ids := anchor.ids or await self._held(anchor)) is not None:
+                ids = anchor.ids(since_s=since_s) or await self._held(anchor, since_s)
+                if ids is not None:
                     return ids
                 if anchor.has_given_way:
                     break
         raise NotAnchored("the gateway is ending" if anchor is None else anchor.why)
 
-    async def _held(self, anchor: Anchor) -> AnchorIds | None:
+    async def _held(self, anchor: Anchor, since_s: float) -> AnchorIds | None:
         """Wait for this one; None if it came to an end instead, or the gateway does."""
         async with anchor.turn:
             while not self._is_ending and self._anchors.get(anchor.group_id) is anchor:
                 anchor.need()
-                if (ids := anchor.ids) is not None:
+                if (ids := anchor.ids(since_s=since_s)) is not None:
                     return ids
+                anchor.check()
                 await anchor.changed.wait()
         return None
 
-    def is_held(self, group_id: str) -> bool:
-        """Whether the group is held; if not, it is being taken from now on. Raises NotAnchored."""
-        return not self._is_on or self._needed(group_id).ids is not None
+    def need(self, group_id: str) -> None:
+        """Somebody relies on the anchor: it is being taken if it is not there. Raises
+        NotAnchored."""
+        if self._is_on:
+            self._needed(group_id)
 
     def is_here(self, group_id: str) -> bool:
         """Whether we have the group's anchor, or are about to."""

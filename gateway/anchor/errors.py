@@ -35,3 +35,9 @@ class AnswerLost(Exception):  # noqa: N818  (what happened)
 
 class NotAnchored(Exception):  # noqa: N818  (for now)
     """The group is not held, and has not been for as long as a client may be kept waiting."""
+
+
+def name_of(error_code: int) -> str:
+    """For people, who may look up in Kafka's protocol guide those that we have no name for."""
+    known = error_code in ErrorCode.__members__.values()
+    return ErrorCode(error_code).name if known else f"error {error_code}"

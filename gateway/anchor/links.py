@@ -15,6 +15,8 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from kafka_codecs.declaration import Struct
 
+ANSWER_TIMEOUT_S = 10.0
+"""A broker that hangs still accepts connections; whoever it coordinated for finds another one."""
 JOINS_AT_ONCE_MAX = 16
 """Per coordinator. At Kafka's usual initial delay of 3 s that is five new groups a second."""
 
@@ -40,7 +42,9 @@ class Links:
             if link is None or link.closed:
                 self._check_others_luck(node_id, asked_s)
                 link = self._links[node_id] = await self._open(node_id)
-        return await link.ask(message)
+        with trio.move_on_after(ANSWER_TIMEOUT_S):
+            return await link.ask(message)
+        raise UpstreamError(f"broker {node_id} did not answer in {ANSWER_TIMEOUT_S:.0f} s")
 
     async def ask_patiently(self, node_id: int, message: Struct) -> Any:
         """The answer of a broker, which may take its time. Raises UpstreamError."""
@@ -75,8 +79,11 @@ class Links:
     async def _open(self, node_id: int) -> BrokerConnection:
         if node_id not in self._cluster.brokers:
             raise UpstreamError(f"broker {node_id} is not known")
+        why = f"broker {node_id} did not answer in {ANSWER_TIMEOUT_S:.0f} s"
         try:
-            return await BrokerConnection.open(*self._cluster.brokers[node_id])
+            with trio.move_on_after(ANSWER_TIMEOUT_S):
+                return await BrokerConnection.open(*self._cluster.brokers[node_id])
         except UpstreamError as error:
-            self._failures[node_id] = trio.current_time(), str(error)
-            raise
+            why = str(error)
+        self._failures[node_id] = trio.current_time(), why
+        raise UpstreamError(why)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from coordinator.errors import ErrorCode
-from gateway.anchor.errors import ABOUT_THE_ANCHOR, AnchorDisplaced, AnchorRefused
+from gateway.anchor.errors import ABOUT_THE_ANCHOR, AnchorDisplaced, AnchorRefused, name_of
 from gateway.anchor.identity import INSTANCE_ID, PROTOCOL_TYPE, AnchorIds, Gateway
 from gateway.cluster.broker_connection import Versions
 from gateway.cluster.errors import UpstreamError
@@ -22,6 +22,15 @@ SESSION_TIMEOUTS_MS = (60_000, 45_000, 30_000, 10_000)
 """The first that the cluster accepts; long, because our members' own sessions end sooner."""
 
 FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
+
+SOMEBODY_ELSE = frozenset(
+    {
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    }
+)
+"""Answers to a JoinGroup: consumers, a group of another kind under the same name, too many."""
 
 
 class Links(Protocol):
@@ -145,7 +154,7 @@ class Membership:
             if not too_long or len(self._session_timeouts_ms) == 1:
                 break
             del self._session_timeouts_ms[0]
-        if answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+        if answer.error_code in SOMEBODY_ELSE:
             raise AnchorRefused("somebody else is in the group")
         self._check(answer.error_code, "JoinGroup")
         return answer
@@ -162,4 +171,4 @@ class Membership:
         if error_code in ABOUT_THE_ANCHOR:
             raise AnchorDisplaced(api, ErrorCode(error_code))
         if error_code:
-            raise UpstreamError(f"{api} of the anchor was answered with error {error_code}")
+            raise UpstreamError(f"{api} of the anchor was answered with {name_of(error_code)}")

@@ -8,6 +8,8 @@ no answer that gives partitions leaves, unless the group's anchor holds it in th
 from typing import Any, cast
 from uuid import uuid4
 
+import trio
+
 from coordinator.errors import ErrorCode
 from coordinator.replies import (
     ConsumerHeartbeatReply,
@@ -150,11 +152,8 @@ class GroupService:
             if _lets_in(message):
                 await self._hold(message)
             answer = await self._ask_engine(request, message)
-            is_held = not self._registry.is_live(message.group_id) or self._anchors.is_held(
-                message.group_id
-            )
-            if _gives(answer) and not is_held:
-                return not_yet(message, version, "the group is not held in the cluster for now")
+            if self._registry.is_live(message.group_id):
+                await self._keep(message.group_id, gives=_gives(answer))
         except NotAnchored as error:
             return not_yet(message, version, str(error))
         except UpstreamError as error:
@@ -174,6 +173,15 @@ class GroupService:
         self._registry.check_room(group_id)
         patience_s = MEMBER_PATIENCE_S if is_live else JOIN_PATIENCE_S
         await self._anchors.hold(group_id, patience_s=patience_s)
+
+    async def _keep(self, group_id: str, *, gives: bool) -> None:
+        """See to it that a live group is being held; before partitions are given to anybody, that
+        it still is: an admin may have removed the anchor a moment ago. Raises NotAnchored."""
+        if gives:
+            now_s = trio.current_time()
+            await self._anchors.hold(group_id, patience_s=MEMBER_PATIENCE_S, since_s=now_s)
+        else:
+            self._anchors.need(group_id)
 
     async def _is_at_coordinator(self, request: GroupRequest, group_id: str) -> bool:
         return is_embedded(request.upstream.versions) or await self._coordinators.is_at(

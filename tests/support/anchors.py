@@ -9,6 +9,7 @@ import trio
 from coordinator.events import OffsetCommitEnded
 from gateway.anchor.anchor import Whose
 from gateway.anchor.anchors import Anchors
+from gateway.anchor.errors import NotAnchored
 from gateway.anchor.identity import Gateway
 from gateway.cluster.errors import UpstreamError
 from kafka_codecs.declaration import Struct
@@ -84,8 +85,15 @@ class AnchorScene:
     async def until_held(self, length_s: float = 60) -> None:
         """Wait until the anchor is Stable."""
         with trio.fail_after(length_s):
-            while not self.anchors.is_held(GROUP):  # noqa: ASYNC110  (so does every request)
+            while not await self.is_held():  # noqa: ASYNC110  (so does every request)
                 await trio.sleep(0.05)
+
+    async def is_held(self, group_id: str = GROUP) -> bool:
+        """Whether the anchor is Stable; if not, it is being taken from now on."""
+        try:
+            return await self.anchors.hold(group_id, patience_s=0) is not None
+        except NotAnchored:
+            return False
 
 
 def anchors_off(nursery: trio.Nursery) -> Anchors:

@@ -51,6 +51,7 @@ class FakeCoordinator:
 
     groups: dict[str, FakeGroup] = field(default_factory=dict)
     longest_session_ms: int = 300_000
+    refuses_joins_with: int = 0
 
     def group(self, group_id: str) -> FakeGroup:
         """The group, which exists from now on."""
@@ -96,6 +97,8 @@ class FakeCoordinator:
 
     def _join(self, group: FakeGroup, request: JoinGroupRequest) -> JoinGroupResponse:
         group.joins += 1
+        if self.refuses_joins_with:
+            return JoinGroupResponse(error_code=self.refuses_joins_with)
         if request.session_timeout_ms > self.longest_session_ms:
             return JoinGroupResponse(error_code=INVALID_SESSION_TIMEOUT)
         (protocol,) = request.protocols

@@ -11,6 +11,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from coordinator.errors import ErrorCode
 from gateway.anchor.anchor import HEARTBEAT_INTERVAL_S, LAST_BACKOFF_S, SPREAD, Whose
 from gateway.anchor.errors import AnchorDisplaced, NotAnchored
+from gateway.anchor.identity import AnchorIds
+from gateway.anchor.membership import SOMEBODY_ELSE
 from gateway.cluster.errors import UpstreamError
 from kafka_codecs.declaration import Struct
 from kafka_codecs.heartbeat import HeartbeatRequest
@@ -26,7 +28,7 @@ SESSION_S = 60
 async def test_it_is_held_once_joined_and_synced(autojump_clock: MockClock) -> None:
     """A new group takes one JoinGroup; only then do the ids exist."""
     async with anchor_scene() as scene:
-        assert not scene.anchors.is_held(GROUP)
+        assert not await scene.is_held()
         ids = await scene.anchors.hold(GROUP)
         assert ids is not None
         assert (ids.member_id, ids.generation) == (scene.group.member_id, 1)
@@ -115,11 +117,34 @@ async def test_a_commit_is_sooner_to_tell(autojump_clock: MockClock) -> None:
         scene.group.remove_member()
         refused = AnchorDisplaced("a commit", ErrorCode.UNKNOWN_MEMBER_ID)
         scene.anchors.doubt(GROUP, ids, refused)
-        assert not scene.anchors.is_held(GROUP)
+        assert not await scene.is_held()
         again = await scene.anchors.hold(GROUP)
         scene.anchors.doubt(GROUP, ids, refused)
-        assert scene.anchors.is_held(GROUP)
+        assert await scene.is_held()
         assert await scene.anchors.hold(GROUP) == again
+
+
+async def test_whoever_gives_something_away_is_sooner_to_tell(autojump_clock: MockClock) -> None:
+    """The cluster is asked before partitions are given to anybody, once for all who give them."""
+    async with anchor_scene() as scene:
+        before = await scene.anchors.hold(GROUP)
+        scene.groups.live.add(GROUP)
+        await trio.sleep(0.1)
+        assert await scene.anchors.hold(GROUP, since_s=trio.current_time()) == before
+        assert scene.group.beats == 1
+        await trio.sleep(0.1)
+        scene.group.remove_member()
+        renewed: list[AnchorIds | None] = []
+
+        async def give() -> None:
+            renewed.append(await scene.anchors.hold(GROUP, since_s=trio.current_time()))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(9):
+                nursery.start_soon(give)
+        assert set(renewed) == {await scene.anchors.hold(GROUP)}
+        assert before not in renewed
+        assert scene.group.beats == 2
 
 
 async def test_who_was_replaced_looks_before_it_comes_back(autojump_clock: MockClock) -> None:
@@ -138,6 +163,19 @@ async def test_who_was_replaced_looks_before_it_comes_back(autojump_clock: MockC
         scene.groups.verdict = Whose.OURS
         await scene.until_held()
         assert scene.group.member_id != "groupferry-newer"
+
+
+@pytest.mark.parametrize("code", sorted(SOMEBODY_ELSE))
+async def test_whatever_says_that_somebody_else_is_there_makes_us_look(
+    code: ErrorCode, autojump_clock: MockClock
+) -> None:
+    """Consumers of either protocol, a group of another kind, more members than there may be."""
+    async with anchor_scene() as scene:
+        scene.coordinator.refuses_joins_with = code
+        scene.groups.verdict = Whose.THEIRS
+        with pytest.raises(NotAnchored, match="somebody else"):
+            await scene.anchors.hold(GROUP)
+        assert scene.groups.looks == [False]
 
 
 @pytest.mark.parametrize("protocol", [("consumer", "range"), ("groupferry", "log-2")])
@@ -197,9 +235,9 @@ async def test_a_silent_coordinator_keeps_us_for_a_session(autojump_clock: MockC
 
         scene.links.before = fail
         await trio.sleep_until(heard_s + SESSION_S - 1)
-        assert scene.anchors.is_held(GROUP)
+        assert await scene.is_held()
         await trio.sleep(2)
-        assert not scene.anchors.is_held(GROUP)
+        assert not await scene.is_held()
         await trio.sleep(600)
         tries = scene.asked(JoinGroupRequest)
         assert tries < 600 / LAST_BACKOFF_S + 10, (
@@ -343,6 +381,6 @@ async def test_it_comes_back_for_who_joins_while_it_leaves(autojump_clock: MockC
 
         scene.links.before = wait_at_leave
         await trio.sleep(3)
-        assert not scene.anchors.is_held(GROUP)
+        assert not await scene.is_held()
         gate.set()
         await scene.until_held(1)

@@ -90,7 +90,7 @@ async def test_a_bug_ends_no_other_anchor_and_forgets_no_lost_commit(
             scene.anchors.commit_lost(GROUP, ids, 5)
             await trio.sleep(RESTART_S / 2)
         assert [line["event"] for line in lines] == ["anchor_lost", "anchor_failed"]
-        assert scene.anchors.is_held("another")
+        assert await scene.is_held("another")
         scene.links.before = None
         await scene.until_held()
         assert OffsetCommitEnded(commit=5) in scene.groups.ended
@@ -157,7 +157,8 @@ async def test_where_no_anchor_can_be_held_nothing_is_asked() -> None:
     async with trio.open_nursery() as nursery:
         anchors = anchors_off(nursery)
         assert await anchors.hold(GROUP) is None
-        assert anchors.is_held(GROUP)
+        assert await anchors.hold(GROUP, since_s=trio.current_time()) is None
+        anchors.need(GROUP)
         anchors.commit_lost(GROUP, None, 5)
         await anchors.drop(GROUP)
         await anchors.leave_all()
