@@ -1,10 +1,11 @@
-"""The commands: `groupferry serve`, `demo`, `simulate`, `--version`.
+"""The commands: `groupferry serve`, `state`, `demo`, `simulate`, `--version`.
 
 Owns flags, exit statuses and what is printed about a refusal: one line per reason on stderr, never
 a traceback. 0 is success, 1 a run that failed, 2 a wrong call, 128 plus its number a signal.
 """
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typing import NoReturn, get_args
 
 import trio
 
-from gateway import logs, serve, settings, simulate
+from gateway import logs, serve, settings, show_state, simulate
 from gateway.demo import summary
 from gateway.demo.borrowed_cluster import borrowed, random_prefix
 from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX, embedded
@@ -22,6 +23,7 @@ from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted
 from gateway.demo.run import run as run_demo
 from gateway.demo.upstream import OpenUpstream
+from gateway.state_log.log import StateLogUnusable
 
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
 CONSUMERS_MAX = 64
@@ -96,6 +98,18 @@ def _demo(options: argparse.Namespace) -> int:
     return 0
 
 
+def _state(options: argparse.Namespace) -> int:
+    try:
+        folder = settings.state_folder(options.state_dir)
+        if show_state.run(folder, options.group):
+            return 0
+    except (ValueError, StateLogUnusable) as error:
+        _say(str(error))
+    else:
+        _say(f"there is no state log in {folder}; see --state-dir")
+    return _FAILED
+
+
 def _simulate(options: argparse.Namespace) -> int:
     is_fine, report = simulate.run(options.first_seed, options.seeds)
     sys.stdout.write(report + "\n")
@@ -131,6 +145,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     settings.add_flags(serving)
     serving.set_defaults(command=_serve)
+
+    state = commands.add_parser(
+        "state",
+        help="print what the state log in sqlite holds, one JSON line per record",
+        description="Print the records of the state log, also of a gateway that is running.",
+        allow_abbrev=False,
+    )
+    state.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        default=os.environ.get(f"{settings.ENVIRONMENT_PREFIX}STATE_DIR"),
+        help="the gateway's folder (default: that of its own --state-dir)",
+    )
+    state.add_argument("--group", metavar="ID", help="records of this group only")
+    state.set_defaults(command=_state)
 
     demo = commands.add_parser(
         "demo",

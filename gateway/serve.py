@@ -6,6 +6,8 @@ Owns who knows whom. Must not know how any of them works.
 import resource
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -31,8 +33,10 @@ from gateway.groups.group_service import GroupService
 from gateway.groups.hosting import Hosting
 from gateway.groups.registry import Registry
 from gateway.settings import Settings, addresses
-from gateway.state_log.log import StateLog
+from gateway.state_folder import StateFolderError, locked
+from gateway.state_log.log import StateLog, StateLogError, StateLogUnusable
 from gateway.state_log.memory import MemoryLog
+from gateway.state_log.sqlite import open_sqlite_log
 from gateway.story import Listener
 
 log = structlog.get_logger()
@@ -53,7 +57,13 @@ def run(settings: Settings) -> int:
     _allow_open_files(settings.max_connections * FILES_PER_CONNECTION + FILES_BESIDES)
     try:
         trio.run(_run_until_signal, settings)
-    except* (UpstreamError, ListenError) as failures:
+    except* (
+        UpstreamError,
+        ListenError,
+        StateFolderError,
+        StateLogUnusable,
+        StateLogError,
+    ) as failures:
         reason = first_of(failures)
     if reason is not None:
         sys.stderr.write(f"groupferry: {reason}\n")
@@ -76,31 +86,53 @@ async def _run_until_signal(settings: Settings) -> None:
     async with trio.open_nursery() as nursery:
 
         async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
-            await run_gateway(
-                upstream=settings.upstream,
-                data_path=DataPathConfig(
-                    listen_host=settings.listen.host,
-                    listen_port=settings.listen.port,
-                    advertised_host=settings.advertised_host,
-                    state_folder=settings.state_dir,
-                    limits=Limits(
-                        max_connections=settings.max_connections,
-                        drain_timeout_s=settings.drain_timeout_ms / 1000,
-                    ),
-                ),
-                groups=settings.group_config(),
-                forward_patterns=settings.groups_forward,
-                max_groups=settings.max_groups,
-                shows_members=settings.describe_groups_consumer == "members",
-                anchor_linger_s=settings.anchor_linger_ms / 1000,
-                stop=stop,
-                task_status=task_status,
-            )
+            with locked(settings.state_dir):
+                async with _state_log(settings) as state_log:
+                    await _run_settings(settings, state_log, stop, task_status)
             nursery.cancel_scope.cancel()
 
         await nursery.start(_obey_signals, stop, started, nursery.cancel_scope)
         await nursery.start(run_settings)
         started.set()
+
+
+@asynccontextmanager
+async def _state_log(settings: Settings) -> AsyncIterator[StateLog]:
+    match settings.state:
+        case "memory":
+            yield MemoryLog()
+        case "sqlite":
+            async with open_sqlite_log(settings.state_dir) as state_log:
+                yield state_log
+
+
+async def _run_settings(
+    settings: Settings,
+    state_log: StateLog,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[Address],
+) -> None:
+    await run_gateway(
+        upstream=settings.upstream,
+        data_path=DataPathConfig(
+            listen_host=settings.listen.host,
+            listen_port=settings.listen.port,
+            advertised_host=settings.advertised_host,
+            state_folder=settings.state_dir,
+            limits=Limits(
+                max_connections=settings.max_connections,
+                drain_timeout_s=settings.drain_timeout_ms / 1000,
+            ),
+        ),
+        groups=settings.group_config(),
+        forward_patterns=settings.groups_forward,
+        max_groups=settings.max_groups,
+        shows_members=settings.describe_groups_consumer == "members",
+        anchor_linger_s=settings.anchor_linger_ms / 1000,
+        state_log=state_log,
+        stop=stop,
+        task_status=task_status,
+    )
 
 
 async def _obey_signals(
@@ -161,7 +193,8 @@ async def run_gateway(
     given a state log, that is in memory.
 
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
-    start, ListenError if a port cannot be had. Cancelled, it closes everything at once.
+    start, ListenError if a port cannot be had, StateLogError if the log cannot be read.
+    Cancelled, it closes everything at once.
     """
     cluster = Cluster(upstream)
     state_log = state_log or MemoryLog()
@@ -197,6 +230,7 @@ async def run_gateway(
         service = GroupService(
             registry, hosting, coordinators, anchors, shows_members=shows_members
         )
+        await registry.resume()
         async with trio.open_nursery() as serving:
             address: Address = await serving.start(
                 partial(serve, data_path, service, cluster, stop=stop)

@@ -30,6 +30,7 @@ from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
 from gateway.logs import LogFormat, LogLevel
 
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
+StateKind = Literal["memory", "sqlite"]
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
 
 
@@ -85,7 +86,8 @@ def _host_only(value: object) -> object:
     return value
 
 
-def _state_dir(value: object) -> Path:
+def state_folder(value: object) -> Path:
+    """The folder of this name, the user's own if there is none. Raises ValueError."""
     if value:
         return Path(str(value)).expanduser()
     base = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state")
@@ -147,10 +149,15 @@ class Settings(BaseSettings):
     advertise: Annotated[str, Field(min_length=1), BeforeValidator(_host_only)] | None = Field(
         None, description="host that clients are told to connect to; that of `listen` if not set"
     )
-    state_dir: Annotated[Path, BeforeValidator(_state_dir)] = Field(
+    state_dir: Annotated[Path, BeforeValidator(state_folder)] = Field(
         None,
         validate_default=True,
         description="folder for the gateway's state; $XDG_STATE_HOME/groupferry if not set",
+    )
+    state: Annotated[StateKind, BeforeValidator(_lower)] = Field(
+        "sqlite",
+        description="where the groups are kept: sqlite, a file in `state_dir`, or memory, which"
+        " forgets them when the gateway ends",
     )
     log_format: LogFormat = Field("console", description="console for people, json for machines")
     log_level: LogLevel = Field("info", description="debug, info, warning or error")

@@ -57,6 +57,23 @@ class Registry:
         self._tasks: dict[str, GroupTask] = {}
         self._is_ending = False
 
+    async def resume(self) -> None:
+        """Take up the groups in the log that are not quiet, before anybody asks for them: members
+        that died while no gateway ran are timed out like others. Raises StateLogError."""
+        left_out = 0
+        for group_id in await self._state_log.group_ids():
+            await trio.lowlevel.checkpoint()  # there may be thousands
+            if (await self._stored(group_id)).state.is_quiet:
+                continue
+            try:
+                self._task(group_id)
+            except TooManyGroups:
+                left_out += 1
+        if self._tasks:
+            log.info("groups_resumed", groups=len(self._tasks))
+        if left_out:
+            log.error("groups_left_out", groups=left_out, max_groups=self._max_groups)
+
     async def mode_of(self, group_id: str, *, lets_in: bool = False) -> Verdict:
         """Who answers for the group. A group with members here stays here.
 

@@ -10,6 +10,10 @@ class StateLogError(Exception):
     """The log could not be read or written; nothing of the batch is in it."""
 
 
+class StateLogUnusable(Exception):  # noqa: N818  (the log is fine with being refused)
+    """The log cannot be opened as it is; says in one line what is wrong and what to do."""
+
+
 class StateLog(Protocol):
     """Keeps the durable records of groups, the newest per key."""
 
@@ -35,5 +39,8 @@ class StateLog(Protocol):
         ...
 
     async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
-        """Write a batch, all or none; it is durable when this returns. Raises StateLogError."""
+        """Write a batch, all or none; it is durable when this returns. Raises StateLogError.
+
+        Nobody is left in doubt: who is cancelled meanwhile still learns how it ended.
+        """
         ...

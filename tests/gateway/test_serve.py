@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 
 from coordinator.config import GroupConfig
 from gateway import serve, settings
+from gateway.state_folder import locked
 from gateway.story import GroupEvent
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.join_group import JoinGroupResponse
@@ -224,3 +225,18 @@ async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
                 gateway.send_signal(signal.SIGTERM)
                 with trio.fail_after(3):
                     assert await gateway.wait() == 0
+
+
+def test_a_state_folder_that_cannot_be_used_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit status 1, no traceback, before the cluster is asked anything."""
+    flags = {"upstream": f"127.0.0.1:{free_port()}", "state_dir": f"{tmp_path}"}
+    with locked(tmp_path):
+        assert serve.run(settings.load(flags)) == 1
+    (complaint,) = capsys.readouterr().err.splitlines()
+    assert complaint.startswith(f"groupferry: the state folder {tmp_path} is in use by another")
+    (tmp_path / "state.sqlite").write_bytes(b"nonsense")
+    assert serve.run(settings.load(flags)) == 1
+    (complaint,) = capsys.readouterr().err.splitlines()
+    assert complaint.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: file is not a database.")

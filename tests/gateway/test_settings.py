@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.config import GroupConfig, MigrationPolicy
-from gateway.settings import Address, Settings, SettingsError, flag, load
+from gateway.settings import Address, Settings, SettingsError, file_key, flag, load
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +65,7 @@ def test_every_setting_can_be_set_in_every_place(
         "listen": "10.0.0.1:9",
         "advertise": "gateway.example",
         "state_dir": "/var/lib/x",
+        "state": "MEMORY",
         "log_format": "json",
         "log_level": "error",
         "groups_forward": "connect-*,schema-*",
@@ -95,7 +96,7 @@ def test_every_setting_can_be_set_in_every_place(
     assert set(values) == set(Settings.model_fields) - {"config"}
     by_flag = load(values)
     file = tmp_path / "all.toml"
-    file.write_text("\n".join(f'{name.replace("_", ".")} = "{values[name]}"' for name in values))
+    file.write_text("\n".join(f'{file_key(name)} = "{values[name]}"' for name in values))
     by_file = load({"config": str(file)})
     for name, value in values.items():
         monkeypatch.setenv(f"GROUPFERRY_{name.upper()}", value)

@@ -178,12 +178,14 @@ def lone_request(message: Struct, version: int) -> GroupRequest:
 class HostedGroups:
     """A registry, and the requests of clients to one of its groups."""
 
-    def __init__(self, nursery: trio.Nursery, *, config: GroupConfig, max_groups: int) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, *, config: GroupConfig, max_groups: int, log: ScriptedLog
+    ) -> None:
         self.nursery = nursery
         self.config = config
         self.cluster = ScriptedCluster()
         nursery.start_soon(self.cluster.names.run)
-        self.log = ScriptedLog()
+        self.log = log
         self.events: list[GroupEvent] = []
         self._heard = trio.Event()
         self.hosting = Hosting(self.cluster, (), Gateway(log_id=self.log.id))
@@ -413,9 +415,14 @@ class HostedGroups:
 
 @asynccontextmanager
 async def hosted_groups(
-    *, config: GroupConfig | None = None, max_groups: int = 8
+    *, config: GroupConfig | None = None, max_groups: int = 8, log: ScriptedLog | None = None
 ) -> AsyncIterator[HostedGroups]:
-    """A registry for the length of the block."""
+    """A registry for the length of the block, with this log or a new one."""
     async with trio.open_nursery() as nursery:
-        yield HostedGroups(nursery, config=config or GroupConfig(), max_groups=max_groups)
+        yield HostedGroups(
+            nursery,
+            config=config or GroupConfig(),
+            max_groups=max_groups,
+            log=log or ScriptedLog(),
+        )
         nursery.cancel_scope.cancel()

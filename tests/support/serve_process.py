@@ -1,6 +1,7 @@
 """`groupferry serve` as users run it: a process with flags, a JSON log and an exit status."""
 
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -60,6 +61,15 @@ class ServeProcess:
             await self._heard.wait()
         return self.events(name)[count - 1]
 
+    async def kill(self) -> None:
+        """SIGKILL: it has no time for anything."""
+        self._process.kill()
+        await self._process.wait()
+
+    def limit_files(self, size: int) -> None:
+        """No file of it grows beyond this many bytes: to it the disk is full. -1 lifts that."""
+        resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
     async def terminate(self) -> int:
         """SIGTERM, then its exit status."""
         self._process.send_signal(signal.SIGTERM)
@@ -88,9 +98,11 @@ def command(upstream: str, bootstrap: str, state_folder: Path, *flags: str) -> l
 
 
 @asynccontextmanager
-async def serving(upstream: str, state_folder: Path, *flags: str) -> AsyncIterator[ServeProcess]:
+async def serving(
+    upstream: str, state_folder: Path, *flags: str, bootstrap: str | None = None
+) -> AsyncIterator[ServeProcess]:
     """Run a gateway for the length of the block, from when it serves; killed if still there."""
-    bootstrap = f"127.0.0.1:{free_port()}"
+    bootstrap = bootstrap or f"127.0.0.1:{free_port()}"
     async with trio.open_nursery() as nursery:
         run = partial(
             trio.run_process,

@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.errors import ErrorCode
@@ -73,3 +74,45 @@ async def test_groups_do_not_wait_for_each_other(autojump_clock: MockClock) -> N
             groups.log.gate.set()
         again = await groups.native("n", joined.member_epoch, group="quick")
         assert again.error is ErrorCode.NONE
+
+
+async def test_groups_with_members_are_there_before_anybody_asks(
+    autojump_clock: MockClock,
+) -> None:
+    """After a restart: who died meanwhile is timed out, a full session later, and the others are
+    members as before. What is quiet stays in the log."""
+    async with hosted_groups() as before:
+        joined = await before.native("alive")
+        await before.native("dead")
+        await before.native("gone", group="quiet")
+        await before.native("gone", -1, group="quiet")
+        log = before.log
+    async with hosted_groups(log=log) as groups:
+        await groups.registry.resume()
+        await wait_all_tasks_blocked()
+        assert [task.group_id for task in groups.registry.all_running()] == [GROUP]
+        assert groups.registry.is_live(GROUP)
+        session_s = groups.config.consumer_session_timeout_ms / 1000
+        await trio.sleep(session_s - 1)
+        view = await groups.registry.view(GROUP)
+        assert view is not None
+        assert {member.member_id for member in view[0].members} == {"alive", "dead"}
+        beaten = await groups.native("alive", joined.member_epoch)
+        assert beaten.error is ErrorCode.NONE
+        await trio.sleep(2)
+        view = await groups.registry.view(GROUP)
+        assert view is not None
+        assert [member.member_id for member in view[0].members] == ["alive"]
+
+
+async def test_more_groups_than_allowed_are_left_out_and_told(autojump_clock: MockClock) -> None:
+    """The limit was lowered: the others are served, and the log says how many are not."""
+    async with hosted_groups() as before:
+        for number in range(3):
+            await before.native("n", group=f"g{number}")
+        log = before.log
+    async with hosted_groups(log=log, max_groups=2) as groups:
+        with capture_logs() as lines:
+            await groups.registry.resume()
+        assert len(groups.registry.all_running()) == 2
+        assert [line["groups"] for line in lines if line["event"] == "groups_left_out"] == [1]

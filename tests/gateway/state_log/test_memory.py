@@ -72,7 +72,7 @@ async def test_a_tombstone_deletes_its_key(value: DurableRecord, tombstone: Dura
     assert await log.read("g") == (value,)
     await log.append("g", [tombstone])
     assert await log.read("g") == ()
-    assert log._groups == {}  # noqa: SLF001, RUF100
+    assert await log.group_ids() == ()
 
 
 async def test_the_newest_of_a_key_comes_last() -> None:
@@ -113,7 +113,7 @@ async def test_an_empty_batch_leaves_no_trace() -> None:
     log = MemoryLog()
     await log.append("g", [])
     assert await log.read("g") == ()
-    assert log._groups == {}  # noqa: SLF001, RUF100
+    assert await log.group_ids() == ()
 
 
 async def test_a_group_that_went_through_everything_comes_back_the_same() -> None:

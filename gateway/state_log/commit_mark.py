@@ -1,0 +1,72 @@
+"""How far the state file had come: the number of its last transaction, in a tiny file beside it.
+
+SQLite forgets the transactions at the end of a write-ahead log that was cut or damaged, and says
+nothing. The mark is written before an answer leaves but never synced: a killed process leaves it
+exact, a lost machine leaves it behind the file, never ahead of it. So a file that is behind its
+mark has lost something.
+"""
+
+import os
+import re
+import zlib
+from pathlib import Path
+from typing import NamedTuple, Self
+
+FILE_NAME = "state.sqlite-mark"
+
+_LINE = re.compile(r"log ([0-9a-f]{32}) transaction ([0-9]{20}) checksum ([0-9a-f]{8})\n", re.A)
+
+
+class Mark(NamedTuple):
+    """The last transaction of a log that anybody was told of."""
+
+    log_id: str
+    transaction: int
+
+
+class DamagedMark(Exception):  # noqa: N818  (what was found, not what went wrong)
+    """The file holds no mark."""
+
+
+def read_mark(path: Path) -> Mark | None:
+    """The mark, None if there is no file. Raises DamagedMark, OSError."""
+    try:
+        text = path.read_bytes().decode("ascii", "replace")
+    except FileNotFoundError:
+        return None
+    found = _LINE.fullmatch(text)
+    if found is None or _line(mark := Mark(found[1], int(found[2]))) != text:
+        raise DamagedMark(str(path))
+    return mark
+
+
+def _line(mark: Mark) -> str:
+    fields = f"log {mark.log_id} transaction {mark.transaction:020}"
+    return f"{fields} checksum {zlib.crc32(fields.encode()):08x}\n"
+
+
+class MarkFile:
+    """The open file of a mark. Every mark has the same length and goes over the one before."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def open(cls, path: Path, mark: Mark) -> Self:
+        """Open the file with a first mark, which is there to stay. Raises OSError."""
+        mark_file = cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        try:
+            mark_file.write(mark)
+            os.ftruncate(mark_file._descriptor, len(_line(mark)))
+            os.fsync(mark_file._descriptor)
+        except OSError:
+            mark_file.close()
+            raise
+        return mark_file
+
+    def write(self, mark: Mark) -> None:
+        """Replace the mark. Takes some microseconds. Raises OSError."""
+        os.pwrite(self._descriptor, _line(mark).encode(), 0)
+
+    def close(self) -> None:
+        os.close(self._descriptor)

@@ -1,0 +1,34 @@
+"""What a log comes down to: of each key the newest record, deleted ones gone.
+
+Its size follows the live state, not the history. Every log has one in memory, and answers from it:
+the values in it are those that the groups' engines hold.
+"""
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+
+from coordinator.records import DurableRecord, is_tombstone
+
+
+class CompactedLog:
+    """The records of all groups, each group's in the order of writing."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Hashable, DurableRecord]] = {}
+
+    def read(self, group_id: str) -> Sequence[DurableRecord]:
+        """The records of one group, none if there is no such group."""
+        return tuple(self._groups.get(group_id, {}).values())
+
+    def group_ids(self) -> Collection[str]:
+        """The groups that have records."""
+        return tuple(self._groups)
+
+    def put(self, group_id: str, batch: Iterable[DurableRecord]) -> None:
+        """Take a batch in."""
+        records = self._groups.setdefault(group_id, {})
+        for record in batch:
+            records.pop(record.key, None)  # the newest comes last, as in a compacted log
+            if not is_tombstone(record):
+                records[record.key] = record
+        if not records:
+            del self._groups[group_id]

@@ -1,0 +1,118 @@
+"""The state log of a gateway of its own: one SQLite file, synced before an answer leaves.
+
+Owns who waits for which transaction: groups that write at the same time share one. The file itself
+is read once, at the start; from then on the log answers from memory.
+"""
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+import trio
+
+from coordinator.records import DurableRecord
+from gateway.state_log.compacted import CompactedLog
+from gateway.state_log.log import StateLogError
+from gateway.state_log.record_format import encode_record
+from gateway.state_log.sqlite_reader import read_state
+from gateway.state_log.sqlite_writer import Batch, SqliteWriter
+from kafka_codecs.errors import WireError
+
+log = structlog.get_logger()
+
+BATCHES_MAX = 256
+"""How many batches one transaction takes; no more wait than there are groups."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Waiting:
+    """A batch, and who waits for it."""
+
+    batch: Batch
+    turn: trio.Event = field(default_factory=trio.Event)
+    """Set when the batch was written, or when it is to be written by who waits for it."""
+    is_done: bool = False
+    error: StateLogError | None = None
+
+
+class SqliteLog:
+    """One file for all groups; see `open_sqlite_log`."""
+
+    outlives_process = True
+
+    def __init__(self, writer: SqliteWriter, records: CompactedLog) -> None:
+        self.id = writer.head.log_id
+        self._writer = writer
+        self._records = records
+        self._waiting: list[_Waiting] = []
+        self._is_writing = False
+        self._one_thread = trio.CapacityLimiter(1)
+
+    async def read(self, group_id: str) -> Sequence[DurableRecord]:
+        return self._records.read(group_id)
+
+    async def group_ids(self) -> Collection[str]:
+        return self._records.group_ids()
+
+    async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
+        """See `StateLog`. Whoever comes while nobody writes, writes all that waits by then."""
+        if not batch:
+            return
+        try:
+            entries = [encode_record(group_id, record) for record in batch]
+        except WireError as error:
+            raise StateLogError(f"a record cannot be written: {error}") from None
+        waiting = _Waiting(batch=Batch(group_id, entries))
+        self._waiting.append(waiting)
+        with trio.CancelScope(shield=True):
+            if self._is_writing:
+                await waiting.turn.wait()
+            if not waiting.is_done:
+                await self._write()
+        if waiting.error is not None:
+            raise waiting.error
+        self._records.put(group_id, batch)
+
+    async def _write(self) -> None:
+        """Write what waits, and leave the rest to the first of them."""
+        self._is_writing = True
+        taken, self._waiting = self._waiting[:BATCHES_MAX], self._waiting[BATCHES_MAX:]
+        try:
+            outcomes = await trio.to_thread.run_sync(
+                self._writer.write, [each.batch for each in taken], limiter=self._one_thread
+            )
+        except Exception as error:  # a bug of ours: nobody may wait for ever
+            log.exception("state_log_failed")
+            outcomes = [StateLogError(repr(error))] * len(taken)
+        for each, outcome in zip(taken, outcomes, strict=True):
+            each.error, each.is_done = outcome, True
+            each.turn.set()
+        self._is_writing = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].turn.set()
+
+
+@asynccontextmanager
+async def open_sqlite_log(folder: Path) -> AsyncIterator[SqliteLog]:
+    """Open the log in this folder, which nobody else may have open, or make one.
+
+    Raises StateLogUnusable. The file is closed with the block.
+    """
+    opened = await trio.to_thread.run_sync(_open, folder)
+    try:
+        yield opened
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(opened._writer.close)
+
+
+def _open(folder: Path) -> SqliteLog:
+    found = read_state(folder)
+    records = CompactedLog()
+    for row in found.rows if found else ():
+        records.put(row.group_id, [row.record])
+    if found is not None and not found.is_marked:
+        log.warning("state_log_unmarked", folder=str(folder))
+    return SqliteLog(SqliteWriter.open(folder, found), records)

@@ -1,0 +1,210 @@
+"""Reads the whole state file, and believes none of it before it was checked.
+
+Changes nothing: a file that is refused stays as it was found, and a file that a gateway is writing
+can be read beside it. Blocking.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coordinator.records import DurableRecord
+from gateway.state_log import commit_mark
+from gateway.state_log.commit_mark import DamagedMark, Mark
+from gateway.state_log.log import StateLogUnusable
+from gateway.state_log.record_format import Entry, decode_record
+from gateway.state_log.sqlite_layout import (
+    APPLICATION_ID,
+    FILE_NAME,
+    FORMAT,
+    TABLES,
+    Head,
+    checksum_of,
+)
+from kafka_codecs.errors import WireError
+
+BUSY_S = 5.0
+"""How long another process may hold the file's lock before that is an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRow:
+    """One record as it is in the file."""
+
+    position: int
+    group_id: str
+    entry: Entry
+    record: DurableRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredState:
+    """All that a state file holds."""
+
+    head: Head
+    rows: tuple[StoredRow, ...]
+    """In the order of writing."""
+    is_marked: bool
+    """Whether there was a mark to compare the file with."""
+
+
+_MOVE_AWAY = "move {path}* away: its groups are forgotten then, and their members join anew"
+_PUT_BACK = f"Put it back from where it is whole, or {_MOVE_AWAY}"
+
+
+class _Damage(Exception):  # noqa: N818  (what was found, not what went wrong)
+    """The file is not what a gateway left there; `remedy` says what to do."""
+
+    def __init__(self, why: str, remedy: str = _PUT_BACK) -> None:
+        super().__init__(why)
+        self.remedy = remedy
+
+
+def read_state(folder: Path) -> StoredState | None:
+    """What the folder's state file holds; None if there is none and never was.
+
+    Raises StateLogUnusable if it is damaged, incomplete, or of a later groupferry.
+    """
+    path = folder / FILE_NAME
+    mark = _read_mark(folder)
+    try:
+        return _read_file(path, mark)
+    except _Damage as damage:
+        raise StateLogUnusable(f"{path}: {damage}. {damage.remedy.format(path=path)}") from None
+    except sqlite3.Error as error:
+        if not _tells_of_damage(error):
+            raise StateLogUnusable(f"cannot read {path}: {error}") from None
+        raise StateLogUnusable(f"{path}: {error}. {_PUT_BACK.format(path=path)}") from None
+    except OSError as error:
+        raise StateLogUnusable(f"cannot read {path}: {error.strerror}") from None
+
+
+def _read_file(path: Path, mark: Mark | None) -> StoredState | None:
+    state = None
+    if _size(path):
+        with closing(_connect(path)) as connection:
+            state = _read(connection, is_marked=mark is not None)
+    elif mark is None and _size(path.with_name(path.name + "-wal")):
+        raise _Damage("it is gone or empty, though its write-ahead log is there")
+    if mark is not None:
+        if state is None:
+            raise _Damage(f"it is gone or empty, after {mark.transaction} transactions")
+        _compare(state.head, mark)
+    return state
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _read_mark(folder: Path) -> Mark | None:
+    path = folder / commit_mark.FILE_NAME
+    try:
+        return commit_mark.read_mark(path)
+    except DamagedMark:
+        raise StateLogUnusable(
+            f"{path} is damaged, it says how far {FILE_NAME} had come: remove it to go on without"
+            " that check"
+        ) from None
+    except OSError as error:
+        raise StateLogUnusable(f"cannot read {path}: {error.strerror}") from None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_S
+    )
+
+
+def _read(connection: sqlite3.Connection, *, is_marked: bool) -> StoredState | None:
+    """Everything, in one transaction; None if the file was never finished."""
+    connection.execute("BEGIN")
+    tables = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql <> ''")]
+    application_id, file_format = (
+        _number(connection, f"PRAGMA {name}") for name in ("application_id", "user_version")
+    )
+    if not tables and not application_id:
+        return None
+    if application_id != APPLICATION_ID:
+        raise _Damage("it is not a state log of groupferry")
+    if file_format > FORMAT:
+        raise _Damage(
+            f"it was made by a newer groupferry (format {file_format}, this one reads {FORMAT})",
+            f"Start that one again, or {_MOVE_AWAY}",
+        )
+    if tables != list(TABLES):
+        raise _Damage("its tables are not those of a state log")
+    for (complaint,) in connection.execute("PRAGMA integrity_check(1)"):
+        if complaint != "ok":
+            raise _Damage(str(complaint))
+    head = _read_head(connection)
+    rows = tuple(_read_rows(connection))
+    found = Head(head.log_id, head.transactions, 0, 0)
+    for row in rows:
+        found = found.with_row(checksum_of(row.position, row.group_id, row.entry))
+    if found != head:
+        raise _Damage(f"it holds {found.records} records, not the {head.records} that it had")
+    return StoredState(head=head, rows=rows, is_marked=is_marked)
+
+
+def _number(connection: sqlite3.Connection, query: str) -> int:
+    (number,) = connection.execute(query).fetchone()
+    return int(number)
+
+
+def _read_head(connection: sqlite3.Connection) -> Head:
+    match connection.execute("SELECT * FROM log").fetchall():
+        case [(str(log_id), int(transactions), int(records), int(checksums), int(checksum))]:
+            head = Head(log_id, transactions, records, checksums)
+            if head.checksum == checksum:
+                return head
+        case _:
+            pass
+    raise _Damage("its head does not match its checksum")
+
+
+def _read_rows(connection: sqlite3.Connection) -> Iterator[StoredRow]:
+    query = "SELECT position, group_id, key, value, checksum FROM records ORDER BY position"
+    for row in connection.execute(query):
+        yield _checked(row)
+
+
+def _checked(row: Any) -> StoredRow:
+    match row:
+        case (int(position), str(group_id), bytes(key), bytes(value), int(checksum)):
+            entry = Entry(key, value)
+            if checksum_of(position, group_id, entry) != checksum:
+                raise _Damage(f"record {position}, of {group_id!r}, does not match its checksum")
+            try:
+                _group_id, record = decode_record(entry)
+            except WireError as error:
+                raise _Damage(
+                    f"record {position}, of {group_id!r}, cannot be read: {error}"
+                ) from None
+            return StoredRow(position=position, group_id=group_id, entry=entry, record=record)
+        case _:
+            raise _Damage(f"record {row[0]!r} is none")
+
+
+def _compare(head: Head, mark: Mark) -> None:
+    remedy = f"{_PUT_BACK}. If it is what it should be, remove {{path}}-mark"
+    if mark.log_id != head.log_id:
+        raise _Damage(f"{commit_mark.FILE_NAME} beside it is of another log", remedy)
+    if head.transactions < mark.transaction:
+        lost = mark.transaction - head.transactions
+        raise _Damage(f"the last {lost} of {mark.transaction} transactions are missing", remedy)
+
+
+def _tells_of_damage(error: sqlite3.Error) -> bool:
+    """Not a lock or a missing permission, but what the file holds."""
+    if not isinstance(error, sqlite3.OperationalError):
+        return True
+    # Text that is not UTF-8 has no code.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_IOERR_SHORT_READ)

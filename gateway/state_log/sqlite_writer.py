@@ -1,0 +1,222 @@
+"""Writes the state file: a transaction is on the disk before it counts, and it counts whole.
+
+The one writer of its file, in a folder that is locked for it. Blocking; must not know what a record
+means.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+from uuid import uuid4
+
+import structlog
+
+from gateway.state_log import commit_mark
+from gateway.state_log.commit_mark import Mark, MarkFile
+from gateway.state_log.log import StateLogError, StateLogUnusable
+from gateway.state_log.record_format import Entry
+from gateway.state_log.sqlite_layout import (
+    APPLICATION_ID,
+    FILE_NAME,
+    FORMAT,
+    TABLES,
+    Head,
+    checksum_of,
+)
+from gateway.state_log.sqlite_reader import BUSY_S, StoredState
+
+log = structlog.get_logger()
+
+WAL_BYTES_MAX = 16 * 1024 * 1024
+"""What is kept of the write-ahead log's file when it was larger for a while."""
+
+
+class Batch(NamedTuple):
+    """What one group writes at once."""
+
+    group_id: str
+    entries: Sequence[Entry]
+
+
+class _Identity(NamedTuple):
+    """Which file it is, and how long at least."""
+
+    device: int
+    inode: int
+    size: int
+
+
+class SqliteWriter:
+    """The open file; `head` is that of its last transaction."""
+
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, head: Head, last_position: int
+    ) -> None:
+        self._path = path
+        self._connection = connection
+        self._last_position = last_position
+        self._files: dict[Path, _Identity] = {}
+        self._mark: MarkFile | None = None
+        self.head = head
+
+    @classmethod
+    def open(cls, folder: Path, found: StoredState | None) -> Self:
+        """Open the file that was `found`, or make one. Raises StateLogUnusable."""
+        path = folder / FILE_NAME
+        try:
+            connection = sqlite3.connect(
+                path, isolation_level=None, timeout=BUSY_S, check_same_thread=False
+            )
+            try:
+                return cls._start(path, connection, found)
+            except BaseException:
+                connection.close()
+                raise
+        except (sqlite3.Error, StateLogError) as error:
+            raise StateLogUnusable(f"cannot write {path}: {error}") from None
+        except OSError as error:
+            raise StateLogUnusable(f"cannot write {error.filename}: {error.strerror}") from None
+
+    @classmethod
+    def _start(cls, path: Path, connection: sqlite3.Connection, found: StoredState | None) -> Self:
+        if found is None:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
+        head = _make(connection, path.parent) if found is None else found.head
+        last_position = found.rows[-1].position if found and found.rows else 0
+        writer = cls(path, connection, head, last_position)
+        connection.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        writer._begin_and_commit(())  # whatever is wrong with writing is better known now
+        writer._mark = MarkFile.open(path.parent / commit_mark.FILE_NAME, writer._mark_now)
+        return writer
+
+    def write(self, batches: Sequence[Batch]) -> list[StateLogError | None]:
+        """Write all batches in one transaction, each whole or not at all; what became of each.
+
+        If they cannot be written together, each is tried alone.
+        """
+        try:
+            self._begin_and_commit(batches)
+        except StateLogError as error:
+            if len(batches) == 1:
+                return [error]
+            return [outcome for batch in batches for outcome in self.write([batch])]
+        self._write_mark()
+        return [None] * len(batches)
+
+    def close(self) -> None:
+        """Bring everything into the one file."""
+        if self._mark is not None:
+            self._mark.close()
+        self._connection.close()
+
+    def _begin_and_commit(self, batches: Iterable[Batch]) -> None:
+        """One transaction. Raises StateLogError; then nothing of it is in the file."""
+        try:
+            self._check_files()
+            self._connection.execute("BEGIN IMMEDIATE")
+            head, last_position = self._put(batches)
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            self._roll_back()
+            if isinstance(error, sqlite3.Error):
+                raise StateLogError(f"{self._path}: {error}") from None
+            raise
+        self.head, self._last_position = head, last_position
+        self._files = _identities(self._path)
+
+    def _put(self, batches: Iterable[Batch]) -> tuple[Head, int]:
+        """The head and the last position as they are with these batches."""
+        head, position = self.head, self._last_position
+        execute = self._connection.execute
+        for group_id, entries in batches:
+            for entry in entries:
+                (old,) = execute(
+                    "SELECT checksum FROM records WHERE key = ?", (entry.key,)
+                ).fetchone() or (None,)
+                if old is not None:
+                    execute("DELETE FROM records WHERE key = ?", (entry.key,))
+                    head = head.without_row(old)
+                if entry.value is not None:
+                    position += 1
+                    checksum = checksum_of(position, group_id, entry)
+                    row = (position, group_id, entry.key, entry.value, checksum)
+                    execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
+                    head = head.with_row(checksum)
+        head = head._replace(transactions=head.transactions + 1)
+        changed = execute(
+            "UPDATE log SET transactions = ?, records = ?, checksums = ?, checksum = ?"
+            " WHERE checksum = ?",
+            (*head[1:], head.checksum, self.head.checksum),
+        ).rowcount
+        if changed != 1:
+            raise sqlite3.DatabaseError("somebody else has written into it")
+        return head, position
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except sqlite3.Error as error:
+                log.warning("state_log_rollback_failed", reason=str(error))
+
+    def _check_files(self) -> None:
+        """SQLite would go on writing into a file that was deleted, for nobody to find."""
+        for path, expected in self._files.items():
+            found = _identity(path)
+            if found is None or found[:2] != expected[:2]:
+                raise sqlite3.DatabaseError(f"{path.name} was deleted or replaced meanwhile")
+            if found.size < expected.size:
+                raise sqlite3.DatabaseError(f"{path.name} was cut meanwhile")
+
+    @property
+    def _mark_now(self) -> Mark:
+        return Mark(self.head.log_id, self.head.transactions)
+
+    def _write_mark(self) -> None:
+        """The transaction is in the file, with or without its mark."""
+        assert self._mark is not None
+        try:
+            self._mark.write(self._mark_now)
+        except OSError as error:
+            log.warning("state_log_mark_failed", reason=str(error))
+
+
+def _make(connection: sqlite3.Connection, folder: Path) -> Head:
+    head = Head(uuid4().hex, 0, 0, 0)
+    connection.execute("BEGIN IMMEDIATE")
+    for table in TABLES:
+        connection.execute(table)
+    connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?)", (*head, head.checksum))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("COMMIT")
+    _sync(folder)
+    return head
+
+
+def _sync(folder: Path) -> None:
+    """Make the names of new files durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _identities(path: Path) -> dict[Path, _Identity]:
+    both = (path, path.with_name(path.name + "-wal"))
+    return {each: found for each in both if (found := _identity(each)) is not None}
+
+
+def _identity(path: Path) -> _Identity | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return _Identity(found.st_dev, found.st_ino, found.st_size)

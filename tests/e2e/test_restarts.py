@@ -1,0 +1,154 @@
+"""A gateway that is killed comes back with its groups: nobody rebalances."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import trio
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from gateway.demo import mock_cluster
+from gateway.state_log.sqlite_reader import read_state
+from tests.support.group_client import group_client
+from tests.support.serve_process import ServeProcess, free_port, serving
+
+TOPIC = "numbers"
+PARTITIONS = 4
+LIMIT_S = 90
+COORDINATOR_NOT_AVAILABLE = 15
+
+
+class Member:
+    """A real consumer that only ever polls, and notes what befalls it."""
+
+    def __init__(self, bootstrap: str, protocol: str) -> None:
+        self.owned: set[int] = set()
+        self.disturbances: list[str] = []
+        self.read: list[int] = []
+        self._is_leaving = False
+        self._left = trio.Event()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "mixed",
+                "client.id": protocol,
+                "group.protocol": protocol,
+                "auto.offset.reset": "earliest",
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+                # A native member is told by the group how often to speak.
+                **({"heartbeat.interval.ms": 500} if protocol == "classic" else {}),
+            }
+        )
+        self._consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked)
+
+    def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.owned |= {each.partition for each in partitions}
+        self.disturbances.append("assigned")
+
+    def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.owned -= {each.partition for each in partitions}
+        self.disturbances.append("revoked")
+
+    async def run(self) -> None:
+        """Poll until it is to leave, then leave in good order."""
+        while not self._is_leaving:
+            message = await trio.to_thread.run_sync(self._consumer.poll, 0.1)
+            if message is not None and message.error() is None:
+                self.read.append(int(message.value() or b""))
+        await trio.to_thread.run_sync(self._consumer.close)
+        self._left.set()
+
+    async def leave(self) -> None:
+        """While the gateway is still there: `close` would wait for it."""
+        self._is_leaving = True
+        await self._left.wait()
+
+
+def produce(bootstrap: str, numbers: range) -> None:
+    """Write numbered records."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in numbers:
+        producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(20) == 0
+
+
+def are_settled(members: list[Member]) -> bool:
+    """Whether each partition has one owner and each member some."""
+    owned = sorted(partition for member in members for partition in member.owned)
+    return all(member.owned for member in members) and owned == list(range(PARTITIONS))
+
+
+def have_read(members: list[Member], count: int) -> bool:
+    """Whether so many different records were read."""
+    return len({number for member in members for number in member.read}) >= count
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for what clients do in threads of their own."""
+    while not is_so():  # noqa: ASYNC110, RUF100
+        await trio.sleep(0.1)
+
+
+async def test_real_consumers_do_not_notice_that_the_gateway_was_killed(tmp_path: Path) -> None:
+    """A classic and a native one in one group: neither is assigned or revoked anything."""
+    bootstrap = f"127.0.0.1:{free_port()}"
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            upstream: str = await nursery.start(
+                partial(mock_cluster.run, topic=TOPIC, partitions=PARTITIONS)
+            )
+            await trio.to_thread.run_sync(produce, upstream, range(100))
+            members = [Member(bootstrap, "classic"), Member(bootstrap, "consumer")]
+            async with serving(upstream, tmp_path, bootstrap=bootstrap) as gateway:
+                for member in members:
+                    nursery.start_soon(member.run)
+                await until(lambda: are_settled(members))
+                await until(lambda: have_read(members, 100))
+                await trio.sleep(1.5)  # a few heartbeats: the group has come to rest
+                before = [list(member.disturbances) for member in members]
+                await gateway.kill()
+            async with serving(upstream, tmp_path, bootstrap=bootstrap) as gateway:
+                await trio.to_thread.run_sync(produce, upstream, range(100, 300))
+                await until(lambda: have_read(members, 300))
+                await trio.sleep(3)
+                assert [member.disturbances for member in members] == before
+                assert gateway.events("groups_resumed")[0]["groups"] == 1
+                for unwanted in ("member_joined", "member_fenced", "group_epoch_bumped"):
+                    assert gateway.events(unwanted) == []
+                for member in members:
+                    await member.leave()
+            nursery.cancel_scope.cancel()
+
+
+async def refused(gateway: ServeProcess) -> None:
+    """A new member is told to try again."""
+    host, _, port = gateway.bootstrap.rpartition(":")
+    async with group_client((host, int(port)), "mixed") as client:
+        assert (await client.native("late")).error_code == COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_full_disk_stops_changes_and_nothing_else(tmp_path: Path) -> None:
+    """Members go on, joiners are told to try again, and once there is room all is well."""
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            upstream: str = await nursery.start(
+                partial(mock_cluster.run, topic=TOPIC, partitions=PARTITIONS)
+            )
+            async with serving(upstream, tmp_path) as gateway:
+                host, _, port = gateway.bootstrap.rpartition(":")
+                async with group_client((host, int(port)), "mixed") as client:
+                    joined = await client.native("early")
+                    assert joined.error_code == 0
+                    gateway.limit_files(1)
+                    await refused(gateway)
+                    again = await client.native("early", joined.member_epoch)
+                    assert again.error_code == 0
+                    failed = await gateway.until_event("state_log_failed")
+                    assert "state.sqlite" in failed["reason"]
+                    on_disk = read_state(tmp_path)
+                    assert on_disk is not None
+                    assert b"late" not in b"".join(row.entry.key for row in on_disk.rows)
+                    gateway.limit_files(-1)
+                    assert (await client.native("late")).error_code == 0
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,26 @@
+"""What a machine does not let everybody do, also where the tests run as root."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def read_only_folder() -> Iterator[Path]:
+    """A folder that this process cannot write into while the test runs."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o555)
+        before = os.geteuid()
+        if before == 0:
+            os.seteuid(NOBODY)  # root may write everywhere
+        try:
+            yield folder
+        finally:
+            os.seteuid(before)
+            folder.chmod(0o755)

@@ -1,0 +1,71 @@
+"""`groupferry state`: the log read by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway import cli
+from gateway.state_log.sqlite import open_sqlite_log
+from tests.support.durable_records import BAR, FOO, GROUP, RECORDS
+
+
+def shown(capsys: pytest.CaptureFixture[str], folder: Path, *flags: str) -> list[dict[str, Any]]:
+    """What the command prints."""
+    assert cli.main(["state", "--state-dir", str(folder), *flags]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    return [json.loads(line) for line in told.out.splitlines()]
+
+
+async def test_every_record_is_one_line_also_beside_a_gateway(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the order of writing, with what clients wrote decoded where it can be."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append("other", [RECORDS["group_epoch"]])
+        await log.append(GROUP, list(RECORDS.values()))
+        lines = shown(capsys, tmp_path)
+        of_group = shown(capsys, tmp_path, "--group", GROUP)
+    assert [line["position"] for line in lines] == sorted(line["position"] for line in lines)
+    assert lines[0]["group_id"] == "other"
+    assert lines[1:] == of_group
+    by_type = {line["type"]: line for line in of_group}
+    assert by_type["CONSUMER_GROUP_METADATA"]["value"] == {
+        "epoch": 12,
+        "metadata_hash": 9_000_000_000_000_000_001,
+        "cause": "member_joined",
+    }
+    member = by_type["CONSUMER_GROUP_MEMBER_METADATA"]
+    assert (member["group_id"], member["member_id"]) == (GROUP, "m-3")
+    protocol = member["value"]["classic_member_metadata"]["supported_protocols"][0]
+    assert protocol["metadata"]["topics"] == ["foo"]
+    current = by_type["CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT"]["value"]
+    assert {
+        held["topic_id"]: (held["partitions"], held["assignment_epochs"])
+        for held in current["assigned_partitions"]
+    } == {str(FOO): ([0, 2], [3, 12]), str(BAR): ([1], [5])}
+
+
+def test_a_folder_without_a_log_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is made there."""
+    assert cli.main(["state", "--state-dir", str(tmp_path / "none")]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert (
+        told.err == f"groupferry: there is no state log in {tmp_path / 'none'}; see --state-dir\n"
+    )
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_damaged_log_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No traceback, exit status 1."""
+    (tmp_path / "state.sqlite").write_bytes(b"SQLite format 3\0" + bytes(4080))
+    assert cli.main(["state", "--state-dir", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    assert line.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: ")

@@ -1,0 +1,58 @@
+"""One process has a state folder, and whoever cannot have it is told why in one line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.state_folder import StateFolderError, locked
+
+HOLD_AND_WAIT = """
+import sys
+from pathlib import Path
+from gateway.state_folder import locked
+with locked(Path(sys.argv[1])):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_is_dead(tmp_path: Path) -> None:
+    """Killed is enough: the lock does not outlive its process."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD_AND_WAIT, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"locked\n"
+        with pytest.raises(StateFolderError) as refused, locked(tmp_path):
+            pass
+        assert f"{tmp_path} is in use by another groupferry (process {holder.pid})" in str(
+            refused.value
+        )
+        holder.kill()
+    with locked(tmp_path):
+        pass
+
+
+def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+    """With those above it."""
+    with locked(tmp_path / "a" / "b"):
+        assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    """One line, which names it."""
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StateFolderError, match=f"{folder}: .*; give another --state-dir"):
+            with locked(folder):
+                pass
+
+
+def test_a_read_only_folder_is_refused(read_only_folder: Path) -> None:
+    """Before anything else is tried."""
+    with pytest.raises(StateFolderError, match="Permission denied"), locked(read_only_folder):
+        pass
