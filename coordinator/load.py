@@ -12,7 +12,13 @@ from dataclasses import replace
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.generic.group import GenericGroup
-from coordinator.records import DurableRecord, Member
+from coordinator.records import (
+    DurableRecord,
+    GenericGroupMetadata,
+    GenericGroupValue,
+    Member,
+    MemberMetadata,
+)
 from coordinator.state import GroupState
 from coordinator.volatile import (
     DeadlineKey,
@@ -34,6 +40,19 @@ def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
         last.pop(record.key, None)
         last[record.key] = record
     return last.values()
+
+
+def has_members(records: Iterable[DurableRecord]) -> bool:
+    """Whether somebody is in the group of a log, told without loading it."""
+    for record in records:
+        match record:
+            case MemberMetadata(value=Member()):
+                return True
+            case GenericGroupMetadata(value=GenericGroupValue(members=members)) if members:
+                return True
+            case _:
+                pass
+    return False
 
 
 def arm_after_load(

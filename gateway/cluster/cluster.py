@@ -76,16 +76,19 @@ class Cluster:
     async def refresh(self) -> None:
         """Ask for brokers and topics now. Raises UpstreamError."""
         async with self._refreshing:
-            names = tuple(self._wanted)
-            request = MetadataRequest(
-                topics=tuple(MetadataRequestTopic(name=name) for name in names),
-                allow_auto_topic_creation=False,
-            )
-            try:
-                answer = await self._ask_any(request)
-            except UpstreamError:
-                answer = await self._ask_bootstrap(request)
-            self._learn(answer, names)
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        names = tuple(self._wanted)
+        request = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=name) for name in names),
+            allow_auto_topic_creation=False,
+        )
+        try:
+            answer = await self._ask_any(request)
+        except UpstreamError:
+            answer = await self._ask_bootstrap(request)
+        self._learn(answer, names)
 
     async def topics_for(self, names: Iterable[str]) -> Mapping[str, Topic]:
         """Those of the named topics that exist. From now on they are kept up to date.
@@ -96,7 +99,10 @@ class Cluster:
         names = tuple(names)
         self._want(names)
         if not self._seen.issuperset(names):
-            await self.refresh()
+            async with self._refreshing:
+                # The groups of a gateway that starts ask all at once: one answer serves them all.
+                if not self._seen.issuperset(names):
+                    await self._refresh()
         return {name: self._topics[name] for name in names if name in self._topics}
 
     async def names_of(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:

@@ -12,6 +12,7 @@ import trio
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
 from coordinator.events import OffsetCommitEnded
+from coordinator.load import has_members
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topics import Topics
 from gateway.cluster.cluster import Cluster
@@ -58,12 +59,12 @@ class Registry:
         self._is_ending = False
 
     async def resume(self) -> None:
-        """Take up the groups in the log that are not quiet, before anybody asks for them: members
+        """Take up the groups in the log that have members, before anybody asks for them: members
         that died while no gateway ran are timed out like others. Raises StateLogError."""
         left_out = 0
         for group_id in await self._state_log.group_ids():
             await trio.lowlevel.checkpoint()  # there may be thousands
-            if (await self._stored(group_id)).state.is_quiet:
+            if not has_members(await self._state_log.read(group_id)):
                 continue
             try:
                 self._task(group_id)

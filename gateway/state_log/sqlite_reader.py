@@ -142,7 +142,7 @@ def _read(connection: sqlite3.Connection, *, is_marked: bool) -> StoredState | N
         raise _Damage("its tables are not those of a state log")
     for (complaint,) in connection.execute("PRAGMA integrity_check(1)"):
         if complaint != "ok":
-            raise _Damage(str(complaint))
+            raise _Damage(" ".join(str(complaint).split()))
     head = _read_head(connection)
     rows = tuple(_read_rows(connection))
     found = Head(head.log_id, head.transactions, 0, 0)

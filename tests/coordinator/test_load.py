@@ -2,7 +2,7 @@
 
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
-from coordinator.load import newest
+from coordinator.load import has_members, newest
 from coordinator.records import MemberState
 from coordinator.simulation.invariants import check_group
 from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, MemberPhase
@@ -131,3 +131,17 @@ def test_the_rebalance_that_begins_anew_waits_for_the_slowest(group: GroupScript
     group.native("n1", -1)
     group.restart()
     assert group.left_ms(DeadlineKind.JOIN_PHASE) == 9_000
+
+
+def test_whether_somebody_is_in_a_group_shows_without_loading_it(group: GroupScript) -> None:
+    """Such groups are taken up at the start, in either kind."""
+    assert not has_members(group.log)
+    ids = group.stable_generic_group({"a": FOO_0})
+    assert has_members(newest(group.log))
+    joined = group.native("n")
+    group.leave(ids["a"])
+    assert has_members(newest(group.log))
+    group.native("n", -1)
+    group.wait(5_000)
+    assert joined.error is ErrorCode.NONE
+    assert not has_members(newest(group.log))

@@ -11,6 +11,7 @@ from gateway.cluster import cluster as cluster_module
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError, UpstreamRefused
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import (
@@ -39,6 +40,28 @@ async def test_brokers_and_topics_are_found(nursery: trio.Nursery) -> None:
         assert (await cluster.topics_for(["nowhere"])) == {}
         answer = await cluster.ask(min(cluster.brokers), MetadataRequest(topics=None))
         assert [topic.name for topic in answer.topics] == ["orders"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_asks_at_the_same_time_shares_an_answer(nursery: trio.Nursery) -> None:
+    """A gateway that starts takes up a thousand groups, each with its topics."""
+    asked: list[MetadataRequest] = []
+
+    class Counted(Cluster):
+        async def _ask_any(self, message: Struct) -> Any:
+            assert isinstance(message, MetadataRequest)
+            asked.append(message)
+            return await super()._ask_any(message)
+
+    async with running_mock_cluster(1) as upstream:
+        await upstream.create_topic("orders", 12)
+        cluster = Counted(upstream.bootstrap)
+        await nursery.start(cluster.run)
+        asked.clear()
+        async with trio.open_nursery() as asking:
+            for number in range(100):
+                asking.start_soon(cluster.topics_for, ["orders", f"nowhere-{number}"])
+        assert [len(message.topics or ()) for message in asked] == [101]
         nursery.cancel_scope.cancel()
 
 
