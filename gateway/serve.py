@@ -34,7 +34,8 @@ from gateway.groups.hosting import Hosting
 from gateway.groups.registry import Registry
 from gateway.settings import Settings, addresses
 from gateway.state_folder import StateFolderError, locked
-from gateway.state_log.log import StateLog, StateLogError, StateLogUnusable
+from gateway.state_log.kafka.kafka_log import open_kafka_log
+from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
 from gateway.story import Listener
@@ -63,6 +64,7 @@ def run(settings: Settings) -> int:
         StateFolderError,
         StateLogUnusable,
         StateLogError,
+        StateLogTaken,
     ) as failures:
         reason = first_of(failures)
     if reason is not None:
@@ -102,8 +104,11 @@ async def _state_log(settings: Settings) -> AsyncIterator[StateLog]:
         case "memory":
             yield MemoryLog()
         case "sqlite":
-            async with open_sqlite_log(settings.state_dir) as state_log:
-                yield state_log
+            async with open_sqlite_log(settings.state_dir) as sqlite_log:
+                yield sqlite_log
+        case "kafka":
+            async with open_kafka_log(settings.upstream, settings.state_topic) as kafka_log:
+                yield kafka_log
 
 
 async def _run_settings(

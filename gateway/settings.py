@@ -30,7 +30,7 @@ from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
 from gateway.logs import LogFormat, LogLevel
 
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
-StateKind = Literal["memory", "sqlite"]
+StateKind = Literal["memory", "sqlite", "kafka"]
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
 
 
@@ -156,8 +156,11 @@ class Settings(BaseSettings):
     )
     state: Annotated[StateKind, BeforeValidator(_lower)] = Field(
         "sqlite",
-        description="where the groups are kept: sqlite, a file in `state_dir`, or memory, which"
-        " forgets them when the gateway ends",
+        description="where the groups are kept: sqlite, a file in `state_dir`; kafka, a topic of the"
+        " cluster; or memory, which forgets them when the gateway ends",
+    )
+    state_topic: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")] = Field(
+        "groupferry-state", description="the topic for `state` kafka, made if it is not there"
     )
     log_format: LogFormat = Field("console", description="console for people, json for machines")
     log_level: LogLevel = Field("info", description="debug, info, warning or error")

@@ -43,9 +43,16 @@ class RecordType(IntEnum):
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT = 8
     CONSUMER_GROUP_REGULAR_EXPRESSION = 16
     GROUP_CONFIGS = OUR_TYPES
+    LOG_ID = OUR_TYPES + 1
+    LOG_OWNER = OUR_TYPES + 2
 
 
 # -- keys ----------------------------------------------------------------------------------------
+
+
+@message(None, versions=range(1))
+class LogKey(Struct):
+    """One record per log."""
 
 
 @message(None, versions=range(1))
@@ -218,7 +225,25 @@ class GroupConfigsValue(Struct):
     configs: tuple[GroupConfig, ...]
 
 
-Key = GroupKey | MemberKey | RegularExpressionKey
+@message(None, versions=range(1), flexible=True)
+class LogIdValue(Struct):
+    """What the log is called, for as long as there is one."""
+
+    log_id: str
+
+
+@message(None, versions=range(1), flexible=True)
+class LogOwnerValue(Struct):
+    """The process that writes the log: its own id, and where it runs, for people."""
+
+    owner_id: str
+    host: str
+    process_id: Int32
+    since: Int64
+
+
+GroupsKey = GroupKey | MemberKey | RegularExpressionKey
+Key = GroupsKey | LogKey
 Value = (
     GroupMetadataValue
     | ConsumerGroupMetadataValue
@@ -228,6 +253,8 @@ Value = (
     | ConsumerGroupCurrentMemberAssignmentValue
     | ConsumerGroupRegularExpressionValue
     | GroupConfigsValue
+    | LogIdValue
+    | LogOwnerValue
 )
 
 LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
@@ -252,6 +279,8 @@ LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
             ConsumerGroupRegularExpressionValue,
         ),
         RecordType.GROUP_CONFIGS: (GroupKey, GroupConfigsValue),
+        RecordType.LOG_ID: (LogKey, LogIdValue),
+        RecordType.LOG_OWNER: (LogKey, LogOwnerValue),
     }
 )
 """Key and value of each type."""

@@ -14,6 +14,14 @@ class StateLogUnusable(Exception):  # noqa: N818  (the log is fine with being re
     """The log cannot be opened as it is; says in one line what is wrong and what to do."""
 
 
+class StateLogUnsure(StateLogError):  # noqa: N818  (what is known, not what is wrong)
+    """Whether the batch is in the log is for the log to say: read the group anew."""
+
+
+class StateLogTaken(Exception):  # noqa: N818  (what happened)
+    """Another gateway has the log now; this one must end."""
+
+
 class StateLog(Protocol):
     """Keeps the durable records of groups, the newest per key."""
 
@@ -25,6 +33,12 @@ class StateLog(Protocol):
     @property
     def outlives_process(self) -> bool:
         """Whether the groups are still in it when the gateway starts again."""
+        ...
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether nobody else can have gone on with the groups meanwhile; to be asked just before
+        an answer leaves."""
         ...
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
@@ -39,8 +53,8 @@ class StateLog(Protocol):
         ...
 
     async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
-        """Write a batch, all or none; it is durable when this returns. Raises StateLogError.
+        """Write a batch, all or none; it is durable when this returns.
 
-        Nobody is left in doubt: who is cancelled meanwhile still learns how it ended.
+        Raises StateLogError if nothing of it is in the log, StateLogUnsure if that is not known.
         """
         ...

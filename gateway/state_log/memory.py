@@ -8,9 +8,10 @@ from gateway.state_log.compacted import CompactedLog
 
 
 class MemoryLog:
-    """Nothing but what every log has in memory."""
+    """Nothing but what every log has in memory; nobody else can have it."""
 
     outlives_process = False
+    may_answer = True
 
     def __init__(self) -> None:
         self.id = uuid4().hex

@@ -52,6 +52,8 @@ def decode_record(entry: Entry) -> tuple[str, DurableRecord]:
     Raises WireError for bytes that are none, or one of a later groupferry.
     """
     record_type, key = wire.decode_key(entry.key)
+    if isinstance(key, wire.LogKey):
+        raise WireError(f"{record_type.name} is no record of a group")
     if entry.value is None:
         return key.group_id, _tombstone(record_type, key)
     value = wire.decode_value(record_type, entry.value)
@@ -61,7 +63,7 @@ def decode_record(entry: Entry) -> tuple[str, DurableRecord]:
         raise WireError(f"{record_type.name}: {error}") from None
 
 
-def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.Key]:
+def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsKey]:
     match record:
         case GenericGroupMetadata():
             return RecordType.GROUP_METADATA, wire.GroupKey(group_id=group_id)
@@ -89,7 +91,7 @@ def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.Key]:
             assert_never(record)
 
 
-def _tombstone(record_type: RecordType, key: wire.Key) -> DurableRecord:
+def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:
     match record_type, key:
         case RecordType.GROUP_METADATA, _:
             return GenericGroupMetadata(value=None)

@@ -41,6 +41,8 @@ class SqliteLog:
     """One file for all groups; see `open_sqlite_log`."""
 
     outlives_process = True
+    may_answer = True
+    """The folder is locked: nobody else can have it."""
 
     def __init__(self, writer: SqliteWriter, records: CompactedLog) -> None:
         self.id = writer.head.log_id

@@ -22,7 +22,7 @@ GROUP_KEY = records.GroupKey(group_id="orders")
 MEMBER_KEY = records.MemberKey(group_id="orders", member_id="m")
 EPOCHS = records.HeldPartitions(topic_id=TOPIC_ID, partitions=(4, 1), assignment_epochs=(6, 2))
 
-Case = tuple[RecordType, records.Key, records.Value, Mapping[str, Any]]
+Case = tuple[RecordType, records.GroupsKey, records.Value, Mapping[str, Any]]
 
 
 def as_kafka_writes(topic_id: UUID) -> str:
@@ -35,7 +35,7 @@ def base64_of(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def as_kafka_shows(kind: RecordType, key: records.Key) -> Mapping[str, Any]:
+def as_kafka_shows(kind: RecordType, key: records.GroupsKey) -> Mapping[str, Any]:
     """A key as JSON; in the oldest one the field has another name."""
     match key:
         case records.GroupKey(group_id=group_id):

@@ -1,0 +1,1 @@
+"""The state log as a compacted topic of the cluster itself."""

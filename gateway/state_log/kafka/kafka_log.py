@@ -1,0 +1,261 @@
+"""The state log in the cluster: one partition of a compacted topic, one writer at a time.
+
+Owns the log's life: it is taken from whoever had it, read back whole, written as long as it is
+ours, and taken up again if only the cluster had given up on us. Blocking calls run in a thread,
+one at a time. Must not know what the records mean.
+"""
+
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+from uuid import uuid4
+
+import structlog
+import trio
+
+from coordinator.records import DurableRecord
+from gateway.cluster.broker_connection import Address
+from gateway.state_log.compacted import CompactedLog
+from gateway.state_log.kafka.client_config import client_config
+from gateway.state_log.kafka.content import Content, content_of, id_entry, owner_entry
+from gateway.state_log.kafka.lease import LEASE_MS, Lease, now_ms
+from gateway.state_log.kafka.reading import read_all
+from gateway.state_log.kafka.topic import make_or_check
+from gateway.state_log.kafka.transactions import Fenced, TransactionalWriter, write_at_once
+from gateway.state_log.log import StateLogError, StateLogTaken, StateLogUnsure
+from gateway.state_log.record_format import Entry, encode_record
+from kafka_codecs.errors import WireError
+from kafka_codecs.state_records import LogOwnerValue
+
+PARTITION = 0
+OPEN_TIMEOUT_S = 30.0
+RENEWALS_PER_LEASE = 4
+"""A quiet log is written as often, to see that it is still ours."""
+TRANSACTION_WRITES_MAX = 256
+TRANSACTION_BYTES_MAX = 4 << 20
+"""Batches go together into a transaction until there are so many, or so much of them."""
+RETAKE_S = 1.0
+
+log = structlog.get_logger()
+R = TypeVar("R")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Write:
+    """A batch of one group that waits for its transaction."""
+
+    group_id: str
+    batch: Sequence[DurableRecord]
+    entries: Sequence[Entry]
+    done: trio.Event = field(default_factory=trio.Event)
+    error: StateLogError | None = None
+
+    def end(self, error: StateLogError | None = None) -> None:
+        self.error = error
+        self.done.set()
+
+
+class KafkaLog:
+    """`run` keeps it; until that reports that it has started, nothing can be read or written."""
+
+    outlives_process = True
+
+    def __init__(self, upstream: Sequence[Address], topic: str) -> None:
+        self.id = ""
+        self._topic = topic
+        self._config = client_config(upstream)
+        self._owner = LogOwnerValue(
+            owner_id=uuid4().hex,
+            host=socket.gethostname(),
+            process_id=os.getpid(),
+            since=time.time_ns() // 1_000_000,
+        )
+        self._lease = Lease()
+        self._content: Content | None = None
+        self._record_bytes_max = 0
+        # At most one of each group, so the number of hosted groups is its limit.
+        self._waiting: list[_Write] = []
+        self._wanted = trio.Event()
+        self._thread = trio.CapacityLimiter(1)
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether the log was ours a moment ago, so that nobody can have gone on without us."""
+        return self._lease.is_running
+
+    async def read(self, group_id: str) -> Sequence[DurableRecord]:
+        return self._groups.read(group_id)
+
+    async def group_ids(self) -> Collection[str]:
+        return self._groups.group_ids()
+
+    async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
+        try:
+            entries = [encode_record(group_id, record) for record in batch]
+        except WireError as error:
+            raise StateLogError(f"a record cannot be written: {error}") from None
+        largest = max(map(_size, entries), default=0)
+        if largest > self._record_bytes_max:
+            raise StateLogError(
+                f"topic {self._topic} takes records of {self._record_bytes_max} bytes,"
+                f" and this one has {largest}"
+            )
+        if self._content is None:
+            raise StateLogError(f"topic {self._topic} is being read")
+        write = _Write(group_id=group_id, batch=batch, entries=entries)
+        self._waiting.append(write)
+        self._wanted.set()
+        await write.done.wait()
+        if write.error is not None:
+            raise write.error
+
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        """Keep the log until cancelled. Reports when it can be read and written.
+
+        Raises StateLogUnusable or StateLogError if it cannot be had, StateLogTaken when another
+        gateway has it.
+        """
+        await self._in_thread(self._claim)
+        writer, content = await self._take_now()
+        self.id = content.log_id or ""
+        task_status.started()
+        while True:
+            try:
+                await self._serve(writer, content)
+            except Fenced as fenced:
+                log.warning("state_log_lost", topic=self._topic, reason=str(fenced))
+            finally:
+                self._shut(writer)
+            writer, content = await self._take_again()
+
+    @property
+    def _groups(self) -> CompactedLog:
+        if self._content is None:
+            raise StateLogError(f"topic {self._topic} is being read")
+        return self._content.groups
+
+    # -- while it is open ------------------------------------------------------------------------
+
+    async def _serve(self, writer: TransactionalWriter, content: Content) -> None:
+        """Write what waits, and now and then that we are still here. Raises Fenced."""
+        self._content = content
+        while True:
+            if not self._waiting:
+                with trio.move_on_after(LEASE_MS / 1000 / RENEWALS_PER_LEASE):
+                    await self._wanted.wait()
+            self._wanted = trio.Event()
+            writes = self._next_writes()
+            entries = [entry for write in writes for entry in write.entries]
+            asked_ms = now_ms()
+            try:
+                await self._in_thread(writer.write, entries or [id_entry(self.id)])
+            except StateLogError as error:
+                log.warning("state_log_failed", topic=self._topic, reason=str(error))
+                for write in writes:
+                    write.end(StateLogError(str(error)))
+            except Fenced:
+                for write in writes:
+                    write.end(StateLogUnsure("the log was lost while it was written"))
+                raise
+            else:
+                self._lease.renew(asked_ms)
+                for write in writes:
+                    content.groups.put(write.group_id, write.batch)
+                    write.end()
+
+    def _next_writes(self) -> Sequence[_Write]:
+        size, count = 0, 0
+        for write in self._waiting[:TRANSACTION_WRITES_MAX]:
+            size += sum(map(_size, write.entries))
+            if count and size > TRANSACTION_BYTES_MAX:
+                break
+            count += 1
+        writes, self._waiting = self._waiting[:count], self._waiting[count:]
+        return writes
+
+    def _shut(self, writer: TransactionalWriter) -> None:
+        """Nothing can be read or written, nor answered, until it is open again."""
+        writer.close()
+        self._content = None
+        self._lease.end()
+        for write in self._waiting:
+            write.end(StateLogError(f"topic {self._topic} is being read"))
+        self._waiting = []
+
+    # -- taking it -------------------------------------------------------------------------------
+
+    def _claim(self) -> None:
+        """Blocks. Say that the log is ours from now on: the last claim holds. It comes before we
+        fence anybody, so that whoever is fenced can see why."""
+        self._record_bytes_max = make_or_check(self._config, self._topic)
+        write_at_once(
+            self._config, owner_entry(self._owner), topic=self._topic, partition=PARTITION
+        )
+
+    async def _take_now(self) -> tuple[TransactionalWriter, Content]:
+        while True:
+            try:
+                return await self._in_thread(self._take)
+            except Fenced:  # by somebody who began earlier
+                await trio.sleep(RETAKE_S)
+
+    async def _take_again(self) -> tuple[TransactionalWriter, Content]:
+        """From ourselves: the cluster gives up a writer that it does not hear of."""
+        while True:
+            try:
+                await self._in_thread(self._check_claim)
+                return await self._take_now()
+            except StateLogError as error:
+                log.warning("state_log_delayed", topic=self._topic, reason=str(error))
+            await trio.sleep(RETAKE_S)
+
+    def _take(self) -> tuple[TransactionalWriter, Content]:
+        """Blocks. Raises StateLogTaken if somebody has claimed it since we did."""
+        writer = TransactionalWriter(self._config, topic=self._topic, partition=PARTITION)
+        writer.open(OPEN_TIMEOUT_S)
+        content = self._check_claim()
+        if content.log_id is None:
+            content.log_id = uuid4().hex
+        asked_ms = now_ms()
+        writer.write([id_entry(content.log_id)])
+        self._lease.renew(asked_ms)
+        return writer, content
+
+    def _check_claim(self) -> Content:
+        """Blocks. What is in the log. Raises StateLogTaken if the last claim is not ours."""
+        content = content_of(read_all(self._config, topic=self._topic, partition=PARTITION))
+        owner = content.owner
+        if owner is not None and owner.owner_id != self._owner.owner_id:
+            raise StateLogTaken(
+                f"the gateway on {owner.host} (process {owner.process_id}) has taken the state log,"
+                f" topic {self._topic}: this one ends"
+            )
+        return content
+
+    async def _in_thread(self, work: Callable[..., R], *args: object) -> R:
+        # Left alone when we are cancelled: it ends by itself once its writer is closed.
+        return await trio.to_thread.run_sync(
+            partial(work, *args), abandon_on_cancel=True, limiter=self._thread
+        )
+
+
+def _size(entry: Entry) -> int:
+    return len(entry.key) + len(entry.value or b"")
+
+
+@asynccontextmanager
+async def open_kafka_log(upstream: Sequence[Address], topic: str) -> AsyncIterator[KafkaLog]:
+    """Have the log for the length of the block, which is cancelled when another gateway takes it.
+
+    Raises StateLogUnusable, StateLogError, StateLogTaken.
+    """
+    kafka_log = KafkaLog(upstream, topic)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(kafka_log.run)
+        yield kafka_log
+        nursery.cancel_scope.cancel()

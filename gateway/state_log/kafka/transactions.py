@@ -1,0 +1,134 @@
+"""Writes batches, each transaction all or none, as long as nobody else has taken the log.
+
+A transactional producer with a fixed transactional id: whoever initialises one after us fences us
+(KIP-98). Everything here blocks, and belongs in one thread at a time. Must not know what the
+records mean.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from gateway.state_log.log import StateLogError
+from gateway.state_log.record_format import Entry
+
+RECORD_BYTES_MAX = 16 << 20
+"""Of one record: a classic group of thousands of members is a single one."""
+TRANSACTION_TIMEOUT_MS = 60_000
+"""When the cluster gives up a transaction that we left open."""
+DELIVERY_TIMEOUT_MS = 5_000
+"""Then the batch has failed: whoever waits for it is told to try again."""
+WAIT_SLICE_S = 1.0
+"""How long a call goes on before it is seen whether the gateway ends."""
+
+
+class Fenced(Exception):  # noqa: N818  (what happened to us)
+    """Nothing more can be written with this producer: somebody initialised another one, or the
+    cluster gave up on us. Whether the last batch is in the log is for the log to say."""
+
+
+def write_at_once(config: Mapping[str, Any], entry: Entry, *, topic: str, partition: int) -> None:
+    """Write a record outside of every transaction, which nobody can be kept from.
+
+    Raises StateLogError.
+    """
+    producer = Producer({**config, "delivery.timeout.ms": DELIVERY_TIMEOUT_MS})
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            failures.append(error)
+
+    try:
+        producer.produce(topic, entry.value, entry.key, partition=partition, on_delivery=delivered)
+        producer.flush()
+    except KafkaException as error:
+        raise StateLogError(f"the cluster does not take it: {_reason(error)}") from None
+    if failures:
+        raise StateLogError(f"the cluster does not take it: {failures[0].str()}")
+
+
+class TransactionalWriter:
+    """`open` first. After Fenced it is of no more use."""
+
+    def __init__(self, config: Mapping[str, Any], *, topic: str, partition: int) -> None:
+        self._topic, self._partition = topic, partition
+        self._producer = Producer(
+            {
+                **config,
+                "transactional.id": f"{topic}-{partition}",
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+                "message.max.bytes": RECORD_BYTES_MAX,
+                "compression.type": "lz4",
+                "linger.ms": 0,
+                "retry.backoff.ms": 10,
+                "retry.backoff.max.ms": 1_000,
+            }
+        )
+        self._must_abort = False
+        self._is_closing = threading.Event()
+
+    def open(self, timeout_s: float) -> None:
+        """Fence whoever had the log; what he left unfinished is finished or undone when this
+        returns. Raises StateLogError, Fenced."""
+        try:
+            self._producer.init_transactions(timeout_s)
+        except KafkaException as error:
+            _give_up_if_fatal(error)
+            raise StateLogError(f"the cluster does not let us write: {_reason(error)}") from None
+
+    def write(self, entries: Iterable[Entry]) -> None:
+        """Write one batch; it is in the log when this returns. Raises StateLogError if it is not,
+        Fenced if that is not known.
+        """
+        try:
+            self._abort_what_is_left()
+            self._producer.begin_transaction()
+            self._must_abort = True
+            for entry in entries:
+                self._producer.produce(
+                    self._topic, entry.value, entry.key, partition=self._partition
+                )
+        except (KafkaException, BufferError) as error:
+            _give_up_if_fatal(error)
+            raise StateLogError(f"the cluster does not take it: {_reason(error)}") from None
+        self._commit()
+
+    def close(self) -> None:
+        """From any thread: let no call go on for long."""
+        self._is_closing.set()
+
+    def _abort_what_is_left(self) -> None:
+        """Of a batch that failed before its commit was sent."""
+        if self._must_abort:
+            self._producer.abort_transaction(WAIT_SLICE_S)
+            self._must_abort = False
+
+    def _commit(self) -> None:
+        """Ask until there is an answer: the outcome of a commit may not stay in doubt."""
+        while not self._is_closing.is_set():
+            try:
+                self._producer.commit_transaction(WAIT_SLICE_S)
+            except KafkaException as error:
+                _give_up_if_fatal(error)
+                if error.args[0].txn_requires_abort():
+                    raise StateLogError(f"the cluster does not take it: {_reason(error)}") from None
+                if not error.args[0].retriable():
+                    raise Fenced(_reason(error)) from None
+            else:
+                self._must_abort = False
+                return
+        raise Fenced("the gateway ends")
+
+
+def _give_up_if_fatal(error: BaseException) -> None:
+    if isinstance(error, KafkaException) and error.args[0].fatal():
+        raise Fenced(_reason(error)) from None
+
+
+def _reason(error: BaseException) -> str:
+    cause = error.args[0] if error.args else error
+    return str(cause.str()) if isinstance(cause, KafkaError) else str(cause)

@@ -1,0 +1,188 @@
+"""The state log in a real cluster: what was written comes back, one gateway at a time writes."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from coordinator.records import TargetAssignmentMetadata
+from gateway.state_log.kafka.kafka_log import KafkaLog, open_kafka_log
+from gateway.state_log.kafka.lease import LEASE_MS
+from gateway.state_log.log import (
+    StateLogError,
+    StateLogTaken,
+    StateLogUnsure,
+    StateLogUnusable,
+)
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+
+def epoch(number: int) -> TargetAssignmentMetadata:
+    """Some record that says which one it is."""
+    return TargetAssignmentMetadata(epoch=number)
+
+
+@asynccontextmanager
+async def opened(cluster: KafkaCluster, topic: str) -> AsyncIterator[KafkaLog]:
+    """A log that is kept meanwhile."""
+    async with open_kafka_log(cluster.addresses, topic) as log:
+        yield log
+
+
+async def test_what_was_written_comes_back(kafka: KafkaCluster) -> None:
+    """The newest record of each key, and the log keeps its name."""
+    async with opened(kafka, "state-comes-back") as log:
+        await log.append("a", [epoch(1)])
+        await log.append("b", [epoch(2)])
+        await log.append("a", [epoch(3)])
+        assert await log.read("a") == (epoch(3),)
+        name = log.id
+    async with opened(kafka, "state-comes-back") as log:
+        assert await log.read("a") == (epoch(3),)
+        assert await log.read("b") == (epoch(2),)
+        assert set(await log.group_ids()) == {"a", "b"}
+        assert log.id == name
+
+
+async def test_a_second_gateway_takes_it_and_the_first_ends(kafka: KafkaCluster) -> None:
+    """The first cannot write any more, and says who has the log; what it wrote is there."""
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken, match=str(os.getpid()))):
+        async with opened(kafka, "state-taken") as first:
+            await first.append("a", [epoch(1)])
+            async with opened(kafka, "state-taken") as second:
+                assert await second.read("a") == (epoch(1),)
+                with pytest.raises(StateLogError):
+                    await first.append("a", [epoch(2)])
+                await second.append("a", [epoch(3)])
+                await trio.sleep(LEASE_MS / 1000)
+                assert not first.may_answer
+                assert second.may_answer
+                assert await second.read("a") == (epoch(3),)
+
+
+async def test_many_write_together(kafka: KafkaCluster) -> None:
+    """The batches of many groups share their transactions."""
+    async with opened(kafka, "state-together") as log:
+        async with trio.open_nursery() as nursery:
+            for number in range(500):
+                nursery.start_soon(log.append, f"g{number}", [epoch(number)])
+    async with opened(kafka, "state-together") as log:
+        for number in range(500):
+            assert await log.read(f"g{number}") == (epoch(number),)
+
+
+async def test_a_log_that_loses_records_is_refused(kafka: KafkaCluster) -> None:
+    """A topic that forgets by age would forget groups that are quiet."""
+    await make_topic(kafka, "state-by-age", {"cleanup.policy": "delete"})
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="cleanup.policy=delete")):
+        async with opened(kafka, "state-by-age"):
+            pass
+
+
+async def test_what_the_cluster_would_not_take_harms_nobody_else(kafka: KafkaCluster) -> None:
+    """A record that is too large is refused before it is sent."""
+    await make_topic(kafka, "state-small", {"cleanup.policy": "compact", "max.message.bytes": 2000})
+    huge = TargetAssignmentMetadata(epoch=1, assignor="x" * 2_000)
+    async with opened(kafka, "state-small") as log, trio.open_nursery() as nursery:
+        nursery.start_soon(log.append, "a", [epoch(1)])
+        with pytest.raises(StateLogError, match="takes records of"):
+            await log.append("b", [huge])
+        nursery.start_soon(log.append, "c", [epoch(2)])
+
+
+async def test_a_broker_that_dies_costs_no_batch(one_broker: KafkaCluster) -> None:
+    """What was acknowledged is there, what failed is not, and what was in doubt is either; the
+    log goes on by itself."""
+    acknowledged, failed = list[int](), set[int]()
+    async with opened(one_broker, "state-dies") as log:
+        stop = trio.Event()
+
+        async def write() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                try:
+                    await log.append("g", [epoch(number)])
+                except StateLogUnsure:
+                    continue
+                except StateLogError:
+                    failed.add(number)
+                    await trio.sleep(0.2)
+                else:
+                    acknowledged.append(number)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write)
+            for _ in range(2):
+                await trio.sleep(1)
+                (broker,) = one_broker.brokers.values()
+                await broker.kill()
+                await trio.sleep(LEASE_MS / 1000)
+                assert not log.may_answer
+                await one_broker.start()
+                await until(partial(has_grown, acknowledged, len(acknowledged)))
+            stop.set()
+        assert log.may_answer
+    async with opened(one_broker, "state-dies") as log:
+        (found,) = await log.read("g")
+    assert isinstance(found, TargetAssignmentMetadata)
+    assert found.epoch is not None
+    assert found.epoch >= acknowledged[-1]
+    assert found.epoch not in failed
+
+
+async def test_a_writer_that_the_cluster_gave_up_takes_the_log_again(kafka: KafkaCluster) -> None:
+    """It was away for longer than a transaction may last; nobody else has claimed the log."""
+    async with opened(kafka, "state-given-up") as log:
+        await log.append("g", [epoch(1)])
+        await fence(kafka, "state-given-up-0")
+        with pytest.raises(StateLogError):
+            await log.append("g", [epoch(2)])
+        await until(lambda: log.may_answer)
+        assert await log.read("g") == (epoch(1),)
+        await log.append("g", [epoch(3)])
+
+
+async def make_topic(cluster: KafkaCluster, name: str, config: Mapping[str, object]) -> None:
+    """With these settings, made by somebody else."""
+
+    def make() -> None:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.create_topics([NewTopic(name, 1, 1, config={k: str(v) for k, v in config.items()})])[
+            name
+        ].result()
+
+    await trio.to_thread.run_sync(make)
+
+
+async def fence(cluster: KafkaCluster, transactional_id: str) -> None:
+    """As the cluster does with a transaction that lasts too long: the epoch of its producer ends,
+    and nobody has claimed anything."""
+
+    def initialise() -> None:
+        producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": transactional_id}
+        )
+        producer.init_transactions(10)
+
+    await trio.to_thread.run_sync(initialise)
+
+
+def has_grown(numbers: Sequence[int], count: int) -> bool:
+    """Beyond that count."""
+    return len(numbers) > count
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what the log does by itself."""
+    with trio.fail_after(60):
+        while not condition():  # noqa: ASYNC110  # nobody would tell
+            await trio.sleep(0.1)

@@ -1,0 +1,48 @@
+"""When a gateway must stop answering for what may no longer be its own."""
+
+import pytest
+
+from gateway.state_log.kafka import lease as lease_module
+from gateway.state_log.kafka.lease import Lease
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The time, to be set."""
+    time_ms = [1_000_000]
+    monkeypatch.setattr(lease_module, "now_ms", lambda: time_ms[0])
+    return time_ms
+
+
+def test_it_does_not_run_at_first() -> None:
+    """Nobody has asked yet."""
+    assert not Lease().is_running
+
+
+def test_it_counts_from_the_question(clock: list[int]) -> None:
+    """Not from its answer: between the two, somebody else may have taken over."""
+    lease = Lease(2_000)
+    lease.renew(clock[0] - 1_500)
+    clock[0] += 499
+    assert lease.is_running
+    clock[0] += 1
+    assert not lease.is_running
+
+
+def test_an_earlier_question_takes_nothing_away(clock: list[int]) -> None:
+    """Answers may come in any order."""
+    lease = Lease(2_000)
+    lease.renew(clock[0])
+    lease.renew(clock[0] - 1_999)
+    clock[0] += 1_999
+    assert lease.is_running
+
+
+def test_it_ends_at_once_when_the_log_is_lost(clock: list[int]) -> None:
+    """And runs again when it is found to be ours."""
+    lease = Lease(2_000)
+    lease.renew(clock[0])
+    lease.end()
+    assert not lease.is_running
+    lease.renew(clock[0])
+    assert lease.is_running
