@@ -262,16 +262,16 @@ class ClientConnection:
 
     async def _answer(self, upstream: Upstream, key: ApiKey, size: int) -> None:
         header, request = await self._hold_request(upstream, key, size)
-        response = await self._shared.group_apis.answer(
-            GroupRequest(
-                header=header,
-                message=request,
-                client_host=self._client_host,
-                upstream=upstream,
-                node_id=upstream.node_id,
-            )
+        group_request = GroupRequest(
+            header=header,
+            message=request,
+            client_host=self._client_host,
+            upstream=upstream,
+            node_id=upstream.node_id,
         )
-        await self._send(header, response)
+        response = await self._shared.group_apis.answer(group_request)
+        await upstream.idle()
+        await self._send(header, self._shared.group_apis.last_word(group_request, response))
 
     async def _hold_request(
         self, upstream: Upstream, key: ApiKey, size: int

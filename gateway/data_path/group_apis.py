@@ -37,3 +37,8 @@ class GroupApis(Protocol):
         connection ends. UpstreamLost and WireError may be raised: they close the connection.
         """
         ...
+
+    def last_word(self, request: GroupRequest, response: Struct) -> Struct:  # noqa: ARG002
+        """What is to leave instead of `response`, or itself: asked just before it does, for it may
+        have waited long enough not to be true any more."""
+        return response

@@ -110,6 +110,16 @@ class GroupService:
             case _:
                 return await self._about_one_group(request, cast(GroupMessage, message))
 
+    def last_word(self, request: GroupRequest, response: Struct) -> Struct:
+        """Nothing that a member relies on leaves without our knowing that the group is still ours:
+        somebody else may have timed it out while we were paused or cut off."""
+        message = request.message
+        if isinstance(message, ByMember) and not self._registry.may_answer(message.group_id):
+            return refusal(
+                message, request.header.api_version, ErrorCode.NOT_COORDINATOR, "the log is away"
+            )
+        return response
+
     async def _about_one_group(self, request: GroupRequest, message: GroupMessage) -> Struct:
         version = request.header.api_version
         if not message.group_id:
@@ -228,6 +238,16 @@ class GroupService:
     async def _ask(self, message: GroupMessage, make: MakeRequest) -> Any:
         _token, reply = await self._registry.ask(message.group_id, make)
         return reply
+
+
+ByMember = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | ConsumerGroupHeartbeatRequest
+)
+"""What the engine answers; what becomes of commits is for the cluster to say."""
 
 
 def _lets_in(message: GroupMessage) -> bool:

@@ -32,7 +32,7 @@ from gateway.groups.clock import Clock
 from gateway.groups.inbox import Ask, Inbox, MakeRequest
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
-from gateway.state_log.log import StateLog, StateLogError
+from gateway.state_log.log import StateLog, StateLogError, StateLogUnsure
 from gateway.story import Listener, tell, write_to_log
 
 log = structlog.get_logger()
@@ -221,14 +221,15 @@ class GroupTask:
         batch.decide(event, now_ms=self._clock.now_ms(), topics=topics)
 
     async def _make_real(self, batch: Batch) -> bool:
-        """Let the log keep the batch, and then carry out its decisions. False if that met a bug."""
+        """Let the log keep the batch, and then carry out its decisions. False if the group must be
+        loaded again: over a bug, or because nobody knows whether the log has the batch."""
         try:
             if batch.durable:
                 await self._state_log.append(self.group_id, batch.durable)
         except StateLogError as error:
             log.error("state_log_failed", group_id=self.group_id, reason=str(error))  # noqa: TRY400
             self._undo(batch)
-            return True
+            return not isinstance(error, StateLogUnsure)
         for decision in batch.decisions:
             try:
                 self._carry_out(decision.step, decision.topics)

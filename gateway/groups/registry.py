@@ -86,6 +86,10 @@ class Registry:
             return await self._hosting.look(group_id)
         return await self._hosting.look_lately(group_id)
 
+    def may_answer(self, group_id: str) -> bool:
+        """Whether what a group here has decided may still be told; of others nothing is known."""
+        return group_id not in self._tasks or self._state_log.may_answer
+
     def is_live(self, group_id: str) -> bool:
         """Whether the group has members here."""
         task = self._tasks.get(group_id)

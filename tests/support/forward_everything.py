@@ -1,6 +1,6 @@
 """Group apis that ask the upstream the same thing: enough for the data path's own tests."""
 
-from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.groups.offset_fetch_shapes import (
     FIRST_VERSION_WITH_BATCHES,
     answer_about,
@@ -12,7 +12,7 @@ from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 _BEFORE_REQUIRE_STABLE = 6
 
 
-class ForwardEverything:
+class ForwardEverything(GroupApis):
     """Relays every group request; batches of OffsetFetch, which the mock lacks, one by one."""
 
     async def answer(self, request: GroupRequest) -> Struct:

@@ -54,7 +54,7 @@ async def ground(
                 yield Ground(broker, gate, client)
 
 
-class Parked:
+class Parked(GroupApis):
     """Group apis that answer a heartbeat when told to."""
 
     def __init__(self) -> None:
@@ -262,6 +262,37 @@ async def test_a_group_request_is_handed_over_while_relayed_answers_are_on_their
         assert struct.unpack_from(">i", await on.client.frame()) == (2,)
 
 
+async def test_the_last_word_comes_just_before_the_answer_leaves() -> None:
+    """What was true when the group answered may not be so after a long wait in the connection."""
+
+    class Changing(Parked):
+        word = 1
+
+        def last_word(self, request: GroupRequest, response: Struct) -> Struct:
+            return HeartbeatResponse(error_code=self.word)
+
+    apis = Changing()
+    apis.go_on.set()
+    release = trio.Event()
+
+    async def answer_late(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await release.wait()
+        await answer_bytes(wire, header, b"")
+
+    async with ground(group_apis=apis) as on:
+        on.broker.handlers[ApiKey.FETCH] = answer_late
+        await on.client.send(
+            request_frame(ApiKey.FETCH, 4, 1, b"")
+            + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
+        )
+        await apis.asked.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        apis.word = 2
+        release.set()
+        await on.client.frame()
+        assert (await on.client.frame()).endswith(encode(HeartbeatResponse(error_code=2), 4))
+
+
 async def test_the_upstreams_end_is_the_clients_end() -> None:
     """In mid-answer too: the client sees a torn frame, never a wrong one."""
 
@@ -369,7 +400,7 @@ async def test_an_answer_too_long_to_be_held_ends_the_connection() -> None:
 async def test_a_bug_in_the_group_code_ends_one_connection_only() -> None:
     """Logged as an error with its traceback; the gateway goes on."""
 
-    class Broken:
+    class Broken(GroupApis):
         async def answer(self, request: GroupRequest) -> Struct:
             raise RuntimeError("a bug")
 
@@ -388,7 +419,7 @@ async def test_a_bug_in_the_group_code_ends_one_connection_only() -> None:
 async def test_an_answer_that_its_version_cannot_carry_is_our_bug() -> None:
     """Not the client's: an error with its traceback."""
 
-    class Wrong:
+    class Wrong(GroupApis):
         async def answer(self, request: GroupRequest) -> Struct:
             return HeartbeatResponse(error_code=2**20)
 

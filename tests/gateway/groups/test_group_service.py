@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from coordinator.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.state_log.memory import MemoryLog
 from kafka_codecs.consumer_group_describe import MemberType
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -30,6 +31,7 @@ from tests.support.mock_cluster import MockCluster, running_mock_cluster
 
 COORDINATOR_NOT_AVAILABLE = 15
 INCONSISTENT_GROUP_PROTOCOL = 23
+NOT_COORDINATOR = 16
 INVALID_GROUP_ID = 24
 UNKNOWN_MEMBER_ID = 25
 UNSUPPORTED_VERSION = 35
@@ -443,3 +445,33 @@ async def test_more_groups_than_allowed_are_refused() -> None:
         await scene.client.leave(joined.member_id, version=4)
         while (await other.native("n")).error_code:  # noqa: ASYNC110, RUF100
             await trio.sleep(0.05)
+
+
+# -- a log that may be somebody else's -----------------------------------------------------------
+
+
+async def test_members_are_told_nothing_while_the_log_may_be_somebody_elses() -> None:
+    """They look for the coordinator, and go on when it is found to be us; what the cluster has
+    stored it has stored."""
+
+    class Doubtful(MemoryLog):
+        may_answer = True
+
+    state_log = Doubtful()
+    with trio.fail_after(30):
+        async with running_mock_cluster(1) as upstream:
+            await upstream.create_topic("numbers", 3)
+            async with (
+                whole_gateway(upstream.bootstrap, state_log=state_log) as gateway,
+                group_client(gateway.address, "g") as client,
+            ):
+                joined = await client.enter()
+                state_log.may_answer = False
+                assert (await client.beat(joined)).error_code == NOT_COORDINATOR
+                assert (await client.join()).error_code == NOT_COORDINATOR
+                committed = await client.commit(
+                    {0: 7}, member_id=joined.member_id, epoch=joined.generation_id
+                )
+                assert committed == {0: 0}
+                state_log.may_answer = True
+                assert (await client.beat(joined)).error_code == 0

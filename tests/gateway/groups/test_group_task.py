@@ -37,6 +37,8 @@ from gateway.cluster.topics import Topic
 from gateway.groups.group_task import GroupFailed
 from gateway.groups.inbox import INBOX_MAX, Ask
 from gateway.groups.regex_resolver import RegexResolver
+from gateway.state_log.log import StateLogUnsure
+from gateway.state_log.memory import MemoryLog
 from tests.support.group_script import read_assignment
 from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups
 
@@ -200,6 +202,25 @@ async def test_a_batch_that_cannot_be_written_has_not_happened(autojump_clock: M
         view = groups.view()
         assert view is not None
         assert [member.member_id for member in view.members] == ["first"]
+
+
+async def test_a_batch_in_doubt_is_looked_up(autojump_clock: MockClock) -> None:
+    """The log may have it: the group is what the log says, and clients are told to try again."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+
+        async def append(group_id: str, batch: Iterable[DurableRecord]) -> None:
+            await MemoryLog.append(groups.log, group_id, tuple(batch))
+            raise StateLogUnsure("nobody knows")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(groups.log, "append", append)
+            reply = await groups.native("m")
+        assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await wait_all_tasks_blocked()
+        view = groups.view()
+        assert view is not None
+        assert {member.member_id for member in view.members} == {"n", "m"}
 
 
 async def test_a_bug_in_a_batch_harms_nobody_before_it(
