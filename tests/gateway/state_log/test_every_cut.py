@@ -1,0 +1,126 @@
+"""Whatever of the log is left after a crash brings back the group of that time, from its bytes.
+
+A log ends between any two batches: a torn one is dropped whole by whoever keeps the bytes. What was
+there before may have been compacted, up to anywhere. The runs are those of the simulator, and a
+roll of the demo that was recorded once.
+"""
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import GroupConfig
+from coordinator.engine import GroupEngine, Step
+from coordinator.events import Event
+from coordinator.simulation.invariants import check_group
+from coordinator.simulation.plan import draw_plan
+from coordinator.simulation.replay import DurableState, check_same, durable_state
+from coordinator.simulation.run import Run
+from coordinator.simulation.watch import Watch
+from coordinator.simulation.world import World
+from gateway.state_log.kafka.content import content_of
+from gateway.state_log.record_format import Entry, encode_record
+
+GROUP = "orders"
+DEMO_ROLL = Path(__file__).parents[2] / "golden" / "demo_roll_v1.jsonl"
+
+Bytes = Sequence[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A batch as it was written, and the group right after it."""
+
+    batch: Bytes
+    state: DurableState
+
+
+class Recorder(Watch):
+    """Remembers every batch of a run, beside watching it."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.world, run.driver, run.network, run.owners)
+        self.silence.lag_ms = run.watch.silence.lag_ms
+        self.cuts: list[Cut] = []
+
+    def after_step(self, event: Event, step: Step) -> None:
+        super().after_step(event, step)
+        if step.durable:
+            state = durable_state(self._driver.engine.state)
+            self.cuts.append(Cut([encode_record(GROUP, r) for r in step.durable], state))
+
+
+def recorded(seed: int) -> tuple[GroupConfig, Sequence[Cut]]:
+    """A run of the simulator in which everything goes wrong, but for the process itself."""
+    plan = replace(draw_plan(World(seed)), has_crashes=False, has_policy_changes=False)
+    run = Run(seed, plan)
+    run.driver.observer = run.watch = recorder = Recorder(run)
+    run.play()
+    return plan.config, recorder.cuts
+
+
+def compacted(entries: Bytes, dice: random.Random) -> Bytes:
+    """What the cleaner leaves of a part that it has gone through: the last of each key, and of the
+    tombstones those that are young."""
+    last = {entry.key: number for number, entry in enumerate(entries)}
+    young = dice.randint(0, len(entries))
+    return [
+        entry
+        for number, entry in enumerate(entries)
+        if last[entry.key] == number and (entry.value is not None or number >= young)
+    ]
+
+
+def left_over(batches: Sequence[Bytes], dice: random.Random) -> Iterator[Bytes]:
+    """The log as it is, and after some compaction of what came before."""
+    entries = [entry for batch in batches for entry in batch]
+    yield entries
+    cleaned = dice.randint(0, len(entries))
+    yield [*compacted(entries[:cleaned], dice), *entries[cleaned:]]
+
+
+def load(entries: Bytes, config: GroupConfig) -> GroupEngine:
+    """The group as a gateway finds it."""
+    engine = GroupEngine(GROUP, config)
+    engine.load(content_of(entries).groups.of(GROUP), now_ms=1)
+    return engine
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_cut_anywhere(seed: int) -> None:
+    """Between any two batches, after any compaction: the same members, epochs and assignments."""
+    config, cuts = recorded(seed)
+    dice = random.Random(seed)
+    for number, cut in enumerate(cuts):
+        batches = [each.batch for each in cuts[: number + 1]]
+        for entries in left_over(batches, dice):
+            engine = load(entries, config)
+            check_same(engine.state, cut.state)
+            check_group(engine.state)
+
+
+def test_a_roll_that_was_written_by_the_first_version() -> None:
+    """Six real consumers, classic to native and back: each cut of it still loads, and at the end
+    nobody is left."""
+    dice = random.Random(1)
+    lines = [json.loads(line) for line in DEMO_ROLL.read_text().splitlines()]
+    batches = [
+        [
+            Entry(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
+            for key, value in line
+        ]
+        for line in lines
+    ]
+    kinds = set()
+    for number in range(len(batches)):
+        plain, cleaned = left_over(batches[: number + 1], dice)
+        engine = load(plain, GroupConfig())
+        check_group(engine.state)
+        check_same(load(cleaned, GroupConfig()).state, durable_state(engine.state))
+        kinds.add(type(engine.state.group).__name__)
+    assert {"GenericGroup", "ConsumerGroup"} <= kinds
+    assert engine.state.group is None or not engine.state.group.members
