@@ -156,8 +156,8 @@ class Settings(BaseSettings):
     )
     state: Annotated[StateKind, BeforeValidator(_lower)] = Field(
         "sqlite",
-        description="where the groups are kept: sqlite, a file in `state_dir`; kafka, a topic of the"
-        " cluster; or memory, which forgets them when the gateway ends",
+        description="where the groups are kept: sqlite, a file in `state_dir`; kafka, a topic of"
+        " the cluster; or memory, which forgets them when the gateway ends",
     )
     state_topic: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")] = Field(
         "groupferry-state", description="the topic for `state` kafka, made if it is not there"

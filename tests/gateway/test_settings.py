@@ -66,6 +66,7 @@ def test_every_setting_can_be_set_in_every_place(
         "advertise": "gateway.example",
         "state_dir": "/var/lib/x",
         "state": "MEMORY",
+        "state_topic": "elsewhere",
         "log_format": "json",
         "log_level": "error",
         "groups_forward": "connect-*,schema-*",

@@ -66,6 +66,24 @@ class ServeProcess:
         self._process.kill()
         await self._process.wait()
 
+    def pause(self) -> None:
+        """SIGSTOP: time goes on without it."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
+    async def ended(self) -> int:
+        """Its exit status, once it has ended by itself."""
+        return await self._process.wait()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where clients begin."""
+        host, _, port = self.bootstrap.rpartition(":")
+        return host, int(port)
+
     def limit_files(self, size: int) -> None:
         """No file of it grows beyond this many bytes: to it the disk is full. -1 lifts that."""
         resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

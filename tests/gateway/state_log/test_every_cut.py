@@ -86,7 +86,7 @@ def left_over(batches: Sequence[Bytes], dice: random.Random) -> Iterator[Bytes]:
 def load(entries: Bytes, config: GroupConfig) -> GroupEngine:
     """The group as a gateway finds it."""
     engine = GroupEngine(GROUP, config)
-    engine.load(content_of(entries).groups.of(GROUP), now_ms=1)
+    engine.load(content_of(entries).groups.read(GROUP), now_ms=1)
     return engine
 
 

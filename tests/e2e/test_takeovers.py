@@ -1,0 +1,97 @@
+"""Gateways with one state log in the cluster: a second one takes the groups, and the first ends."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.cluster.errors import UpstreamError
+from gateway.state_log.kafka.lease import LEASE_MS
+from tests.support.group_client import GroupClient, fresh_group, group_client
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.serve_process import ServeProcess, serving
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+LIMIT_S = 90
+NOT_COORDINATOR = 16
+
+
+@asynccontextmanager
+async def gateway_on(
+    cluster: KafkaCluster, folder: Path, topic: str
+) -> AsyncIterator[ServeProcess]:
+    """A gateway with nothing but the log in the cluster."""
+    flags = ("--state=kafka", f"--state-topic={topic}")
+    async with serving(cluster.bootstrap_servers, folder, *flags) as gateway:
+        yield gateway
+
+
+async def test_a_second_gateway_takes_over_from_an_empty_disk(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """Members go on there as if nothing had happened; the first says who has the log, and ends."""
+    group = fresh_group("taken-over")
+    with trio.fail_after(LIMIT_S):
+        async with gateway_on(kafka, tmp_path / "first", group) as first:
+            async with group_client(first.address, group) as client:
+                native = await client.native("n")
+                assert native.error_code == 0
+            async with gateway_on(kafka, tmp_path / "second", group) as second:
+                assert await first.ended() == 1
+                assert "has taken the state log" in first.other_lines[-1]
+                async with group_client(second.address, group) as client:
+                    again = await client.native("n", native.member_epoch)
+                    assert (again.error_code, again.member_epoch) == (0, native.member_epoch)
+                for unwanted in ("member_joined", "member_fenced", "group_epoch_bumped"):
+                    assert second.events(unwanted) == []
+
+
+async def test_a_paused_gateway_says_nothing_that_is_not_true_any_more(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """What members asked it meanwhile is answered by NOT_COORDINATOR or not at all."""
+    group = fresh_group("paused")
+    answers: list[int] = []
+
+    async def ask(client: GroupClient, epoch: int) -> None:
+        try:
+            answers.append((await client.native("n", epoch)).error_code)
+        except UpstreamError:
+            answers.append(NOT_COORDINATOR)
+
+    with trio.fail_after(LIMIT_S):
+        async with gateway_on(kafka, tmp_path / "first", group) as first:
+            async with group_client(first.address, group) as client, trio.open_nursery() as nursery:
+                native = await client.native("n")
+                first.pause()
+                nursery.start_soon(ask, client, native.member_epoch)
+                async with gateway_on(kafka, tmp_path / "second", group) as second:
+                    await trio.sleep(LEASE_MS / 1000)
+                    first.go_on()
+                    assert await first.ended() == 1
+                    async with group_client(second.address, group) as moved:
+                        again = await moved.native("n", native.member_epoch)
+                        assert again.error_code == 0
+    assert answers == [NOT_COORDINATOR]
+
+
+async def test_a_paused_gateway_that_nobody_replaced_goes_on(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """It sees that the log is still its own, and members stay where they were."""
+    group = fresh_group("resumed")
+    with trio.fail_after(LIMIT_S):
+        async with gateway_on(kafka, tmp_path, group) as gateway:
+            async with group_client(gateway.address, group) as client:
+                native = await client.native("n")
+                gateway.pause()
+                await trio.sleep(2 * LEASE_MS / 1000)
+                gateway.go_on()
+                answer = await client.native("n", native.member_epoch)
+                while answer.error_code == NOT_COORDINATOR:
+                    await trio.sleep(0.1)
+                    answer = await client.native("n", native.member_epoch)
+                assert (answer.error_code, answer.member_epoch) == (0, native.member_epoch)
