@@ -8,6 +8,9 @@ Each is an int16 version and then the fields of that version, never in the flexi
 As in Kafka, a newer version is read as version 3, bytes that follow are ignored (versions only ever
 add fields at the end), and topics and partitions are written in sorted order, so that equal
 subscriptions have equal bytes.
+
+DEV: a subscription of version 1 that ends where one of version 0 does is whole. kafkajs 1 and
+@platformatic/kafka 1 write it: to Kafka it is malformed, and their groups could never convert.
 """
 
 import struct
@@ -56,6 +59,7 @@ class Assignment(Struct):
 _M = TypeVar("_M", Subscription, Assignment)
 
 _VERSION = struct.Struct(">h")
+_FIRST_WITH_OWNED_PARTITIONS = 1
 
 
 def decode_subscription(data: bytes) -> tuple[int, Subscription]:
@@ -63,7 +67,12 @@ def decode_subscription(data: bytes) -> tuple[int, Subscription]:
 
     Raises `WireError` for a negative version and for malformed or missing bytes.
     """
-    return _decode(Subscription, data)
+    try:
+        return _decode(Subscription, data)
+    except WireError:
+        if data[: _VERSION.size] != _VERSION.pack(_FIRST_WITH_OWNED_PARTITIONS):
+            raise
+        return _FIRST_WITH_OWNED_PARTITIONS, decode(Subscription, data[_VERSION.size :], 0)
 
 
 def encode_subscription(value: Subscription, version: int) -> bytes:

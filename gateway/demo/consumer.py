@@ -10,7 +10,14 @@ import argparse
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+    libversion,
+)
 
 from gateway.demo.clients import StopRequest, end_now
 from gateway.demo.reports import (
@@ -28,6 +35,7 @@ from gateway.demo.reports import (
 _POLL_S = 0.1
 _REPORT_INTERVAL_S = 0.2
 _COMMIT_INTERVAL_S = 1.0
+_FIRST_WITH_GROUP_PROTOCOL = 0x02_04_00_00  # of librdkafka
 # The shortest that Kafka allows by default (group.min.session.timeout.ms), and the demo is in a
 # hurry: a classic member learns of a rebalance with its next heartbeat.
 _CLASSIC_TIMERS = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
@@ -39,13 +47,14 @@ def configuration(options: argparse.Namespace) -> dict[str, Any]:
         "bootstrap.servers": options.bootstrap,
         "group.id": options.group,
         "client.id": options.client_id,
-        "group.protocol": options.protocol,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         # The embedded cluster lets an empty fetch wait to its very end.
         "fetch.wait.max.ms": 50,
         "log_level": 0,  # errors come through error_cb
     }
+    if libversion()[1] >= _FIRST_WITH_GROUP_PROTOCOL:
+        config["group.protocol"] = options.protocol
     if options.protocol == "classic":
         config |= {"partition.assignment.strategy": options.assignor, **_CLASSIC_TIMERS}
     if options.static:

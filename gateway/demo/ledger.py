@@ -1,8 +1,9 @@
 """What really happened, computed from what the clients themselves reported.
 
 Owns the books: how often each record was delivered, who owned each partition when, what was
-acknowledged. Pure: no clock, no IO. Reports of one process come in order; those of different
-processes do not, so everything about time is computed from their own stamps, on demand.
+acknowledged, and where each owner began. Pure: no clock, no IO. Reports of one process come in
+order; those of different processes do not, so everything about time is computed from their own
+stamps, on demand.
 
 An *owner* of a partition is a process from its assign callback until its revoke (or lost)
 callback was done, or it was dead. A *member* is the place in the group that a process fills; its
@@ -53,6 +54,13 @@ class Ownership:
     since_s: float
     until_s: float | None = None
     end: End | None = None
+    lowest_offset: int | None = None
+    """Of the records that it consumed meanwhile, and of its commits."""
+
+    def reach(self, offset: int) -> None:
+        """Book that the owner was at this offset."""
+        if self.lowest_offset is None or offset < self.lowest_offset:
+            self.lowest_offset = offset
 
     def overlaps(self, later: "Ownership") -> bool:
         """Say whether a later ownership began before this one ended."""
@@ -74,9 +82,11 @@ class Disturbance:
 
 
 class Ledger:
-    """The books of one run."""
+    """The books of one run, in which record n is in partition n modulo their number."""
 
     def __init__(self, partitions: int) -> None:
+        self._acknowledged: list[list[tuple[float, int]]] = [[] for _ in range(partitions)]
+        """Commits of each partition: when the answer came, and the offset."""
         self._history: list[list[Ownership]] = [[] for _ in range(partitions)]
         self._open: dict[tuple[Process, int], Ownership] = {}
         self._deliveries: Counter[int] = Counter()
@@ -97,10 +107,13 @@ class Ledger:
             case Consumed():
                 for start, stop, step in report.runs:
                     self._deliveries.update(range(start, stop, step))
+                    self._reach(process, report.partition, start // len(self._history))
             case Committed():
                 for partition, offset in report.offsets:
                     known = self.acknowledged_commits.get(partition, 0)
                     self.acknowledged_commits[partition] = max(known, offset)
+                    self._acknowledged[partition].append((report.at_s, offset))
+                    self._reach(process, partition, offset)
             case Troubled():
                 pass
 
@@ -143,6 +156,20 @@ class Ledger:
         """
         return {first.partition for first, _ in self._overlaps() if first.end is End.LOST}
 
+    def went_back(self) -> set[int]:
+        """Return the partitions in which an owner consumed or committed what was done before.
+
+        That is, something below a commit that had been acknowledged before it became the owner.
+        What was consumed and not committed may come again; what was committed may not.
+        """
+        return {
+            owned.partition
+            for history in self._history
+            for owned in history
+            if owned.lowest_offset is not None
+            and owned.lowest_offset < self._committed_before(owned)
+        }
+
     def disturbance(self, replaced: str | None, since_s: float, until_s: float) -> Disturbance:
         """Compute what happened from `since_s` to `until_s`, while one member was replaced."""
         moved = 0
@@ -183,6 +210,15 @@ class Ledger:
             if owned is not None:
                 owned.until_s = at_s
                 owned.end = end
+
+    def _reach(self, process: Process, partition: int, offset: int) -> None:
+        owned = self._open.get((process, partition))
+        if owned is not None:
+            owned.reach(offset)
+
+    def _committed_before(self, owned: Ownership) -> int:
+        commits = self._acknowledged[owned.partition]
+        return max((offset for at_s, offset in commits if at_s <= owned.since_s), default=0)
 
     def _owned_by(self, process: Process) -> tuple[int, ...]:
         return tuple(partition for owner, partition in self._open if owner == process)

@@ -1,7 +1,7 @@
 """What a run of the demo came to, and whether that is what it promises.
 
-Pure. The promise: nothing lost, nothing owned twice, what was committed is in the cluster, and the
-group converted in both directions.
+Pure. The promise: nothing lost, nothing owned twice, what was committed is in the cluster and where
+the next owner begins, and the group converted in both directions.
 """
 
 import itertools
@@ -51,6 +51,8 @@ class Totals:
     delivered_twice: int
     partitions_with_two_owners: int
     partitions_held_after_fencing: int
+    partitions_that_went_back: int
+    """A new owner consumed or committed below what was acknowledged before."""
     consumers_died: int
     end_offsets: tuple[int, ...]
     acknowledged_commits: tuple[int, ...]
@@ -85,6 +87,7 @@ def totals(
         delivered_twice=ledger.delivered_again(),
         partitions_with_two_owners=len(ledger.owned_twice()),
         partitions_held_after_fencing=len(ledger.held_after_fencing()),
+        partitions_that_went_back=len(ledger.went_back()),
         consumers_died=consumers_died,
         end_offsets=produced.end_offsets,
         acknowledged_commits=tuple(
@@ -132,6 +135,8 @@ def _wrong_figures(figures: Totals) -> Iterator[str]:
         yield f"{figures.lost} of {figures.produced} records were never delivered"
     if figures.partitions_with_two_owners:
         yield f"{figures.partitions_with_two_owners} partitions had two owners at a time"
+    if figures.partitions_that_went_back:
+        yield f"{figures.partitions_that_went_back} partitions went back behind a commit"
 
 
 def _wrong_commits(figures: Totals) -> Iterator[str]:

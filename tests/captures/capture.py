@@ -11,16 +11,13 @@ cluster's coordinator has no flexible versions.
 
 import argparse
 import contextlib
-import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 
-import confluent_kafka
 import trio
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -40,11 +37,10 @@ from kafka_codecs.header import decode_request_header
 from kafka_codecs.metadata import MetadataRequest
 from tests.support import captures
 from tests.support.captures import Frame, Kind
-from tests.support.clients import JAVA_CLIENT_RELEASE, Client, ClientProcess, Library, run_client
+from tests.support.client_programs import Library
+from tests.support.clients import Client, ClientProcess, run_client
 from tests.support.demo_stage import Heard
-from tests.support.kafka_jars import kafka_jars
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
-from tests.support.node import node
 from tests.support.wire import connected
 from tests.support.wire_recorder import Exchange, WireRecorder, recorded
 
@@ -141,22 +137,6 @@ SUBJECTS = {
 }
 
 
-def version_of(library: Library) -> str:
-    """Library and version, as the file names it."""
-    match library:
-        case "librdkafka":
-            return f"librdkafka {confluent_kafka.libversion()[0]} in confluent-kafka"
-        case "kafka-python" | "aiokafka":
-            return f"{library} {version(library)}"
-        case "kafkajs" | "platformatic":
-            package = "kafkajs" if library == "kafkajs" else "@platformatic/kafka"
-            about = json.loads((node().modules / package / "package.json").read_text())
-            return f"{package} {about['version']}"
-        case "java":
-            (jar,) = kafka_jars(JAVA_CLIENT_RELEASE).glob("kafka-clients-*.jar")
-            return f"org.apache.kafka:{jar.stem}"
-
-
 async def capture(name: str) -> None:
     """Capture one client and write its files."""
     subject = SUBJECTS[name]
@@ -171,8 +151,9 @@ async def capture(name: str) -> None:
                 await consume(recorder, client, members=1)
                 frames += frames_of(recorder, "request")
                 frames += frames_of(recorder, "answer")
+    program = client.program()
     about = [
-        f"{version_of(client.library)}, {client.protocol} protocol"
+        f"{program.package} {program.version}, {client.protocol} protocol"
         + (f", assignor {client.assignor}" if client.protocol == "classic" else ""),
         f"made by: python -m tests.captures.capture {name}",
     ]

@@ -14,30 +14,75 @@ from collections.abc import Iterable
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.errors import KafkaError
 
 from gateway.demo.clients import StopRequest, end_now
 from gateway.demo.reports import (
     Assigned,
     Closed,
+    Committed,
     Consumed,
     Revoked,
+    Troubled,
     as_runs,
     say,
 )
 
 ASSIGNORS = {each.name: each for each in (RangePartitionAssignor, RoundRobinPartitionAssignor)}
+COMMIT_INTERVAL_S = 0.5
 
 
-class Reporter(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Reports what the client owns. The client itself commits before it gives partitions up."""
+class ReportingConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """Consumes one topic, commits explicitly, and reports each step."""
+
+    def __init__(self, consumer: AIOKafkaConsumer, topic: str) -> None:
+        self._consumer = consumer
+        self._uncommitted: dict[TopicPartition, int] = {}
+        consumer.subscribe([topic], listener=self)
+
+    async def run(self, stop: StopRequest) -> None:
+        """Consume until asked to end."""
+        await self._consumer.start()
+        committed_s = time.monotonic()
+        while not stop:
+            for partition, records in (await self._consumer.getmany(timeout_ms=100)).items():
+                runs = as_runs(int(record.value) for record in records)
+                say(Consumed(at_s=time.monotonic(), partition=partition.partition, runs=runs))
+                self._uncommitted[partition] = records[-1].offset + 1
+            if time.monotonic() - committed_s >= COMMIT_INTERVAL_S:
+                committed_s = time.monotonic()
+                await self._commit(self._uncommitted)
+        await self._commit(self._uncommitted)  # it closes without a callback
+        await self._consumer.stop()
+        say(Closed(at_s=time.monotonic()))
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         if assigned:
             say(Assigned(at_s=time.monotonic(), partitions=numbers_of(assigned)))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        await self._commit(revoked)
+        self._uncommitted.clear()
         if revoked:
             say(Revoked(at_s=time.monotonic(), partitions=numbers_of(revoked)))
+
+    async def _commit(self, partitions: Iterable[TopicPartition]) -> None:
+        """Commit what was consumed of these and wait for the answer."""
+        offsets = {
+            each: self._uncommitted[each] for each in partitions if each in self._uncommitted
+        }
+        if not offsets:
+            return
+        try:
+            await self._consumer.commit(offsets)
+        except KafkaError as refusal:
+            say(Troubled(at_s=time.monotonic(), doing="commit", error=str(refusal)))
+            return
+        for each, offset in offsets.items():
+            if self._uncommitted.get(each) == offset:
+                del self._uncommitted[each]
+        pairs = tuple((each.partition, offset) for each, offset in offsets.items())
+        say(Committed(at_s=time.monotonic(), offsets=pairs))
 
 
 def numbers_of(partitions: Iterable[TopicPartition]) -> tuple[int, ...]:
@@ -52,19 +97,12 @@ async def consume(options: argparse.Namespace, stop: StopRequest) -> None:
         client_id=options.client_id,
         partition_assignment_strategy=(ASSIGNORS[options.assignor],),
         auto_offset_reset="earliest",
-        auto_commit_interval_ms=500,
+        enable_auto_commit=False,
         fetch_max_wait_ms=50,
         session_timeout_ms=6000,
         heartbeat_interval_ms=500,
     )
-    consumer.subscribe([options.topic], listener=Reporter())
-    await consumer.start()
-    while not stop:
-        for partition, records in (await consumer.getmany(timeout_ms=100)).items():
-            runs = as_runs(int(record.value) for record in records)
-            say(Consumed(at_s=time.monotonic(), partition=partition.partition, runs=runs))
-    await consumer.stop()
-    say(Closed(at_s=time.monotonic()))
+    await ReportingConsumer(consumer, options.topic).run(stop)
 
 
 def main() -> None:

@@ -5,39 +5,35 @@ It reports as the demo's own consumer does, see `gateway.demo.reports`.
 
 import argparse
 import contextlib
+import importlib
 import logging
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.structs import OffsetAndMetadata
 
 from gateway.demo.clients import StopRequest, end_now
 from gateway.demo.reports import (
     Assigned,
     Closed,
+    Committed,
     Consumed,
     Lost,
     Revoked,
+    Troubled,
     as_runs,
     say,
 )
 
-ASSIGNORS = {
-    each.name: each
-    for each in (
-        RangePartitionAssignor,
-        RoundRobinPartitionAssignor,
-        CooperativeStickyAssignor,
-    )
-}
-
 
 class Reporter(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Reports what the client owns. The client itself commits before it gives partitions up."""
+    """Reports what the client owns. The client itself commits before it gives partitions up: since
+    3.0 the callbacks run where they could not wait for a commit of their own."""
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         say(Assigned(at_s=time.monotonic(), partitions=numbers_of(assigned)))
@@ -49,25 +45,45 @@ class Reporter(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
         say(Lost(at_s=time.monotonic(), partitions=numbers_of(lost)))
 
 
+def on_commit(offsets: Mapping[TopicPartition, OffsetAndMetadata], answer: object) -> None:
+    """Report a commit of the client's own, one of those made on the way."""
+    if isinstance(answer, Exception):
+        say(Troubled(at_s=time.monotonic(), doing="commit", error=str(answer)))
+        return
+    pairs = tuple((each.partition, kept.offset) for each, kept in offsets.items())
+    say(Committed(at_s=time.monotonic(), offsets=pairs))
+
+
 def numbers_of(partitions: Iterable[TopicPartition]) -> tuple[int, ...]:
     return tuple(sorted(each.partition for each in partitions))
 
 
+def assignors() -> dict[str, type[AbstractPartitionAssignor]]:
+    """Those of this version of the client, by their names."""
+    found = {each.name: each for each in (RangePartitionAssignor, RoundRobinPartitionAssignor)}
+    with contextlib.suppress(ImportError):
+        module = importlib.import_module("kafka.coordinator.assignors.cooperative_sticky")
+        found[module.CooperativeStickyAssignor.name] = module.CooperativeStickyAssignor
+    return found
+
+
 def main() -> None:
-    """Consume until asked to end."""
+    """Be the child."""
     parser = argparse.ArgumentParser()
     for name in ("--bootstrap", "--topic", "--group", "--client-id", "--protocol", "--assignor"):
         parser.add_argument(name, required=True)
     options = parser.parse_args()
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
     stop = StopRequest()
+    known = assignors()
     consumer = KafkaConsumer(
         bootstrap_servers=options.bootstrap,
         group_id=options.group,
         client_id=options.client_id,
-        partition_assignment_strategy=[ASSIGNORS[each] for each in options.assignor.split(",")],
+        partition_assignment_strategy=[known[each] for each in options.assignor.split(",")],
         auto_offset_reset="earliest",
         auto_commit_interval_ms=500,
+        default_offset_commit_callback=on_commit,
         fetch_max_wait_ms=50,
         session_timeout_ms=6000,
         heartbeat_interval_ms=500,

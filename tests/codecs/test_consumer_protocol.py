@@ -86,6 +86,12 @@ def test_an_assignment_and_its_bytes(version: int) -> None:
             id="platformatic: null user data, nothing owned",
         ),
         pytest.param(
+            "0001 00000001 0001 't' 00000000",
+            1,
+            Subscription(topics=("t",), user_data=b""),
+            id="kafkajs 1, platformatic 1: the fields of version 0 (DEV)",
+        ),
+        pytest.param(
             "0000 00000002 0001 'z' 0001 'a' 00000000",
             0,
             Subscription(topics=("z", "a"), user_data=b""),
@@ -130,6 +136,8 @@ def test_a_newer_version_is_answered_with_version_3() -> None:
         "8000 00000000 ffffffff",
         "0000 00000001 0001 't'",  # no user data
         "0003 00000001 0001 't' ffffffff",  # version 3 with the fields of version 0
+        "0001 00000001 0001 't' ffffffff 0000",  # version 1 with half of a count
+        "0001 00000001 0001 't'",
         "0004 00000001 0001 't' ffffffff",  # a newer version must not have less
         "0000 ffffffff ffffffff",  # null topics
         "0000 7fffffff ffffffff",

@@ -11,16 +11,4 @@ def _clients_of_the_parameters(request: pytest.FixtureRequest) -> None:
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
     for each in parameters.values():
         if isinstance(each, Client):
-            each.command()
-
-
-@pytest.fixture
-def node_clients() -> None:
-    """The clients in Node can be started."""
-    Client(library="kafkajs").command()
-
-
-@pytest.fixture
-def java_client() -> None:
-    """Apache Kafka's own client can be started."""
-    Client(library="java").command()
+            each.program()

@@ -3,18 +3,14 @@
 The clients are real, the cluster is real; the books say whether anything was lost or owned twice.
 """
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
-from gateway.demo.borrowed_cluster import borrowed
-from gateway.demo.upstream import OpenUpstream
-from gateway.settings import Address
 from tests.support.clients import Client
-from tests.support.group_client import find_coordinator, fresh_group
-from tests.support.group_stage import GroupStage, open_group
+from tests.support.group_client import find_coordinator
+from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
@@ -26,12 +22,6 @@ KAFKA_S_SESSIONS = (
     "--group-consumer-max-session-timeout-ms=60000",
 )
 AWAY_S = 12
-
-
-def on(kafka: KafkaCluster) -> OpenUpstream:
-    """A topic and a group of our own."""
-    addresses = [Address(*address) for address in kafka.addresses]
-    return partial(borrowed, addresses, fresh_group("moving"))
 
 
 async def mixed(group: GroupStage) -> None:
@@ -47,7 +37,7 @@ async def test_brokers_restart_one_after_another(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
     """As in an upgrade of the cluster: leaders and the coordinator move away and come back."""
-    async with open_group(tmp_path, open_upstream=on(three_brokers)) as group:
+    async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
         await mixed(group)
         for broker in three_brokers.brokers.values():
             await broker.stop()
@@ -62,7 +52,7 @@ async def test_the_coordinator_is_killed_in_mid_roll(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
     """The group converts, and a member changes its protocol, while that broker is dead."""
-    async with open_group(tmp_path, open_upstream=on(three_brokers)) as group:
+    async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
         await group.join("a", CLASSIC)
         await group.join("b", CLASSIC)
         await group.settled("classic")
@@ -86,7 +76,7 @@ async def test_the_whole_cluster_is_away_for_a_while(
 ) -> None:
     """All brokers die at once, for less than a session. The gateway stays; when they are back
     everybody goes on with what he had."""
-    upstream = on(three_brokers)
+    upstream = on_kafka(three_brokers)
     async with open_group(tmp_path, *KAFKA_S_SESSIONS, open_upstream=upstream) as group:
         for name in ("a", "b", "c"):
             await group.join(name, NATIVE)

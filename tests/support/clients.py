@@ -1,38 +1,23 @@
 """The real clients of the tests, each as a child process that reports in the demo's own words.
 
-Knows how each client is started; what it does then is in `tests/clients/`, and for librdkafka in
-the demo's own consumer.
+What it does then is in `tests/clients/`, and for librdkafka in the demo's own consumer.
 """
 
 import os
-import shutil
 import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Literal
 
 import trio
 
 from gateway.demo.group_view import Protocol
-from tests.support.kafka_jars import kafka_jars
-from tests.support.node import node
-from tests.support.requirements import missing
+from tests.support.client_programs import Library, Program, program
 
-SCRIPTS = Path(__file__).parent.parent / "clients"
 COMPLAINTS_MAX = 50
 CLOSE_LIMIT_S = 20
-JAVA_CLIENT_RELEASE = "4.3"
-JAVA_OPTIONS = (
-    *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-)
-
-Library = Literal["librdkafka", "kafka-python", "aiokafka", "kafkajs", "platformatic", "java"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,36 +25,18 @@ class Client:
     """A client library, speaking one of the two protocols with one assignor's name."""
 
     library: Library
+    version: str = ""
+    """The one that the tests pin, if not named."""
     protocol: Protocol = "classic"
     assignor: str = "range"
 
     def __str__(self) -> str:
-        return f"{self.library} {self.protocol}"
+        named = f"{self.library} {self.version}" if self.version else self.library
+        return f"{named} {self.assignor if self.protocol == 'classic' else self.protocol}"
 
-    def command(self) -> list[str]:
-        """The command without the arguments that every client has."""
-        match self.library:
-            case "librdkafka":
-                program = [sys.executable, "-P", "-m", "gateway.demo.consumer"]
-            case "kafka-python" | "aiokafka":
-                script = SCRIPTS / f"{self.library.replace('-', '_')}_consumer.py"
-                program = [sys.executable, "-P", str(script)]
-            case "kafkajs" | "platformatic":
-                script = SCRIPTS / "node" / f"{self.library}_consumer.cjs"
-                program = [str(node().binary), str(script)]
-            case "java":
-                if shutil.which("javac") is None:
-                    missing("a JDK, to compile the Java client")
-                script = SCRIPTS / "java" / "JavaConsumer.java"
-                classes = f"{kafka_jars(JAVA_CLIENT_RELEASE)}/*"
-                program = ["java", *JAVA_OPTIONS, "-cp", classes, str(script)]
-        return [*program, f"--protocol={self.protocol}", f"--assignor={self.assignor}"]
-
-    def environment(self) -> dict[str, str]:
-        """The variables it runs with."""
-        if self.library in ("kafkajs", "platformatic"):
-            return node().environment()
-        return dict(os.environ)
+    def program(self) -> Program:
+        """Return its program, installed."""
+        return program(self.library, self.version)
 
 
 class ClientProcess:
@@ -119,13 +86,14 @@ async def run_client(
     task_status: trio.TaskStatus[ClientProcess] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a client until it has ended and all its lines were heard; cancelled, it is killed."""
-    command = await trio.to_thread.run_sync(client.command)
+    started = await trio.to_thread.run_sync(client.program)
+    arguments = [*arguments, f"--protocol={client.protocol}", f"--assignor={client.assignor}"]
     async with trio.open_nursery() as nursery:
         process: trio.Process = await nursery.start(
             partial(
                 trio.run_process,
-                [*command, *arguments, f"--client-id={name}"],
-                env=client.environment(),
+                [*started.command, *arguments, f"--client-id={name}"],
+                env={**os.environ, **started.environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -17,13 +17,17 @@ import trio
 from confluent_kafka import Consumer, TopicPartition
 
 from gateway.demo import mock_cluster, reports
+from gateway.demo.borrowed_cluster import borrowed
 from gateway.demo.child import Child, run_child
 from gateway.demo.group_description import GroupDescription
 from gateway.demo.group_view import GroupView, Protocol, disagreement
 from gateway.demo.ledger import Ledger, Process
 from gateway.demo.reports import Produced, Troubled
 from gateway.demo.upstream import OpenUpstream, Upstream
+from gateway.settings import Address
 from tests.support.clients import Client, ClientProcess, run_client
+from tests.support.group_client import fresh_group
+from tests.support.kafka_broker import KafkaCluster
 from tests.support.serve_process import ServeProcess, serving
 
 PARTITIONS = 6
@@ -148,10 +152,11 @@ class GroupStage:
             return
         raise AssertionError(f"nothing moves; {self._complaints()}")
 
-    async def end(self) -> None:
+    async def end(self) -> int:
         """Stop the producer, let the members read to the end and leave; check the books.
 
-        Nothing lost, no partition with two owners, every offset committed in the cluster itself.
+        Nothing lost, no partition with two owners, none went back behind a commit, every offset
+        committed in the cluster itself. Returns how many records were produced.
         """
         assert self._producer is not None
         await self._producer.finish(DRAIN_LIMIT_S)
@@ -164,9 +169,11 @@ class GroupStage:
         assert produced.failed == 0
         assert self.ledger.never_delivered(produced.acknowledged) == 0, complaints
         assert self.ledger.owned_twice() == set(), complaints
+        assert self.ledger.went_back() == set(), complaints
         assert await self._committed() == produced.end_offsets, complaints
         assert self.gateway.other_lines == []
         assert [line for line in self.gateway.log if line["level"] == "error"] == []
+        return produced.acknowledged
 
     async def _drain(self, produced: Produced) -> None:
         """Let the members read and commit to the end, as far as they get in time."""
@@ -220,6 +227,12 @@ async def open_group(
                 await stage.produce()
                 yield stage
                 nursery.cancel_scope.cancel()
+
+
+def on_kafka(kafka: KafkaCluster) -> OpenUpstream:
+    """A topic and a group of our own in a real cluster."""
+    addresses = [Address(*address) for address in kafka.addresses]
+    return partial(borrowed, addresses, fresh_group("stage"))
 
 
 def _committed_offsets(upstream: Upstream) -> tuple[int, ...]:

@@ -9,33 +9,36 @@ import java.util.Properties;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.clients.consumer.RangeAssignor;
-import org.apache.kafka.clients.consumer.RoundRobinAssignor;
-import org.apache.kafka.clients.consumer.SubscriptionPattern;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * A consumer of Apache Kafka's own client, of either group protocol. It reports in the words of
- * gateway/demo/reports.py: one JSON object per line, times in seconds of CLOCK_MONOTONIC.
+ * A consumer of Apache Kafka's own client from 2.0 on, of either group protocol. It reports in the
+ * words of gateway/demo/reports.py: one JSON object per line, times in seconds of CLOCK_MONOTONIC.
  */
 public final class JavaConsumer {
     private static final Duration POLL = Duration.ofMillis(100);
     private static final long COMMIT_INTERVAL_NS = 1_000_000_000L;
     private static final long CLOSE_LIMIT_MS = 15_000;
-    private static final Map<String, Class<?>> ASSIGNORS = Map.of(
-        "range", RangeAssignor.class,
-        "roundrobin", RoundRobinAssignor.class,
-        "cooperative-sticky", CooperativeStickyAssignor.class);
+    private static final Map<String, String> ASSIGNORS = Map.of(
+        "range", "RangeAssignor",
+        "roundrobin", "RoundRobinAssignor",
+        "sticky", "StickyAssignor",
+        "cooperative-sticky", "CooperativeStickyAssignor");
 
     private static volatile boolean isAsked = false;
 
-    private JavaConsumer() {}
+    private final KafkaConsumer<String, String> consumer;
+    private final Map<TopicPartition, OffsetAndMetadata> uncommitted = new HashMap<>();
 
-    public static void main(String[] arguments) {
+    private JavaConsumer(KafkaConsumer<String, String> consumer) {
+        this.consumer = consumer;
+    }
+
+    public static void main(String[] arguments) throws ReflectiveOperationException {
         Map<String, String> wanted = new HashMap<>();
         for (String argument : arguments) {
             String[] pair = argument.split("=", 2);
@@ -45,30 +48,71 @@ public final class JavaConsumer {
         listener.setDaemon(true);
         listener.start();
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(configuration(wanted))) {
-            subscribe(consumer, wanted.get("--topic"));
-            long committedNs = System.nanoTime();
-            while (!isAsked) {
-                for (ConsumerRecord<String, String> each : consumer.poll(POLL)) {
-                    long number = Long.parseLong(each.value());
-                    say("consumed", "\"partition\":%d,\"runs\":[[%d,%d,1]]"
-                        .formatted(each.partition(), number, number + 1));
-                }
-                if (System.nanoTime() - committedNs >= COMMIT_INTERVAL_NS) {
-                    committedNs = System.nanoTime();
-                    consumer.commitAsync();
-                }
-            }
+            new JavaConsumer(consumer).consume(wanted.get("--topic"));
         }
         say("closed", "");
     }
 
-    /** A topic that begins with ^ is a regular expression, as librdkafka has it. */
-    private static void subscribe(KafkaConsumer<String, String> consumer, String topic) {
-        if (topic.startsWith("^")) {
-            consumer.subscribe(new SubscriptionPattern(topic), new Reporter(consumer));
-        } else {
-            consumer.subscribe(List.of(topic), new Reporter(consumer));
+    private void consume(String topic) throws ReflectiveOperationException {
+        subscribe(topic);
+        long committedNs = System.nanoTime();
+        while (!isAsked) {
+            for (ConsumerRecord<String, String> each : consumer.poll(POLL)) {
+                long number = Long.parseLong(each.value());
+                say("consumed", "\"partition\":%d,\"runs\":[[%d,%d,1]]"
+                    .formatted(each.partition(), number, number + 1));
+                TopicPartition partition = new TopicPartition(each.topic(), each.partition());
+                uncommitted.put(partition, new OffsetAndMetadata(each.offset() + 1));
+            }
+            if (System.nanoTime() - committedNs >= COMMIT_INTERVAL_NS) {
+                committedNs = System.nanoTime();
+                if (!uncommitted.isEmpty()) {
+                    consumer.commitAsync(new HashMap<>(uncommitted), this::onCommit);
+                }
+            }
         }
+        commit(uncommitted.keySet()); // clients before 2.4 close without a callback
+    }
+
+    /**
+     * A topic that begins with ^ is a regular expression, as librdkafka has it; clients from 4.0 on
+     * leave it to the coordinator.
+     */
+    private void subscribe(String topic) throws ReflectiveOperationException {
+        ConsumerRebalanceListener reporter = new Reporter();
+        if (!topic.startsWith("^")) {
+            consumer.subscribe(List.of(topic), reporter);
+            return;
+        }
+        Class<?> pattern = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+        KafkaConsumer.class.getMethod("subscribe", pattern, ConsumerRebalanceListener.class)
+            .invoke(consumer, pattern.getConstructor(String.class).newInstance(topic), reporter);
+    }
+
+    private void commit(Collection<TopicPartition> partitions) {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>(uncommitted);
+        offsets.keySet().retainAll(partitions);
+        if (offsets.isEmpty()) {
+            return;
+        }
+        try {
+            consumer.commitSync(offsets);
+            onCommit(offsets, null);
+        } catch (KafkaException refusal) {
+            onCommit(offsets, refusal);
+        }
+    }
+
+    private void onCommit(Map<TopicPartition, OffsetAndMetadata> offsets, Exception refusal) {
+        if (refusal != null) {
+            String error = String.valueOf(refusal.getMessage()).replaceAll("[\"\\\\\\s]", " ");
+            say("troubled", "\"doing\":\"commit\",\"error\":\"%s\"".formatted(error));
+            return;
+        }
+        offsets.forEach(uncommitted::remove); // not what was consumed since the commit was sent
+        say("committed", "\"offsets\":[%s]".formatted(offsets.entrySet().stream()
+            .map(each -> "[%d,%d]".formatted(each.getKey().partition(), each.getValue().offset()))
+            .collect(Collectors.joining(","))));
     }
 
     private static Properties configuration(Map<String, String> wanted) {
@@ -93,7 +137,7 @@ public final class JavaConsumer {
     private static List<String> assignors(String names) {
         List<String> classes = new ArrayList<>();
         for (String name : names.split(",")) {
-            classes.add(ASSIGNORS.get(name).getName());
+            classes.add("org.apache.kafka.clients.consumer." + ASSIGNORS.get(name));
         }
         return classes;
     }
@@ -118,8 +162,7 @@ public final class JavaConsumer {
     }
 
     /** Commits before partitions go, and reports what the client owns. */
-    private record Reporter(KafkaConsumer<String, String> consumer)
-            implements ConsumerRebalanceListener {
+    private final class Reporter implements ConsumerRebalanceListener {
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> added) {
             report("assigned", added);
@@ -127,21 +170,18 @@ public final class JavaConsumer {
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> removed) {
-            try {
-                consumer.commitSync();
-            } catch (KafkaException refusal) {
-                String error = String.valueOf(refusal.getMessage()).replaceAll("[\"\\\\\\s]", " ");
-                say("troubled", "\"doing\":\"commit\",\"error\":\"%s\"".formatted(error));
-            }
+            commit(removed);
+            uncommitted.keySet().removeAll(removed);
             report("revoked", removed);
         }
 
-        @Override
+        // Not an override: before 2.4 there was no such callback.
         public void onPartitionsLost(Collection<TopicPartition> removed) {
+            uncommitted.keySet().removeAll(removed);
             report("lost", removed);
         }
 
-        private static void report(String kind, Collection<TopicPartition> partitions) {
+        private void report(String kind, Collection<TopicPartition> partitions) {
             String numbers = partitions.stream()
                 .map(each -> Integer.toString(each.partition()))
                 .collect(Collectors.joining(","));

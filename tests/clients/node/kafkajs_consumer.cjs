@@ -8,7 +8,7 @@
 'use strict'
 
 const { Kafka, PartitionAssigners, logLevel } = require('kafkajs')
-const { Owned, closeWhenAsked, consumed, options, troubled } = require('./reports.cjs')
+const { Owned, closeWhenAsked, committed, consumed, options, troubled } = require('./reports.cjs')
 
 const wanted = options()
 const kafka = new Kafka({
@@ -34,13 +34,17 @@ consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
   owned.giveUp('lost') // without `rebalancing` before it, the member had been thrown out
   owned.become(payload.memberAssignment[wanted.topic] ?? [])
 })
+consumer.on(consumer.events.COMMIT_OFFSETS, ({ payload }) => {
+  const partitions = payload.topics.flatMap((topic) => topic.partitions)
+  committed(partitions.map((each) => [Number(each.partition), Number(each.offset)]))
+})
 consumer.on(consumer.events.CRASH, ({ payload }) => troubled('consume', payload.error))
 
 closeWhenAsked(() => consumer.disconnect())
 
 async function main() {
   await consumer.connect()
-  await consumer.subscribe({ topics: [wanted.topic], fromBeginning: true })
+  await consumer.subscribe({ topic: wanted.topic, fromBeginning: true })
   await consumer.run({
     eachBatch: async ({ batch }) => {
       consumed(batch.partition, batch.messages.map((message) => Number(message.value)))

@@ -8,7 +8,7 @@
 'use strict'
 
 const { Consumer, MessagesStreamFallbackModes, MessagesStreamModes } = require('@platformatic/kafka')
-const { Owned, closeWhenAsked, consumed, options, troubled } = require('./reports.cjs')
+const { Owned, closeWhenAsked, committed, consumed, options, troubled } = require('./reports.cjs')
 
 const wanted = options()
 const isClassic = wanted.protocol === 'classic'
@@ -55,8 +55,9 @@ async function consume() {
     autocommit: 200,
     maxWaitTime: 50,
   })
-  stream.on('autocommit', (error) => {
+  stream.on('autocommit', (error, offsets) => {
     if (error) troubled('commit', error)
+    else committed(offsets.map((each) => [each.partition, Number(each.offset)]))
   })
   stream.on('data', (message) => consumed(message.partition, [Number(message.value.toString())]))
   // A commit that came too late for its generation ends the stream, not the consumer.

@@ -56,6 +56,11 @@ function consumed(partition, numbers) {
   say('consumed', { partition, runs: numbers.map((number) => [number, number + 1, 1]) })
 }
 
+/** What the coordinator has acknowledged: pairs of partition and next offset. */
+function committed(offsets) {
+  say('committed', { offsets })
+}
+
 function troubled(doing, error) {
   say('troubled', { doing, error: String(error?.message ?? error) })
 }
@@ -75,4 +80,4 @@ function closeWhenAsked(close) {
   process.on('SIGTERM', ask)
 }
 
-module.exports = { Owned, closeWhenAsked, consumed, options, troubled }
+module.exports = { Owned, closeWhenAsked, committed, consumed, options, troubled }

@@ -18,7 +18,13 @@ from coordinator.simulation.replay import check_replay, compacted, durable_state
 from coordinator.volatile import DeadlineKind, GenericPhase
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_generic
-from tests.support.group_script import GroupScript, Owned, embedded_assignment, make_topics
+from tests.support.group_script import (
+    GroupScript,
+    Owned,
+    embedded_assignment,
+    make_topics,
+    subscription,
+)
 
 ALL = {"foo": (0, 1, 2)}
 ONE_EACH = {"foo": (0,), "bar": (0,)}
@@ -129,6 +135,14 @@ def test_06_malformed_bytes_are_refused(group: GroupScript, junk: dict[str, byte
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert "malformed" in reply.why
     assert group.beat("c1", 0).error == ErrorCode.NONE
+
+
+def test_06_a_subscription_without_its_last_field(group: GroupScript) -> None:
+    """DEV: version 1 with the fields of version 0, as kafkajs 1 writes it, says no less."""
+    metadata = b"\x00\x01" + subscription(["foo"], version=0)[2:]
+    group.given_generic_group(given_generic("c1", metadata=metadata))
+    assert group.native("n1").error == ErrorCode.NONE
+    assert group.view().group_type == "consumer"
 
 
 def test_06_a_refused_upgrade_disturbs_nobody(group: GroupScript) -> None:

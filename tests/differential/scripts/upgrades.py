@@ -4,7 +4,7 @@ from tests.support.differential.deviations import Deviation, Unlike
 from tests.support.differential.duel import Duel, Owned
 from tests.support.differential.profiles import DISABLED, DOWNGRADE, MAIN, UPGRADE
 from tests.support.differential.script import script
-from tests.support.group_values import embedded_assignment
+from tests.support.group_values import embedded_assignment, subscription
 
 ALL_FOO: Owned = {"foo": (0, 1, 2)}
 
@@ -124,6 +124,16 @@ async def malformed_assignment_refuses_the_upgrade(duel: Duel) -> None:
     refused = Unlike.error(Deviation.MALFORMED_BYTES, kafka=-1, gateway=69)
     await duel.native("N", 0, unlike=refused)
     await duel.beat("A", error=0)
+
+
+@script()
+async def a_subscription_without_its_last_field(duel: Duel) -> None:
+    short = b"\x00\x01" + subscription(["foo"], version=0)[2:]
+    await duel.join("A", metadata=short)
+    await duel.join("A", metadata=short)
+    await duel.sync("A", {"A": ALL_FOO})
+    refused = Unlike.error(Deviation.SHORT_SUBSCRIPTION, kafka=69, gateway=0)
+    await duel.native("N", 0, unlike=refused)
 
 
 @script()

@@ -36,6 +36,10 @@ def consumed(*runs: tuple[int, int, int]) -> Consumed:
     return Consumed(at_s=0, partition=0, runs=runs)
 
 
+def committed(at_s: float, offset: int) -> Committed:
+    return Committed(at_s=at_s, offsets=((0, offset),))
+
+
 def ledger(*reports: tuple[Process, ConsumerReport], partitions: int = 2) -> Ledger:
     books = Ledger(partitions)
     for process, report in reports:
@@ -120,6 +124,41 @@ def test_the_highest_acknowledged_commit_counts() -> None:
         (A, Troubled(at_s=3, doing="commit", error="no")),
     )
     assert books.acknowledged_commits == {0: 10, 1: 4}
+
+
+@pytest.mark.parametrize(
+    ("second", "partitions"),
+    [
+        (consumed((6, 10, 2)), set[int]()),
+        (consumed((4, 10, 2)), {0}),
+        (committed(5, 3), set[int]()),
+        (committed(5, 2), {0}),
+    ],
+)
+def test_a_new_owner_may_not_begin_before_a_commit(
+    second: ConsumerReport, partitions: set[int]
+) -> None:
+    """Of two partitions the first has the even records: offset 3 is record 6."""
+    books = ledger(
+        (A, assigned(1, 0)),
+        (A, consumed((0, 6, 2))),
+        (A, committed(2, 3)),
+        (A, revoked(3, 0)),
+        (B, assigned(4, 0)),
+        (B, second),
+    )
+    assert books.went_back() == partitions
+
+
+def test_an_owner_is_not_measured_by_its_own_commits_or_by_later_ones() -> None:
+    """Answers to commits in flight may overtake each other."""
+    books = ledger(
+        (A, assigned(1, 0)),
+        (A, committed(2, 9)),
+        (A, committed(3, 8)),
+        (A, consumed((4, 6, 2))),
+    )
+    assert books.went_back() == set()
 
 
 def test_a_step_counts_what_moved_who_was_disturbed_and_what_was_unowned() -> None:

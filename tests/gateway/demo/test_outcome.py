@@ -24,6 +24,7 @@ KEPT = Totals(
     delivered_twice=2,
     partitions_with_two_owners=0,
     partitions_held_after_fencing=0,
+    partitions_that_went_back=0,
     consumers_died=0,
     end_offsets=(6, 4),
     acknowledged_commits=(6, 3),
@@ -57,6 +58,10 @@ def test_records_delivered_twice_break_no_promise() -> None:
     [
         (replace(KEPT, produced=0), "nothing was produced"),
         (replace(KEPT, not_produced=2), "2 records could not be produced"),
+        (
+            replace(KEPT, partitions_that_went_back=1),
+            "1 partitions went back behind a commit",
+        ),
         (replace(KEPT, lost=1), "1 of 10 records were never delivered"),
         (replace(KEPT, partitions_with_two_owners=3), "3 partitions had two owners at a time"),
         (

@@ -25,6 +25,7 @@ TOTALS = Totals(
     delivered_twice=7,
     partitions_with_two_owners=0,
     partitions_held_after_fencing=0,
+    partitions_that_went_back=0,
     consumers_died=0,
     end_offsets=(600, 400),
     acknowledged_commits=(600, 400),

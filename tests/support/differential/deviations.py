@@ -32,6 +32,7 @@ class Deviation(StrEnum):
     OVERWRITTEN = "overwritten join"
     CHANGED_INSTANCE = "changed instance id"
     HELD = "OffsetDelete of a live group"
+    SHORT_SUBSCRIPTION = "short subscription"
     MALFORMED_BYTES = "malformed bytes"
     """Kafka's parser fails in more than one way, and 4.3.1 knows some of them only: a collection
     longer than the bytes is UNKNOWN_SERVER_ERROR."""
@@ -63,6 +64,7 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
             "a_regex_is_cleared",
         }
     ),
+    Deviation.SHORT_SUBSCRIPTION: frozenset({"a_subscription_without_its_last_field"}),
     Deviation.MALFORMED_BYTES: frozenset(
         {"malformed_assignment_refuses_the_upgrade", "joins_that_do_not_fit"}
     ),

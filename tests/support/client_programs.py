@@ -1,0 +1,168 @@
+"""How each client library is installed and started, in the version that the tests pin or another.
+
+The pins: constraints.txt, and pom.xml, package.json and go.mod in `tests/clients/`. Any other
+version is installed beside them when it is asked for.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from tests.support.installs import installed, run
+from tests.support.kafka_jars import copy_jars, require_java
+from tests.support.requirements import missing
+
+SCRIPTS = Path(__file__).parent.parent / "clients"
+JAVA_OPTIONS = (
+    *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+# Without scripts: the packages need none, and a machine may forbid them.
+NPM_INSTALL = ("install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock")
+FRANZ_GO = "github.com/twmb/franz-go"
+FRANZ_GO_WITH_NEW_PROTOCOL = (1, 22)
+
+Library = Literal[
+    "librdkafka", "java", "kafka-python", "aiokafka", "kafkajs", "platformatic", "franz-go"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A client that can be started."""
+
+    command: tuple[str, ...]
+    package: str
+    version: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What it needs beside the variables of this process."""
+
+
+@cache
+def program(library: Library, version: str = "") -> Program:
+    """Return the client, installed if it was not; the pinned version if none is named.
+
+    Without the tools that it needs the test is skipped, in CI it fails.
+    """
+    match library:
+        case "librdkafka":
+            return _in_python("confluent-kafka", version, ("-m", "gateway.demo.consumer"))
+        case "kafka-python" | "aiokafka":
+            script = SCRIPTS / f"{library.replace('-', '_')}_consumer.py"
+            return _in_python(library, version, (str(script),))
+        case "kafkajs":
+            return _in_node("kafkajs", version, SCRIPTS / "node" / "kafkajs_consumer.cjs")
+        case "platformatic":
+            script = SCRIPTS / "node" / "platformatic_consumer.cjs"
+            return _in_node("@platformatic/kafka", version, script)
+        case "java":
+            return _in_java(version)
+        case "franz-go":
+            return _in_go(version)
+
+
+def _in_python(package: str, version: str, arguments: tuple[str, ...]) -> Program:
+    environment: dict[str, str] = {}
+    if version not in ("", metadata.version(package)):
+        requirement = f"{package}=={version}"
+        install = partial(_install_python, requirement)
+        folder = installed(f"{package}-{version}", sys.version.encode(), install)
+        others = os.environ.get("PYTHONPATH")
+        environment["PYTHONPATH"] = f"{folder}:{others}" if others else str(folder)
+    return Program(
+        command=(sys.executable, "-P", *arguments),
+        package=package,
+        version=version or metadata.version(package),
+        environment=environment,
+    )
+
+
+def _install_python(requirement: str, folder: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--prefer-binary")
+    run([*pip, f"--target={folder}", requirement])
+
+
+def _in_node(package: str, version: str, script: Path) -> Program:
+    npm = shutil.which("npm")
+    if npm is None:
+        missing("the Node clients need npm")
+    wanted = f"{package}@{version}" if version else ""
+    source = SCRIPTS / "node" / "package.json"
+    name = f"node-{package.rpartition('/')[2]}-{version}" if version else "node"
+    folder = installed(name, source.read_bytes(), partial(_install_node, npm, source, wanted))
+    modules = folder / "node_modules"
+    binary = next(iter(sorted(modules.glob("node-*/bin/node"))), None)
+    if binary is None:
+        missing("npm has no Node binary for this machine")
+    about = json.loads((modules / package / "package.json").read_text())
+    return Program(
+        command=(str(binary), str(script)),
+        package=package,
+        version=about["version"],
+        environment={"NODE_PATH": str(modules)},
+    )
+
+
+def _install_node(npm: str, source: Path, wanted: str, folder: Path) -> None:
+    shutil.copy(source, folder)
+    run([npm, *NPM_INSTALL, "--loglevel=error", *([wanted] if wanted else [])], cwd=folder)
+
+
+def _in_java(version: str) -> Program:
+    require_java()
+    javac = shutil.which("javac")
+    if javac is None:
+        missing("the Java client needs a JDK")
+    sources = (SCRIPTS / "java" / "pom.xml", SCRIPTS / "java" / "JavaConsumer.java")
+    name = f"java-{version}" if version else "java"
+    content = b"".join(source.read_bytes() for source in sources)
+    folder = installed(name, content, partial(_install_java, javac, sources, version))
+    (jar,) = folder.glob("kafka-clients-*.jar")
+    return Program(
+        command=("java", *JAVA_OPTIONS, "-cp", f"{folder}:{folder}/*", "JavaConsumer"),
+        package="kafka-clients",
+        version=jar.stem.removeprefix("kafka-clients-"),
+    )
+
+
+def _install_java(javac: str, sources: tuple[Path, Path], version: str, folder: Path) -> None:
+    pom, script = sources
+    copy_jars(pom, [f"-Dkafka-clients.version={version}"] if version else [], folder)
+    run([javac, "-cp", f"{folder}/*", "-d", str(folder), str(script)])
+
+
+def _in_go(version: str) -> Program:
+    go = shutil.which("go")
+    if go is None:
+        missing("franz-go needs Go")
+    source = SCRIPTS / "go"
+    content = b"".join(path.read_bytes() for path in sorted(source.iterdir()))
+    name = f"go-{version}" if version else "go"
+    folder = installed(name, content, partial(_install_go, go, source, version))
+    return Program(
+        command=(str(folder / "consumer"),),
+        package="franz-go",
+        version=(folder / "version").read_text(),
+    )
+
+
+def _install_go(go: str, source: Path, version: str, folder: Path) -> None:
+    shutil.copytree(source, folder, dirs_exist_ok=True)
+    if version:
+        run([go, "get", f"{FRANZ_GO}@v{version}"], cwd=folder)
+    run([go, "mod", "tidy"], cwd=folder)
+    found = run([go, "list", "-m", "-f", "{{.Version}}", FRANZ_GO], cwd=folder)
+    (folder / "version").write_text(found.strip().removeprefix("v"))
+    tags = "" if _numbers(found) >= FRANZ_GO_WITH_NEW_PROTOCOL else "classic"
+    run([go, "build", "-tags", tags, "-o", "consumer", "."], cwd=folder)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.strip().removeprefix("v").split("."))

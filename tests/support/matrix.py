@@ -1,0 +1,127 @@
+"""The client matrix: which clients are rolled in `tests/matrix/`.
+
+Each client is taken as its users have it: classic at first, then restarted as a native one of its
+own library, of librdkafka's if it has none, and back.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.client_programs import Library
+from tests.support.clients import Client
+
+NATIVE = Client(library="librdkafka", protocol="consumer")
+HAVE_NEW_PROTOCOL = frozenset({"librdkafka", "java", "platformatic", "franz-go"})
+
+# kafkajs and @platformatic/kafka have no callback that a group waits for: they go on with what they
+# have fetched while they already join again. So many may come twice in a roll, of 200 a second.
+AGAIN_MAX = 200
+EARLY_ACCESS = (
+    "the new protocol is early access there: partitions go without a revoke callback, "
+    "and have two owners (seen on Kafka 4.3 without the gateway as well)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roll:
+    """Two members of one client, restarted as native ones and back, beside one of another."""
+
+    classic: Client
+    native: Client
+    partner: Client
+    """The third member, classic; it is rolled to `NATIVE` and back like the others."""
+    again_max: int = 0
+    """How many records may come twice: none, if the client commits before it gives up."""
+    fails: str = ""
+    """Why it cannot go well."""
+    is_in_ci: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.classic} to {self.native}".replace(" ", "-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of a roll."""
+
+    classic: str
+    native: str
+    partner: str
+    produced: int
+    delivered_twice: int
+    fails: str
+
+
+def result_of(roll: Roll, produced: int = 0, delivered_twice: int = 0) -> Result:
+    """The result of a roll that went as it has to; it names the versions that were run."""
+    return Result(
+        classic=_named(roll.classic),
+        native=_named(roll.native),
+        partner=_named(roll.partner),
+        produced=produced,
+        delivered_twice=delivered_twice,
+        fails=roll.fails,
+    )
+
+
+def _named(client: Client) -> str:
+    found = client.program()
+    kind = f", {client.assignor}" if client.protocol == "classic" else ""
+    return f"{found.package} {found.version}{kind}"
+
+
+def _roll(
+    library: Library,
+    version: str,
+    assignor: str,
+    *,
+    native: str = "",
+    partner: Library = "librdkafka",
+    **more: Any,
+) -> Roll:
+    """Roll a version of a client, "" for the pinned one; `native` is the version it goes to."""
+    own = Client(library=library, version=native, protocol="consumer")
+    return Roll(
+        classic=Client(library=library, version=version, assignor=assignor),
+        native=own if library in HAVE_NEW_PROTOCOL else NATIVE,
+        partner=Client(library=partner, assignor=assignor.partition(",")[0]),
+        **more,
+    )
+
+
+ROLLS = (
+    _roll("librdkafka", "", "range", partner="kafka-python", is_in_ci=True),
+    _roll("librdkafka", "", "cooperative-sticky", partner="java"),
+    _roll("librdkafka", "2.12.2", "range", native="2.12.2", partner="java"),
+    _roll("librdkafka", "2.8.0", "cooperative-sticky", partner="kafka-python"),
+    _roll(
+        "librdkafka", "2.8.0", "range", native="2.8.0", partner="kafka-python", fails=EARLY_ACCESS
+    ),
+    _roll("librdkafka", "2.0.2", "range", partner="java"),
+    _roll("librdkafka", "2.0.2", "cooperative-sticky", partner="franz-go"),
+    _roll("java", "", "range"),
+    _roll("java", "", "cooperative-sticky", is_in_ci=True),
+    _roll("java", "4.0.1", "range", native="4.0.1"),
+    _roll("java", "3.9.2", "range,cooperative-sticky", native="3.9.2"),
+    _roll("java", "3.9.2", "cooperative-sticky"),
+    _roll("java", "3.4.1", "range"),
+    _roll("java", "3.4.1", "cooperative-sticky"),
+    _roll("java", "2.4.1", "range"),
+    _roll("java", "2.4.1", "cooperative-sticky"),
+    _roll("java", "2.1.1", "range"),
+    _roll("java", "2.0.1", "range"),
+    _roll("kafka-python", "", "range"),
+    _roll("kafka-python", "", "cooperative-sticky", is_in_ci=True),
+    _roll("kafka-python", "2.0.2", "range"),
+    _roll("aiokafka", "", "roundrobin", is_in_ci=True),
+    _roll("aiokafka", "0.10.0", "range"),
+    _roll("kafkajs", "", "roundrobin", again_max=AGAIN_MAX, is_in_ci=True),
+    _roll("kafkajs", "1.16.0", "roundrobin", again_max=AGAIN_MAX),
+    _roll("platformatic", "", "roundrobin", again_max=AGAIN_MAX, is_in_ci=True),
+    _roll("platformatic", "", "cooperative-sticky", again_max=AGAIN_MAX),
+    _roll("platformatic", "1.35.0", "roundrobin", native="1.35.0", again_max=AGAIN_MAX),
+    _roll("franz-go", "", "cooperative-sticky", is_in_ci=True),
+    _roll("franz-go", "", "range"),
+    _roll("franz-go", "1.15.3", "cooperative-sticky"),
+    _roll("franz-go", "1.15.3", "range"),
+)

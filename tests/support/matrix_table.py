@@ -1,0 +1,67 @@
+"""The results of the client matrix in `tests/matrix.json`, and the README's table of them.
+
+`pytest -m matrix` writes the results; `python -m tests.support.matrix_table` writes the table.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.support.matrix import ROLLS, Result, Roll
+
+Note = Callable[[Roll, Result], None]
+"""Takes the result of a roll."""
+
+RESULTS = Path(__file__).parent.parent / "matrix.json"
+README = Path(__file__).parent.parent.parent / "README.md"
+BEGIN = "<!-- client matrix: written by python -m tests.support.matrix_table -->\n"
+END = "<!-- end of the client matrix -->\n"
+HEADER = """\
+| rolled client | to its native | beside | records | twice |
+|---|---|---|--:|--:|
+"""
+
+
+def read_results() -> Mapping[str, Result]:
+    """The results of the last full run, by roll."""
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return {roll: Result(**result) for roll, result in found.items()}
+
+
+def write_result(roll: Roll, result: Result) -> None:
+    """Put a result in the place of the one that was there."""
+    results = {**read_results(), str(roll): result}
+    in_order = {str(each): asdict(results[str(each)]) for each in ROLLS if str(each) in results}
+    RESULTS.write_text(json.dumps(in_order, indent=2) + "\n")
+
+
+def table(results: Iterable[Result]) -> str:
+    """The table in Markdown."""
+    return HEADER + "".join(_row(result) for result in results)
+
+
+def _row(result: Result) -> str:
+    clients = f"| {result.classic} | {result.native} | {result.partner} |"
+    if result.fails:
+        return f"{clients} no: {result.fails} | |\n"
+    return f"{clients} {result.produced} | {result.delivered_twice} |\n"
+
+
+def in_readme(text: str) -> str:
+    """The table in a README. Raises ValueError if there is none."""
+    return text[text.index(BEGIN) + len(BEGIN) : text.index(END)]
+
+
+def with_table(text: str, new: str) -> str:
+    """A README with another table."""
+    return text.replace(BEGIN + in_readme(text), BEGIN + new)
+
+
+def main() -> None:
+    """Write the table of the last full run into the README."""
+    README.write_text(with_table(README.read_text(), table(read_results().values())))
+
+
+if __name__ == "__main__":
+    main()
