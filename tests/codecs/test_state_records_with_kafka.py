@@ -11,7 +11,7 @@ import pytest
 
 from kafka_codecs import state_records as records
 from kafka_codecs.state_records import RecordType, encode_key, encode_value
-from tests.support.clients import SCRIPTS
+from tests.support.client_programs import SCRIPTS
 from tests.support.kafka_jars import FETCH_TIMEOUT_S, kafka_jars
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
