@@ -46,7 +46,7 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
 async def test_a_client_rolls_up_and_down(
     roll: Roll, kafka: KafkaCluster, tmp_path: Path, note: Note
 ) -> None:
-    """Two of one client and one of another, restarted one by one, the leader first.
+    """Two of one client and one of another, restarted one by one, the leader first (scenario 71).
 
     A client that commits before it gives a partition up gets no record twice. One that cannot,
     for want of a callback, may get again what it had not committed, and never what it had.

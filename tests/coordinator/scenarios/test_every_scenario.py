@@ -14,10 +14,7 @@ SCENARIOS = range(1, 72)
 ELSEWHERE = {
     35: ("gateway/groups/test_hosting.py", "test_a_group_of_another_kind_is_not_hosted"),
     66: ("gateway/data_path/test_offer.py", "test_features_are_the_clusters_and_group_version"),
-    71: (
-        "e2e/test_mixed_groups.py",
-        "test_a_roll_from_classic_to_native_and_back_in_one_library",
-    ),
+    71: ("matrix/test_rolls.py", "test_a_client_rolls_up_and_down"),
 }
 """Scenarios that an engine cannot tell: other kinds of groups, feature levels, real clients."""
 
