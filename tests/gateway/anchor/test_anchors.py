@@ -152,6 +152,28 @@ async def test_dropping_takes_no_longer_than_its_limit(autojump_clock: MockClock
             await scene.anchors.drop(GROUP)
 
 
+async def test_whoever_waits_to_be_let_in_is_not_passed_over(autojump_clock: MockClock) -> None:
+    """An admin who deletes an empty group over and over would keep everybody out."""
+    async with anchor_scene() as scene, trio.open_nursery() as nursery:
+        await scene.anchors.hold(GROUP)
+        gate = trio.Event()
+
+        async def wait(message: Struct) -> None:
+            await gate.wait()
+
+        await scene.anchors.drop(GROUP)
+        scene.links.before = wait
+        nursery.start_soon(scene.anchors.hold, GROUP)
+        await wait_all_tasks_blocked()
+        with pytest.raises(NotAnchored, match="about to join"):
+            await scene.anchors.drop(GROUP)
+        gate.set()
+        await wait_all_tasks_blocked()
+        assert await scene.is_held()
+        await scene.anchors.drop(GROUP)
+        assert not scene.anchors.is_here(GROUP)
+
+
 async def test_where_no_anchor_can_be_held_nothing_is_asked() -> None:
     """The embedded cluster: commits are nobody's, and nobody else is kept out."""
     async with trio.open_nursery() as nursery:
