@@ -113,17 +113,17 @@ class Anchors:
             (self._anchors.get(group_id) or self._start(group_id)).renew(ids, commit)
 
     async def drop(self, group_id: str) -> None:
-        """Let go of a group that is empty. Raises NotAnchored if that takes too long, or if somebody
-        waits to be let in."""
-        anchor = self._anchors.get(group_id)
-        if anchor is None:
+        """Let go of a group that is empty. Raises NotAnchored if that takes too long, or if
+        somebody waits to be let in."""
+        if (anchor := self._anchors.get(group_id)) is None:
             return
         if anchor.turn.locked():
             raise NotAnchored("somebody is about to join")
         anchor.drop()
-        with trio.move_on_after(MEMBER_PATIENCE_S):
-            return await self._until_gone(anchor)
-        raise NotAnchored("the anchor has not left yet")
+        with trio.move_on_after(MEMBER_PATIENCE_S) as limit:
+            await self._until_gone(anchor)
+        if limit.cancelled_caught:
+            raise NotAnchored("the anchor has not left yet")
 
     def release_waiting(self) -> None:
         """From now on nobody waits here: the gateway is about to end."""

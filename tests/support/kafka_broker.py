@@ -85,6 +85,11 @@ class KafkaCluster:
         return int(self.release.partition(".")[0]) >= 4
 
     @property
+    def protocols(self) -> tuple[str, ...]:
+        """What a consumer's `group.protocol` may be."""
+        return ("classic", "consumer") if self.has_new_protocol else ("classic",)
+
+    @property
     def addresses(self) -> tuple[Address, ...]:
         """Of all brokers, by node id, also of those that are down."""
         return tuple((HOST, broker.port) for broker in self.brokers.values())

@@ -1,54 +1,83 @@
 """The cluster forgets the offsets of groups that nobody is in, and not those of ours.
 
 Slow, a minute and a half: Kafka's retention cannot be shorter than a minute. Both releases are
-waited for at once.
+waited for at once, and meanwhile their only broker is killed and comes back.
 """
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
-from tests.support.gateway import whole_gateway
+from gateway.cluster.errors import UpstreamError
+from tests.support.direct_clients import anchor_in, until_anchored
+from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster, running_kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
-SHORT = {"offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": 1_000}
+SHORT = {
+    "offsets.retention.minutes": 1,
+    "offsets.retention.check.interval.ms": 1_000,
+    "group.max.session.timeout.ms": 40_000,  # less than the anchor asks for first
+}
 EXPIRY_LIMIT_S = 150
 FURTHER_CHECKS_S = 5
+AWAY_S = 15
 BEAT_INTERVAL_S = 3.0
+INCONSISTENT_GROUP_PROTOCOL = 23
+TRANSIENT = {0, 14, 15, 16}
+"""Nothing that a client would not try again with."""
+
+
+async def stay(gateway: Gateway, group: str, epoch: int, codes: set[int]) -> None:
+    """A member that commits nothing, and comes back when its connection is lost."""
+    while True:
+        try:
+            async with group_client(gateway.address, group) as member:
+                while True:
+                    codes.add((await member.native("n", epoch)).error_code)
+                    await trio.sleep(BEAT_INTERVAL_S)
+        except (UpstreamError, OSError):
+            await trio.sleep(0.5)
 
 
 async def outlive(cluster: KafkaCluster) -> None:
     """A group whose member commits once, beside one whose offset nobody keeps."""
     quiet, nobodys = fresh_group("quiet"), fresh_group("nobodys")
-    async with (
-        whole_gateway(cluster.addresses) as gateway,
-        group_client(gateway.address, quiet) as member,
-        group_client(cluster.addresses[0], quiet) as direct,
-        group_client(cluster.addresses[0], nobodys) as control,
-        trio.open_nursery() as nursery,
-    ):
-        joined = await member.native("n")
-        assert await member.commit({0: 7}, member_id="n", epoch=joined.member_epoch) == {0: 0}
+    (broker,) = cluster.brokers.values()
+    codes: set[int] = set()
+    async with group_client(cluster.addresses[0], nobodys) as control:
         assert await control.commit({0: 7}, version=8) == {0: 0}
-
-        async def stay() -> None:
-            while True:
-                await trio.sleep(BEAT_INTERVAL_S)
-                assert (await member.native("n", joined.member_epoch)).error_code == 0
-
-        nursery.start_soon(stay)
-        with trio.fail_after(EXPIRY_LIMIT_S):
-            while (await control.committed())[0] != -1:  # noqa: ASYNC110, RUF100
-                await trio.sleep(1)
-        await trio.sleep(FURTHER_CHECKS_S)
-        assert (await direct.committed())[0] == 7
+    async with whole_gateway(cluster.addresses) as gateway, trio.open_nursery() as nursery:
+        async with group_client(gateway.address, quiet) as member:
+            epoch = (await member.native("n")).member_epoch
+            assert await member.commit({0: 7}, member_id="n", epoch=epoch) == {0: 0}
+        nursery.start_soon(stay, gateway, quiet, epoch, codes)
+        async with group_client(cluster.addresses[0], quiet) as direct:
+            before = await anchor_in(direct)
+        await broker.kill()
+        await trio.sleep(AWAY_S)
+        await broker.start()
+        async with (
+            group_client(cluster.addresses[0], quiet) as direct,
+            group_client(cluster.addresses[0], nobodys) as control,
+        ):
+            held = await until_anchored(direct)
+            assert held.members[0].member_id == before.members[0].member_id
+            assert (await direct.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+            assert (await control.committed())[0] == 7
+            with trio.fail_after(EXPIRY_LIMIT_S):
+                while (await control.committed())[0] != -1:  # noqa: ASYNC110, RUF100
+                    await trio.sleep(1)
+            await trio.sleep(FURTHER_CHECKS_S)
+            assert (await direct.committed())[0] == 7
         nursery.cancel_scope.cancel()
+    assert codes <= TRANSIENT
 
 
 def test_offsets_of_a_quiet_group_outlive_the_retention() -> None:
-    """It has a member in the cluster: the anchor."""
+    """It has a member in the cluster: the anchor, which also outlives that the cluster was away."""
 
     async def both(old: KafkaCluster, new: KafkaCluster) -> None:
         async with trio.open_nursery() as nursery:
@@ -58,5 +87,7 @@ def test_offsets_of_a_quiet_group_outlive_the_retention() -> None:
     with (
         running_kafka("3.9", brokers=1, settings=SHORT) as old,
         running_kafka("4.3", brokers=1, settings=SHORT) as new,
+        capture_logs() as lines,
     ):
         trio.run(both, old, new)
+    assert not [line for line in lines if line["log_level"] == "error"]
