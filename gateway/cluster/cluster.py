@@ -4,6 +4,8 @@ It owns the gateway's own connections, one per broker, and keeps what it knows u
 not know clients or listeners, nor of a group more than its id.
 """
 
+import contextlib
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -14,8 +16,9 @@ import trio
 
 from gateway.cluster.broker_connection import Address, BrokerConnection, Versions
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
+from gateway.cluster.metadata_memory import without_leaders
 from gateway.cluster.topic_names import TopicNames
-from gateway.cluster.topics import Topic, names_in, topics_in
+from gateway.cluster.topics import Topic, names_in, topics_in, with_topic_ids
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -25,6 +28,11 @@ log = structlog.get_logger()
 
 POLL_INTERVAL_S = 5.0
 """How often brokers and topics are asked for; a new partition is seen this late at the most."""
+PROMPT_ANSWER_TIMEOUT_S = 5.0
+"""For what any broker may be asked: then it is another one's turn. A process that hangs still
+accepts connections."""
+TRY_AGAIN_S = 1.0
+"""A broker that could not be connected to is tried so often, however many ask."""
 FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
 TOPICS_MAX = 10_000
@@ -44,6 +52,7 @@ class Cluster:
         self._poll_interval_s = poll_interval_s
         self._connections: dict[int, BrokerConnection] = {}
         self._connecting: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
+        self._failures: dict[int, tuple[float, UpstreamError]] = {}  # the latest, and when
         self._refreshing = trio.Lock()
         self._wanted: dict[str, None] = {}
         self._topics: dict[str, Topic] = {}
@@ -52,7 +61,11 @@ class Cluster:
         """The names of all topics."""
         self.brokers: Mapping[int, Address] = {}
         """The live brokers by node id."""
+        self.addresses: dict[int, Address] = {}
+        """Where each broker was last, also those that have gone."""
         self.cluster_id: str | None = None
+        self._latest = MetadataResponse()
+        self._unanswered_s: float | None = None
         self.changed = trio.Event()
         """Set when brokers or topics have changed; a new event then takes its place."""
 
@@ -85,10 +98,28 @@ class Cluster:
             allow_auto_topic_creation=False,
         )
         try:
-            answer = await self._ask_any(request)
+            answer = await self._ask_any(request, PROMPT_ANSWER_TIMEOUT_S)
         except UpstreamError:
-            answer = await self._ask_bootstrap(request)
+            try:
+                answer = await self._ask_bootstrap(request)
+            except UpstreamError:
+                self._unanswered_s = trio.current_time()
+                raise
+        self._unanswered_s = None
         self._learn(answer, names)
+
+    async def recall(self, request: MetadataRequest) -> MetadataResponse | None:
+        """The answer to a Metadata request while no broker answers; None if one does, or if more is
+        asked than we remember. Topic ids are the cluster's, or derived."""
+        if not self._is_away(TRY_AGAIN_S):
+            with contextlib.suppress(UpstreamError), trio.move_on_after(TRY_AGAIN_S):
+                await self.refresh()
+        return without_leaders(self._latest, request) if self._is_away(math.inf) else None
+
+    def _is_away(self, asked_within_s: float) -> bool:
+        """Whether no broker answered when they were last asked, and that was not long ago."""
+        asked_s = self._unanswered_s
+        return asked_s is not None and trio.current_time() - asked_s < asked_within_s
 
     async def topics_for(self, names: Iterable[str]) -> Mapping[str, Topic]:
         """Those of the named topics that exist. From now on they are kept up to date.
@@ -119,12 +150,15 @@ class Cluster:
         """Ask for the names of all topics, by id; `names` has them for less. Raises
         UpstreamError."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        return names_in(await self._ask_any(request))
+        return names_in(await self._ask_any(request, math.inf))
 
-    async def coordinator_of(self, group_id: str) -> int:
-        """The node id of the group's coordinator. Raises UpstreamError if there is none for now."""
+    async def coordinator_of(self, group_id: str, *, doubtful: int | None = None) -> int:
+        """The node id of the group's coordinator; of `doubtful` no answer is expected.
+
+        Raises UpstreamError if there is none for now.
+        """
         failure = UpstreamError("no broker is known")
-        for node_id in self._nodes_in_turn():
+        for node_id in self._nodes_in_turn(doubtful):
             try:
                 connection = await self._connection(node_id)
                 version = connection.highest_version(ApiKey.FIND_COORDINATOR)
@@ -134,7 +168,9 @@ class Cluster:
                     if batched
                     else FindCoordinatorRequest(key=group_id)
                 )
-                answer: FindCoordinatorResponse = await self.ask(node_id, request, version)
+                answer: FindCoordinatorResponse = await self._ask_within(
+                    PROMPT_ANSWER_TIMEOUT_S, node_id, request, version
+                )
             except UpstreamError as error:
                 failure = error
                 continue
@@ -206,6 +242,8 @@ class Cluster:
         news = (brokers, answer.cluster_id, topics) != (self.brokers, self.cluster_id, self._topics)
         self.brokers, self.cluster_id, self._topics = brokers, answer.cluster_id, topics
         self._seen = frozenset(names)
+        self.addresses |= brokers
+        self._latest = with_topic_ids(answer)
         if news:
             self.changed.set()
             self.changed = trio.Event()
@@ -214,24 +252,53 @@ class Cluster:
         async with self._connecting[node_id]:
             connection = self._connections.get(node_id)
             if connection is None or connection.closed:
-                if node_id not in self.brokers:
-                    raise UpstreamError(f"broker {node_id} is not known")
-                connection = await BrokerConnection.open(*self.brokers[node_id])
-                self._connections[node_id] = connection
+                connection = self._connections[node_id] = await self._connect(node_id)
             return connection
 
-    def _nodes_in_turn(self) -> list[int]:
-        """The brokers, those first that are connected already."""
-        return sorted(self.brokers, key=lambda node_id: (node_id not in self._connections, node_id))
+    async def _connect(self, node_id: int) -> BrokerConnection:
+        if node_id not in self.brokers:
+            raise UpstreamError(f"broker {node_id} is not known")
+        if self._failed_lately(node_id):
+            raise UpstreamError(str(self._failures[node_id][1]))
+        try:
+            return await BrokerConnection.open(*self.brokers[node_id])
+        except UpstreamError as error:
+            self._failures[node_id] = trio.current_time(), error
+            raise
 
-    async def _ask_any(self, message: Struct) -> Any:
+    def _failed_lately(self, node_id: int) -> bool:
+        failed_s, _ = self._failures.get(node_id, (-math.inf, None))
+        return trio.current_time() - failed_s < TRY_AGAIN_S
+
+    def _nodes_in_turn(self, doubtful: int | None = None) -> list[int]:
+        """The brokers, those first that are connected already."""
+
+        def is_connected(node_id: int) -> bool:
+            connection = self._connections.get(node_id)
+            return connection is not None and not connection.closed
+
+        return sorted(
+            self.brokers,
+            key=lambda node_id: (node_id == doubtful, not is_connected(node_id), node_id),
+        )
+
+    async def _ask_any(self, message: Struct, timeout_s: float) -> Any:
         failure = UpstreamError("no broker is known")
         for node_id in self._nodes_in_turn():
             try:
-                return await self.ask(node_id, message)
+                return await self._ask_within(timeout_s, node_id, message)
             except UpstreamError as error:
                 failure = error
         raise failure
+
+    async def _ask_within(
+        self, timeout_s: float, node_id: int, message: Struct, version: int | None = None
+    ) -> Any:
+        with trio.move_on_after(timeout_s):
+            return await self.ask(node_id, message, version)
+        error = UpstreamError(f"broker {node_id} did not answer in {timeout_s} s")
+        self._failures[node_id] = trio.current_time(), error
+        raise error
 
     async def _ask_bootstrap(self, message: Struct) -> Any:
         """Ask each bootstrap address in turn. Raises UpstreamRefused as soon as one refuses."""

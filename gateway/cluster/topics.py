@@ -1,7 +1,7 @@
 """What the gateway knows of a topic, and the id it gives to a topic whose cluster has no ids."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID, uuid5
 
 from kafka_codecs.metadata import NO_TOPIC_ID, MetadataResponse, MetadataResponseTopic
@@ -55,6 +55,17 @@ def topic_id_of(topic: MetadataResponseTopic, cluster_id: str | None) -> UUID:
     if topic.topic_id != NO_TOPIC_ID or topic.name is None:
         return topic.topic_id
     return derived_topic_id(cluster_id, topic.name)
+
+
+def with_topic_ids(answer: MetadataResponse) -> MetadataResponse:
+    """The topics of a Metadata answer that exist, each with its id."""
+    topics = [
+        topic
+        if topic.error_code
+        else replace(topic, topic_id=topic_id_of(topic, answer.cluster_id))
+        for topic in answer.topics
+    ]
+    return replace(answer, topics=tuple(topics))
 
 
 def _racks(

@@ -1,7 +1,7 @@
 """One client connection: its requests, each served as the table of treatments says.
 
-The reader here and the pump of `Upstream` are its two tasks. It must not know how a group works,
-which port stands for which broker, or how bytes move.
+The reader here and the pump of its upstream connection are its two tasks. It must not know how a
+group works, which port stands for which broker, or how bytes move.
 """
 
 import socket
@@ -14,35 +14,40 @@ from typing import TypeVar
 import structlog
 import trio
 
-from gateway.cluster.broker_connection import (
-    SOFTWARE_NAME,
-    SOFTWARE_VERSION,
-    BrokerConnection,
-    Versions,
-)
+from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION, Versions
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import offer
+from gateway.data_path.brokers import ClientSoftware, Way
 from gateway.data_path.config import Limits
-from gateway.data_path.conversions import TopicNames, ask_older
+from gateway.data_path.conversions import TopicNames, ask_for_metadata
 from gateway.data_path.entries import entries_of
-from gateway.data_path.errors import BadFrame, ListenError, RequestRefused, UpstreamLost
+from gateway.data_path.errors import (
+    BadFrame,
+    ListenError,
+    RequestRefused,
+    UpstreamChanged,
+    UpstreamLost,
+)
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.splice import PipePool, StreamEnded
 from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource, send_all
 from gateway.data_path.treatments import PRODUCE_ADDRESSES_SINCE, TREATMENTS, Treatment
-from gateway.data_path.upstream import SIZE, Take, Upstream
+from gateway.data_path.upstream import Upstream
+from gateway.data_path.upstream_connection import SIZE, Take, UpstreamConnection
 from gateway.error_groups import first_of
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import (
     RequestHeader,
     decode_request_header,
     decode_response_header,
     encode_response_header,
 )
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 
 log = structlog.get_logger()
 
@@ -64,6 +69,8 @@ class Surroundings:
     rewrite: Callable[[Struct], Awaitable[Struct]]
     """Puts our addresses in the place of the upstream's, once there are listeners behind them."""
     topic_names: TopicNames
+    recall_metadata: Callable[[MetadataRequest], Awaitable[MetadataResponse | None]]
+    """What is remembered, while no broker answers."""
     buffers: BufferPool
     pipes: PipePool
     aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
@@ -74,20 +81,6 @@ class Surroundings:
         return FrameSource(sock, self.buffers, self.pipes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSoftware:
-    """How a client introduces itself, and how we introduce its upstream connection."""
-
-    client_id: str | None = SOFTWARE_NAME
-    name: str = SOFTWARE_NAME
-    version: str = SOFTWARE_VERSION
-
-
-Connect = Callable[[ClientSoftware], Awaitable[tuple[int, BrokerConnection]]]
-"""Opens a connection to the broker that a listener stands for; also says its node id. Raises
-UpstreamError."""
-
-
 class ClientConnection:
     """Serves one client until either side closes; `serve` owns the socket and closes it."""
 
@@ -96,17 +89,16 @@ class ClientConnection:
         sock: socket.socket,
         *,
         client_host: str,
-        connect: Connect,
+        way: Way,
         surroundings: Surroundings,
     ) -> None:
         self._sock = sock
         self._client_host = client_host
-        self._connect = connect
+        self._way = way
         self._shared = surroundings
         self._source = surroundings.make_source(sock)
-        self._upstream: Upstream | None = None
+        self._upstream: Upstream
         self._offered: Versions = {}
-        self._tasks: trio.Nursery
         self._reading = trio.CancelScope()
         self._at_rest = False  # waiting for a request of which nothing has come yet
         self._stopping = False
@@ -114,13 +106,19 @@ class ClientConnection:
     async def serve(self) -> None:
         """Serve until the end. Whatever ends the connection is logged here and goes no further."""
         try:
-            async with trio.open_nursery() as self._tasks:
+            async with trio.open_nursery() as tasks:
+                self._upstream = Upstream(
+                    self._way,
+                    self._sock,
+                    tasks=tasks,
+                    limits=self._shared.limits,
+                    make_source=self._shared.make_source,
+                )
                 with self._reading:
                     await self._read_requests()
-                if self._upstream:
-                    with trio.move_on_after(self._shared.limits.linger_timeout_s):
-                        await self._upstream.idle()
-                self._tasks.cancel_scope.cancel()
+                with trio.move_on_after(self._shared.limits.linger_timeout_s):
+                    await self._upstream.idle()
+                tasks.cancel_scope.cancel()
         except* RequestRefused as group:
             refused = first_of(group)
             log.warning(
@@ -130,7 +128,7 @@ class ClientConnection:
             log.warning("bad_frame_received", reason=str(first_of(group)))
         except* ListenError as group:
             log.error("broker_listener_failed", reason=str(first_of(group)))  # noqa: TRY400  # no bug
-        except* (OSError, StreamEnded, UpstreamLost, UpstreamError) as group:
+        except* (OSError, StreamEnded, UpstreamLost, UpstreamChanged, UpstreamError) as group:
             log.debug("connection_lost", reason=str(first_of(group)))
         except* Exception:  # the boundary: a bug ends this connection only
             log.exception("connection_failed")
@@ -144,8 +142,7 @@ class ClientConnection:
             self._reading.cancel()
 
     def _close(self) -> None:
-        if self._upstream:
-            self._upstream.close()
+        self._upstream.close()
         self._source.close()
         trio.lowlevel.notify_closing(self._sock)
         self._sock.close()
@@ -162,19 +159,22 @@ class ClientConnection:
             if api_key == ApiKey.API_VERSIONS:
                 await self._answer_api_versions(size)
                 continue
-            upstream = self._upstream or await self._open_upstream()
+            if not self._upstream.is_met:
+                await self._meet(ClientSoftware())
             treatment = self._treatment(api_key, version)
-            if treatment is Treatment.RELAY:
-                await self._relay(upstream, size, correlation_id)
-            elif api_key == ApiKey.PRODUCE:
-                await self._relay_produce(upstream, size, version, correlation_id)
-            elif treatment is Treatment.REWRITE and version > upstream.versions[api_key][1]:
-                await self._convert(upstream, ApiKey(api_key), size)
+            if api_key == ApiKey.PRODUCE:
+                await self._relay_produce(size, version, correlation_id)
+            elif treatment is Treatment.RELAY:
+                await self._relay(size, correlation_id)
+            elif api_key == ApiKey.METADATA and not await self._upstream.is_there():
+                await self._recall_metadata(size)
+            elif treatment is Treatment.REWRITE and version > self._upstream.versions[api_key][1]:
+                await self._convert_metadata(size)
             elif treatment is Treatment.REWRITE:
                 take = partial(self._rewritten, ApiKey(api_key), version, correlation_id)
-                await self._relay(upstream, size, correlation_id, take)
+                await self._relay(size, correlation_id, take)
             else:
-                await self._answer(upstream, ApiKey(api_key), size)
+                await self._answer(ApiKey(api_key), size)
 
     def _check_size(self, size: int) -> None:
         if not _SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:
@@ -193,7 +193,7 @@ class ClientConnection:
         return more
 
     async def _flush(self) -> None:
-        await self._source.flush(self._upstream.sock if self._upstream else None)
+        await self._source.flush(self._upstream.sock)
 
     def _treatment(self, api_key: int, version: int) -> Treatment:
         low, high = self._offered.get(api_key, (0, -1))
@@ -201,29 +201,28 @@ class ClientConnection:
             raise RequestRefused(api_key, version)
         return TREATMENTS[ApiKey(api_key)].treatment
 
-    async def _relay(
-        self, upstream: Upstream, size: int, correlation_id: int, take: Take | None = None
-    ) -> None:
-        if upstream.full:
+    async def _relay(self, size: int, correlation_id: int, take: Take | None = None) -> None:
+        connection = await self._upstream.opened()
+        if connection.full:
             await self._flush()
-            await upstream.room()
-        upstream_id = upstream.expect(correlation_id, take)
-        await self._pass_on(upstream, size, upstream_id)
+            await connection.room()
+        await self._pass_on(connection, size, connection.expect(correlation_id, take))
 
-    async def _relay_produce(
-        self, upstream: Upstream, size: int, version: int, correlation_id: int
-    ) -> None:
+    async def _relay_produce(self, size: int, version: int, correlation_id: int) -> None:
         if await self._acks(size, version) == 0:
-            await self._pass_on(upstream, size, upstream.unanswered_id())
+            connection = await self._upstream.opened()
+            await self._pass_on(connection, size, connection.unanswered_id())
             return
         take: Take | None = None
         if version >= PRODUCE_ADDRESSES_SINCE:
             take = partial(self._rewritten, ApiKey.PRODUCE, version, correlation_id)
-        await self._relay(upstream, size, correlation_id, take)
+        await self._relay(size, correlation_id, take)
 
-    async def _pass_on(self, upstream: Upstream, size: int, upstream_id: int) -> None:
-        self._source.patch(_CORRELATION_ID_IN_REQUEST, upstream_id)
-        await self._source.pass_on(size, upstream.sock)
+    async def _pass_on(
+        self, connection: UpstreamConnection, size: int, upstream_correlation_id: int
+    ) -> None:
+        self._source.patch(_CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
+        await self._source.pass_on(size, connection.sock)
 
     async def _acks(self, size: int, version: int) -> int:
         frame_bytes = SIZE.size + size
@@ -254,30 +253,46 @@ class ClientConnection:
             return work()
         return await trio.to_thread.run_sync(work, limiter=self._shared.aside)
 
-    async def _convert(self, upstream: Upstream, key: ApiKey, size: int) -> None:
+    async def _convert_metadata(self, size: int) -> None:
         """Ask the upstream in a version that it speaks, and answer in the client's."""
-        header, request = await self._hold_request(upstream, key, size)
-        answer = await ask_older(request, upstream, self._shared.topic_names)
+        header, request = await self._hold_request(ApiKey.METADATA, size)
+        assert isinstance(request, MetadataRequest)
+        await self._ask_for_metadata(header, request)
+
+    async def _recall_metadata(self, size: int) -> None:
+        """Answer from memory if no broker can; otherwise let the client wait for its own."""
+        header, request = await self._hold_request(ApiKey.METADATA, size)
+        assert isinstance(request, MetadataRequest)
+        answer = await self._shared.recall_metadata(request)
+        if answer is not None:
+            await self._send(header, await self._shared.rewrite(answer))
+        else:
+            await self._upstream.opened()
+            await self._ask_for_metadata(header, request)
+
+    async def _ask_for_metadata(self, header: RequestHeader, request: MetadataRequest) -> None:
+        names, version = self._shared.topic_names, header.api_version
+        answer = await ask_for_metadata(request, self._upstream, version, names)
         await self._send(header, await self._shared.rewrite(answer))
 
-    async def _answer(self, upstream: Upstream, key: ApiKey, size: int) -> None:
-        header, request = await self._hold_request(upstream, key, size)
+    async def _answer(self, key: ApiKey, size: int) -> None:
+        header, request = await self._hold_request(key, size)
         group_request = GroupRequest(
             header=header,
             message=request,
             client_host=self._client_host,
-            upstream=upstream,
-            node_id=upstream.node_id,
+            upstream=self._upstream,
+            node_id=self._upstream.node_id,
         )
         response = await self._shared.group_apis.answer(group_request)
-        await upstream.idle()
+        if isinstance(response, FindCoordinatorResponse):
+            response = await self._shared.rewrite(response)
+        await self._upstream.idle()
         await self._send(header, self._shared.group_apis.last_word(group_request, response))
 
-    async def _hold_request(
-        self, upstream: Upstream, key: ApiKey, size: int
-    ) -> tuple[RequestHeader, Struct]:
+    async def _hold_request(self, key: ApiKey, size: int) -> tuple[RequestHeader, Struct]:
         header, body = await self._hold(size)
-        upstream.client_id = header.client_id
+        self._upstream.client_id = header.client_id
         read = partial(
             _read_request, key, header.api_version, body, self._shared.limits.max_request_entries
         )
@@ -292,27 +307,21 @@ class ClientConnection:
         if not offer.well_formed(request, header.api_version):
             await self._send(header, offer.refused_answer())
             return
-        upstream = self._upstream or await self._open_upstream(
-            ClientSoftware(
-                client_id=header.client_id,
-                name=request.client_software_name or SOFTWARE_NAME,
-                version=request.client_software_version or SOFTWARE_VERSION,
+        if not self._upstream.is_met:
+            await self._meet(
+                ClientSoftware(
+                    client_id=header.client_id,
+                    name=request.client_software_name or SOFTWARE_NAME,
+                    version=request.client_software_version or SOFTWARE_VERSION,
+                )
             )
-        )
-        answer = offer.api_versions_answer(self._offered, upstream.spoken, header.api_version)
+        spoken = self._upstream.spoken
+        answer = offer.api_versions_answer(self._offered, spoken, header.api_version)
         await self._send(header, answer)
 
-    async def _open_upstream(self, software: ClientSoftware | None = None) -> Upstream:
-        node_id, connection = await self._connect(software or ClientSoftware())
-        self._upstream = Upstream(
-            connection,
-            node_id=node_id,
-            limits=self._shared.limits,
-            make_source=self._shared.make_source,
-        )
+    async def _meet(self, software: ClientSoftware) -> None:
+        await self._upstream.meet(software)
         self._offered = offer.offered_versions(self._upstream.versions)
-        self._tasks.start_soon(self._upstream.pump, self._sock)
-        return self._upstream
 
     async def _hold(self, size: int) -> tuple[RequestHeader, bytes]:
         await self._flush()
@@ -333,8 +342,7 @@ class ClientConnection:
             frame = _framed(key, version, header.correlation_id, response)
         except WireError as error:  # the answer is ours, and so is the mistake
             raise ValueError(f"this is no answer to {key.name} version {version}") from error
-        if self._upstream:
-            await self._upstream.idle()
+        await self._upstream.idle()
         await send_all(self._sock, frame)
 
 

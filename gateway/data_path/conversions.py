@@ -10,7 +10,6 @@ from gateway.data_path import metadata_versions
 from gateway.data_path.errors import BadFrame
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import (
     Coordinator,
     CoordinatorType,
@@ -29,34 +28,40 @@ _INVALID_REQUEST = 42
 _LAST_WITH_ONE_KEY = 3
 
 
-async def ask_older(request: Struct, upstream: Upstream, topic_names: TopicNames) -> Struct:
-    """The answer to a request that this upstream must be asked in a lower version.
-
-    Raises UpstreamLost, UpstreamError, and BadFrame for a request that asks too much.
-    """
-    match request:
-        case MetadataRequest():
-            return await _metadata(request, upstream, topic_names)
-        case FindCoordinatorRequest():
-            return await _coordinators(request, upstream)
-        case _:
-            raise TypeError(f"{type(request).__name__} is never converted")
-
-
-async def _metadata(
-    request: MetadataRequest, upstream: Upstream, topic_names: TopicNames
+async def ask_for_metadata(
+    request: MetadataRequest, upstream: Upstream, version: int, topic_names: TopicNames
 ) -> MetadataResponse:
+    """The answer to a Metadata request in the client's version.
+
+    Raises UpstreamLost, UpstreamError.
+    """
+    highest = upstream.versions[ApiKey.METADATA][1]
+    if version <= highest:
+        answer: MetadataResponse = await upstream.ask(request, version)
+        return answer
     by_id = metadata_versions.ids_asked_for(request)
     names = await topic_names(by_id) if by_id else {}
-    version = upstream.versions[ApiKey.METADATA][1]
-    below = metadata_versions.lowered(request, names, version)
-    return metadata_versions.raised(await upstream.ask(below, version), request, names)
+    below = metadata_versions.lowered(request, names, highest)
+    return metadata_versions.raised(await upstream.ask(below, highest), request, names)
 
 
-async def _coordinators(
+async def ask_for_coordinators(
+    request: FindCoordinatorRequest, upstream: Upstream, version: int
+) -> FindCoordinatorResponse:
+    """The answer to a FindCoordinator request in the client's version.
+
+    Raises UpstreamLost, and BadFrame for a request that asks too much.
+    """
+    if version <= upstream.versions[ApiKey.FIND_COORDINATOR][1]:
+        answer: FindCoordinatorResponse = await upstream.ask(request, version)
+        return answer
+    return await _one_by_one(request, upstream)
+
+
+async def _one_by_one(
     request: FindCoordinatorRequest, upstream: Upstream
 ) -> FindCoordinatorResponse:
-    """One by one: batches came with v4 (KIP-699)."""
+    """Batches came with v4 (KIP-699)."""
     keys = tuple(dict.fromkeys(request.coordinator_keys))
     if len(keys) > COORDINATOR_KEYS_MAX:
         raise BadFrame(f"a FindCoordinator request with {len(keys)} keys")

@@ -20,3 +20,11 @@ class ListenError(Exception):
 
 class UpstreamLost(Exception):  # noqa: N818  # what happened, not what is wrong
     """The upstream connection ended before its answer came."""
+
+
+class UpstreamAway(UpstreamLost):
+    """There is no connection to the broker for now: it was asked nothing."""
+
+
+class UpstreamChanged(Exception):  # noqa: N818  # what happened, not what is wrong
+    """The broker is back and speaks other versions than its client was told."""

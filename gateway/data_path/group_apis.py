@@ -28,7 +28,8 @@ class GroupRequest:
 class GroupApis(Protocol):
     """Answers JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, the describes
     and lists of groups, DeleteGroups, the commits and fetches of their offsets, and all that is
-    about configs, because groups have some."""
+    about configs, because groups have some; and FindCoordinator, with the upstream's addresses,
+    in whose place ours are put then."""
 
     async def answer(self, request: GroupRequest) -> Struct:
         """The response to `request`, which is then encoded in the request's version.

@@ -11,8 +11,9 @@ import trio
 
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
+from gateway.data_path.brokers import Brokers, Way
 from gateway.data_path.config import DataPathConfig
-from gateway.data_path.connection import ClientConnection, Connect, Surroundings
+from gateway.data_path.connection import ClientConnection, Surroundings
 from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.listeners import Listeners
@@ -42,6 +43,7 @@ async def serve(
         group_apis=group_apis,
         rewrite=lambda answer: listeners.rewrite(answer),  # noqa: PLW0108  # not made yet
         topic_names=cluster.names_of,
+        recall_metadata=cluster.recall,
         buffers=BufferPool(),
         pipes=pipes,
     )
@@ -52,7 +54,7 @@ async def serve(
             try:
                 listeners = Listeners(
                     config,
-                    live_brokers=lambda: cluster.brokers,
+                    brokers=Brokers(lambda: cluster.brokers, accepting),
                     accept=clients.accept,
                     accepting=accepting,
                     clients=connections,
@@ -104,7 +106,7 @@ class _Clients:
         """How many clients are connected."""
         return len(self._connections)
 
-    async def accept(self, connect: Connect, stream: trio.SocketStream) -> None:
+    async def accept(self, way: Way, stream: trio.SocketStream) -> None:
         """Serve one client until it or its broker closes."""
         sock = socket.socket(fileno=stream.socket.detach())
         try:
@@ -120,7 +122,7 @@ class _Clients:
         connection = ClientConnection(
             sock,
             client_host=client_host,
-            connect=connect,
+            way=way,
             surroundings=self._surroundings,
         )
         self._connections.add(connection)

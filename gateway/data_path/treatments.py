@@ -31,7 +31,7 @@ class Treatment(Enum):
     ANSWER = auto()
     """We answer."""
     VET = auto()
-    """We check the request, then ask the cluster."""
+    """We check the request or its answer, and ask the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.OFFSET_COMMIT: _vet(2, 9, converted_up_to=9),
         ApiKey.OFFSET_FETCH: _vet(1, 9, converted_up_to=9),
         # Some clients speak nothing before v4.
-        ApiKey.FIND_COORDINATOR: _rewrite(0, 6, converted_up_to=6),
+        ApiKey.FIND_COORDINATOR: _vet(0, 6, converted_up_to=6),
         ApiKey.JOIN_GROUP: _answer(0, 9),
         ApiKey.HEARTBEAT: _answer(0, 4),
         ApiKey.LEAVE_GROUP: _answer(0, 5),

@@ -1,243 +1,184 @@
-"""The upstream connection of one client connection.
+"""The broker behind one client connection, whether it can be reached or not.
 
-It owns the order of answers: the broker answers in the order of its requests, so a queue of what is
-expected says whose each answer is. It must not know what requests mean.
+A broker that goes away takes with it the connections of those clients to whom it owes an answer;
+the others are left to us, and it is connected to again when it is next needed. It must not know
+what requests mean.
 """
 
-import contextlib
 import socket
-import struct
-from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import trio
 
-from gateway.cluster.broker_connection import BrokerConnection, Versions
+from gateway.cluster.broker_connection import Versions
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path.brokers import ClientSoftware, Way
 from gateway.data_path.config import Limits
-from gateway.data_path.errors import BadFrame, UpstreamLost
-from gateway.data_path.stream import FrameSource, send_all
-from kafka_codecs import decode, encode
+from gateway.data_path.errors import UpstreamAway, UpstreamChanged, UpstreamLost
+from gateway.data_path.splice import StreamEnded
+from gateway.data_path.stream import FrameSource
+from gateway.data_path.upstream_connection import UpstreamConnection
 from kafka_codecs.api_versions import ApiVersionsResponse
-from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.header import RequestHeader, decode_response_header, encode_request_header
 
-SIZE = struct.Struct(">i")
-CORRELATION_ID_IN_ANSWER = 4
-_ANSWER_START = struct.Struct(">ii")  # size, correlation id
-_SHORTEST_ANSWER = 4
-_CORRELATION_ID_MAX = 2**31 - 1
+PATIENCE_S = 1.5
+"""How long a client's own request waits for a broker that is away: one that is told at once comes
+back at once."""
+ANSWER_TIMEOUT_S = 30.0
+PROMPT_ANSWER_TIMEOUT_S = 3.0
+"""For what members ask: their next heartbeats wait behind it, and a session may be as short as
+6 s."""
 
-Take = Callable[[bytes], Awaitable[bytes]]
-"""Turns a held upstream answer (without its size) into the frame for the client."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Expected:
-    """An answer on its way, for the client: passed on as it is, or through `take`."""
-
-    upstream_correlation_id: int
-    client_correlation_id: int
-    take: Take | None
-
-
-class _Asked:
-    """An answer on its way to a waiting task of ours."""
-
-    __slots__ = ("answer", "arrived", "upstream_correlation_id")
-
-    def __init__(self, upstream_correlation_id: int) -> None:
-        self.upstream_correlation_id = upstream_correlation_id
-        self.arrived = trio.Event()
-        self.answer: bytes | None = None  # None once arrived: the connection was lost
+_PROMPT = frozenset(
+    {
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.TXN_OFFSET_COMMIT,
+    }
+)
+_MAY_BE_PARKED = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 
 
 class Upstream:
-    """A broker as one client connection sees it.
+    """What one client connection knows of its broker, and its connection to it, if there is one.
 
-    One task sends (the reader of the client's requests, or `ask` while that reader waits for an
-    answer), one task runs `pump`.
+    One request is served at a time, and by one task.
     """
 
     def __init__(
         self,
-        connection: BrokerConnection,
+        way: Way,
+        client: socket.socket,
         *,
-        node_id: int,
+        tasks: trio.Nursery,
         limits: Limits,
         make_source: Callable[[socket.socket], FrameSource],
     ) -> None:
-        self.node_id = node_id
-        self.spoken: ApiVersionsResponse = connection.spoken
+        """Answers are brought to `client` by a task in `tasks`."""
+        self.node_id = -1
+        self.spoken = ApiVersionsResponse()
         """What the broker answered to ApiVersions."""
-        self.versions: Versions = connection.versions
+        self.versions: Versions = {}
         """The same by api key."""
-        self.sock = connection.detach()
         self.client_id: str | None = None
         """The client id to ask under: the one of the client's latest group request."""
+        self._way = way
+        self._client = client
+        self._tasks = tasks
         self._limits = limits
-        self._source = make_source(self.sock)
-        self._expected: deque[_Expected | _Asked] = deque()
-        self._unsent = 0  # answers seen, but not yet on their way to the client
-        self._asked = 0  # how many of `_expected` are ours
-        self._changed = trio.lowlevel.ParkingLot()
-        self._asking = trio.Lock()
-        self._next_id = 0
-        self._next_unanswered_id = -1
-        self._lost = False
-
-    # What the reader of the client's requests uses.
+        self._make_source = make_source
+        self._software = ClientSoftware()
+        self._connection: UpstreamConnection | None = None
 
     @property
-    def full(self) -> bool:
-        """Whether no further answer may be expected for now."""
-        return len(self._expected) >= self._limits.max_pipelined
+    def is_met(self) -> bool:
+        """Whether it is known what the broker speaks."""
+        return bool(self.versions)
 
-    def expect(self, client_correlation_id: int, take: Take | None = None) -> int:
-        """Queue an answer that the request sent next will get; returns the id to send it with."""
-        upstream_id = self._take_id()
-        self._expected.append(
-            _Expected(
-                upstream_correlation_id=upstream_id,
-                client_correlation_id=client_correlation_id,
-                take=take,
-            )
-        )
-        return upstream_id
+    @property
+    def sock(self) -> socket.socket | None:
+        """Of the present connection, if there is one."""
+        return self._connection.sock if self._connection else None
 
-    def unanswered_id(self) -> int:
-        """The id to send a request with whose answer, if one comes all the same, is dropped."""
-        taken = self._next_unanswered_id
-        self._next_unanswered_id = taken - 1 if taken > -_CORRELATION_ID_MAX else -1
-        return taken
+    async def meet(self, software: ClientSoftware) -> None:
+        """Learn what the broker speaks: from itself, or if it is away, from when it was not.
 
-    async def room(self) -> None:
-        """Wait until not `full`."""
-        while self.full:
-            await self._changed.park()
+        Raises UpstreamError if it is away and was never met.
+        """
+        self._software = software
+        try:
+            await self._opened()
+        except UpstreamError:
+            known = self._way.recall()
+            if known is None:
+                raise
+            self.node_id, spoken = known
+            self._learn(spoken)
+
+    async def is_there(self) -> bool:
+        """Whether there is a connection, or one could be opened."""
+        try:
+            await self._opened()
+        except UpstreamError:
+            return False
+        return True
+
+    async def opened(self) -> UpstreamConnection:
+        """The connection, for the client's own requests. If the broker is away these wait a little.
+
+        Raises UpstreamError, UpstreamChanged.
+        """
+        try:
+            return await self._opened()
+        except UpstreamError:
+            with trio.move_on_after(PATIENCE_S):
+                await self._way.until_back()
+            return await self._opened()
+
+    async def ask(self, message: Struct, version: int) -> Any:
+        """Ask the broker as the client; returns the api's response.
+
+        Only while the client's request is being answered. Raises UpstreamLost when no answer came:
+        whether the broker did what it was asked is then unknown; UpstreamAway if it was not even
+        asked. Raises WireError when the answer is malformed, ValueError for a version that the
+        broker does not speak. A caller that gives up waiting leaves the connection in order.
+        """
+        try:
+            connection = await self._opened()
+        except UpstreamError:
+            raise UpstreamAway from None
+        with trio.move_on_after(_timeout_s(message)):
+            return await connection.ask(message, version, self.client_id)
+        connection.give_up()
+        self._way.doubt(self.node_id, f"no answer to a request in {_timeout_s(message)} s")
+        raise UpstreamLost
 
     async def idle(self) -> None:
         """Wait until every answer for the client has been sent to it."""
-        while self._unsent or len(self._expected) > self._asked:
-            await self._changed.park()
-
-    # What the code that knows groups uses.
-
-    async def ask(self, message: Struct, version: int) -> Any:
-        """Ask the broker on this connection, as the client; returns the api's response.
-
-        Only while the client's request is being answered. Raises UpstreamLost when the connection
-        ends first: whether the broker did what it was asked is then unknown. Raises WireError when
-        the answer is malformed, ValueError for a version that the broker does not speak. A caller
-        that gives up waiting leaves the connection in order.
-        """
-        key = message.SCHEMA.api_key
-        assert key is not None
-        low, high = self.versions.get(key, (0, -1))
-        if not low <= version <= high:
-            raise ValueError(f"the upstream does not speak {key.name} version {version}")
-        body = encode(message, version)
-        async with self._asking:
-            if self._lost:
-                raise UpstreamLost
-            await self.room()
-            asked = _Asked(self._take_id())
-            header = RequestHeader(
-                api_key=key,
-                api_version=version,
-                correlation_id=asked.upstream_correlation_id,
-                client_id=self.client_id,
-            )
-            request = encode_request_header(header) + body
-            self._expected.append(asked)
-            self._asked += 1
-            await self._send_whole(SIZE.pack(len(request)) + request)
-        await asked.arrived.wait()
-        if asked.answer is None:
-            raise UpstreamLost
-        _, offset = decode_response_header(key, version, asked.answer)
-        # librdkafka's mock cluster ends its Metadata answers with one byte too many.
-        trailing_ok = key is ApiKey.METADATA
-        return decode(APIS[key].response, asked.answer[offset:], version, trailing_ok=trailing_ok)
-
-    # What the connection that owns it uses.
-
-    async def pump(self, client: socket.socket) -> None:
-        """Bring answers to `client`, in order, until one of the two ends.
-
-        Raises UpstreamLost when the broker closed, BadFrame when it sent what is no answer, and
-        OSError when either peer is gone. Whoever waits in `ask` gets UpstreamLost.
-        """
-        try:
-            while True:
-                while self._source.ready(_ANSWER_START.size):
-                    size, upstream_id = self._source.unpack(_ANSWER_START)
-                    await self._dispatch(size, upstream_id, client)
-                await self._flush(client)
-                if not await self._source.fill():
-                    raise UpstreamLost
-        finally:
-            self._lose()
+        if self._connection:
+            await self._connection.idle()
 
     def close(self) -> None:
         """Close the connection; nothing may be waiting on it."""
-        self._lose()
-        self._source.close()
-        trio.lowlevel.notify_closing(self.sock)
-        self.sock.close()
+        if self._connection:
+            self._connection.close()
 
-    async def _dispatch(self, size: int, upstream_id: int, client: socket.socket) -> None:
-        if size < _SHORTEST_ANSWER:
-            raise BadFrame(f"the broker sent a frame of {size} bytes")
-        if upstream_id < 0:
-            await self._flush(client)
-            await self._source.drop(size)
-            return
-        if not self._expected or self._expected[0].upstream_correlation_id != upstream_id:
-            raise BadFrame(f"the broker sent answer {upstream_id} out of turn")
-        expected = self._expected.popleft()
-        if isinstance(expected, _Asked):
-            self._asked -= 1
-            await self._flush(client)
-            expected.answer = await self._hold(size)
-            expected.arrived.set()
-            return
-        self._unsent += 1
-        if expected.take is None:
-            self._source.patch(CORRELATION_ID_IN_ANSWER, expected.client_correlation_id)
-            await self._source.pass_on(size, client)
-        else:
-            await self._source.flush(client)
-            await send_all(client, await expected.take(await self._hold(size)))
+    async def _opened(self) -> UpstreamConnection:
+        if self._connection is None or self._connection.is_lost:
+            self._connection = await self._open()
+            self._tasks.start_soon(self._pump, self._connection)
+        return self._connection
 
-    async def _hold(self, size: int) -> bytes:
-        if size > self._limits.max_held_answer_bytes:
-            raise BadFrame(f"the broker sent an answer of {size} bytes that must be held")
-        return await self._source.hold(size)
+    async def _open(self) -> UpstreamConnection:
+        self.node_id, opened = await self._way.connect(self._software)
+        if self.is_met and opened.spoken.api_keys != self.spoken.api_keys:
+            opened.close()
+            raise UpstreamChanged
+        self._learn(opened.spoken)
+        return UpstreamConnection(opened, limits=self._limits, make_source=self._make_source)
 
-    async def _flush(self, client: socket.socket) -> None:
-        await self._source.flush(client)
-        self._unsent = 0
-        self._changed.unpark_all()
+    def _learn(self, spoken: ApiVersionsResponse) -> None:
+        self.spoken = spoken
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in spoken.api_keys}
 
-    async def _send_whole(self, frame: bytes) -> None:
+    async def _pump(self, connection: UpstreamConnection) -> None:
         try:
-            await send_all(self.sock, frame)
-        except BaseException:
-            # Half a request may be out: what follows it would be taken for the rest.
-            with contextlib.suppress(OSError):
-                self.sock.shutdown(socket.SHUT_RDWR)
-            raise
+            await connection.pump(self._client)
+        except (UpstreamLost, StreamEnded, OSError):
+            if connection.owes:
+                raise
+            if self._connection is connection:
+                self._connection = None
+        finally:
+            if self._connection is not connection:
+                connection.close()
 
-    def _take_id(self) -> int:
-        taken = self._next_id
-        self._next_id = taken + 1 if taken < _CORRELATION_ID_MAX else 0
-        return taken
 
-    def _lose(self) -> None:
-        self._lost = True
-        for expected in self._expected:
-            if isinstance(expected, _Asked):
-                expected.arrived.set()
+def _timeout_s(message: Struct) -> float:
+    key = message.SCHEMA.api_key
+    if key in _MAY_BE_PARKED:
+        return float("inf")
+    return PROMPT_ANSWER_TIMEOUT_S if key in _PROMPT else ANSWER_TIMEOUT_S

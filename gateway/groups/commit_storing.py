@@ -20,6 +20,7 @@ from gateway.anchor.identity import (
     INSTANCE_ID,
     AnchorIds,
 )
+from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.forwarding import forward, highest_version
 from gateway.groups.refusals import not_yet
@@ -66,6 +67,9 @@ async def store(
             why = str(error)
     except NotAnchored as error:
         why = str(error)
+    except UpstreamAway:
+        is_on_its_way = False
+        raise
     finally:
         if is_on_its_way:
             anchors.commit_lost(group_id, ids, commit)

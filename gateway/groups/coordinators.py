@@ -4,12 +4,30 @@ Commits travel on the client's own upstream connection, so a client must be at t
 not know which groups are hosted.
 """
 
+import contextlib
+from collections.abc import Iterable
+from dataclasses import replace
+
 import trio
 
+from coordinator.errors import ErrorCode
 from gateway.cluster.cluster import Cluster
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path.conversions import ask_for_coordinators
+from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.group_apis import GroupRequest
+from kafka_codecs.find_coordinator import (
+    Coordinator,
+    CoordinatorType,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 
 ASK_AGAIN_S = 1.0
 """A group's coordinator is asked for at most this often, however many clients are elsewhere."""
+LOOK_PATIENCE_S = 1.0
+"""For where a coordinator is now: a member has waited for the old one already."""
+FIRST_FIND_VERSION_WITH_BATCHES = 4
 REMEMBERED_MAX = 10_000
 """Groups whose coordinator is remembered; of the one asked for longest ago it is forgotten."""
 
@@ -35,11 +53,61 @@ class Coordinators:
         known = self._nodes.get(group_id)
         return known[0] if known is not None else None
 
-    async def node_of(self, group_id: str) -> int:
-        """Ask the cluster. Raises UpstreamError."""
-        node_id = await self._cluster.coordinator_of(group_id)
+    async def find(
+        self, request: GroupRequest, message: FindCoordinatorRequest
+    ) -> FindCoordinatorResponse:
+        """The cluster's answer. Where it names nobody, a group is where it was: its members are
+        answered with the cluster and without it. Raises BadFrame."""
+        version = request.header.api_version
+        is_batch = version >= FIRST_FIND_VERSION_WITH_BATCHES
+        keys = message.coordinator_keys if is_batch else (message.key,)
+        try:
+            answer = await ask_for_coordinators(message, request.upstream, version)
+        except UpstreamLost:
+            answer = _nobody(keys, is_batch=is_batch)
+            with trio.move_on_after(LOOK_PATIENCE_S):
+                for key in keys if message.key_type == CoordinatorType.GROUP else ():
+                    await self.where_instead(key, request.node_id)
+        if message.key_type != CoordinatorType.GROUP:
+            return answer
+        if is_batch:
+            as_before = tuple(
+                self._as_before(each.key, each.error_code) or each for each in answer.coordinators
+            )
+            return replace(answer, coordinators=as_before)
+        if (one := self._as_before(message.key, answer.error_code)) is None:
+            return answer
+        return FindCoordinatorResponse(node_id=one.node_id, host=one.host, port=one.port)
+
+    def _as_before(self, group_id: str, error_code: int) -> Coordinator | None:
+        node_id = self.last_known(group_id)
+        if error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE or node_id is None:
+            return None
+        host, port = self._cluster.addresses[node_id]
+        return Coordinator(key=group_id, node_id=node_id, host=host, port=port)
+
+    async def where_instead(self, group_id: str, away: int) -> int | None:
+        """The group's coordinator now that this broker is away, as far as the others know it."""
+        with contextlib.suppress(UpstreamError), trio.move_on_after(LOOK_PATIENCE_S):
+            return await self.node_of(group_id, doubtful=away)
+        return None
+
+    async def node_of(self, group_id: str, *, doubtful: int | None = None) -> int:
+        """Ask the cluster; `doubtful` is a broker that may not answer. Raises UpstreamError."""
+        node_id = await self._cluster.coordinator_of(group_id, doubtful=doubtful)
         self._nodes.pop(group_id, None)  # the newest comes last
         self._nodes[group_id] = (node_id, trio.current_time())
         if len(self._nodes) > REMEMBERED_MAX:
             del self._nodes[next(iter(self._nodes))]
         return node_id
+
+
+def _nobody(keys: Iterable[str], *, is_batch: bool) -> FindCoordinatorResponse:
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not is_batch:
+        return FindCoordinatorResponse(error_code=code, node_id=-1, port=-1)
+    return FindCoordinatorResponse(
+        coordinators=tuple(
+            Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code) for key in keys
+        )
+    )

@@ -21,6 +21,7 @@ from coordinator.replies import (
 from gateway.anchor.anchors import JOIN_PATIENCE_S, MEMBER_PATIENCE_S, Anchors
 from gateway.anchor.errors import NotAnchored
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups import messages
 from gateway.groups.admin_apis import AdminApis
@@ -32,6 +33,7 @@ from gateway.groups.hosting import Hosting, Mode
 from gateway.groups.inbox import MakeRequest
 from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
+from gateway.groups.offset_fetch_shapes import failed, groups_of, response_of
 from gateway.groups.refusals import GroupMessage, not_yet, refusal
 from gateway.groups.registry import Registry, TooManyGroups
 from kafka_codecs.alter_configs import AlterConfigsRequest
@@ -46,6 +48,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_configs import DescribeConfigsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
@@ -87,10 +90,49 @@ class GroupService:
     async def answer(self, request: GroupRequest) -> Struct:
         """The answer to one request.
 
-        Raises UpstreamLost, or GroupFailed after a bug of ours: then the connection has to end.
+        Raises UpstreamLost when the broker is away and the api has no error to say so, or
+        GroupFailed after a bug of ours: then the connection has to end.
         """
+        try:
+            return await self._answer(request)
+        except UpstreamLost:
+            return await self._answer_alone(request)
+
+    async def _answer_alone(self, request: GroupRequest) -> Struct:
+        """The broker is away: the client is to try again, here or at the group's new coordinator.
+
+        Raises UpstreamLost.
+        """
+        message, version = request.message, request.header.api_version
+        match message:
+            case OffsetFetchRequest():
+                groups = groups_of(message, version)
+                answers = [
+                    failed(each, await self._when_away(request, each.group_id), version)
+                    for each in groups
+                ]
+                return response_of(tuple(answers), version)
+            case _ if isinstance(message, GroupMessage):
+                code = await self._when_away(request, message.group_id)
+                if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    return not_yet(message, version, "the broker is away")
+                return refusal(message, version, code, "the broker is away")
+            case _:
+                raise UpstreamLost
+
+    async def _when_away(self, request: GroupRequest, group_id: str) -> ErrorCode:
+        """A client that is told to look for the coordinator sends no heartbeat until it has found
+        one; so it is told only if there is another."""
+        node_id = await self._coordinators.where_instead(group_id, request.node_id)
+        if node_id in (None, request.node_id):
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR
+
+    async def _answer(self, request: GroupRequest) -> Struct:
         message = request.message
         match message:
+            case FindCoordinatorRequest():
+                return await self._coordinators.find(request, message)
             case OffsetFetchRequest():
                 return await self._fetch.fetch(request, message)
             case (

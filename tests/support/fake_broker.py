@@ -131,9 +131,21 @@ async def answer_size(wire: Wire, header: RequestHeader, body: bytes) -> None:
 
 @asynccontextmanager
 async def running_fake_broker(broker: FakeBroker) -> AsyncIterator[FakeBroker]:
-    """Let a fake broker listen for the length of the block."""
+    """Let a fake broker listen for the length of the block; another time at the same port."""
     async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(partial(trio.serve_tcp, host="127.0.0.1"), broker.serve, 0)
+        listeners = await nursery.start(
+            partial(trio.serve_tcp, host="127.0.0.1"), broker.serve, broker.address[1]
+        )
         broker.address = ("127.0.0.1", listeners[0].socket.getsockname()[1])
         yield broker
         nursery.cancel_scope.cancel()
+
+
+async def run_until_cancelled(
+    broker: FakeBroker, task_status: trio.TaskStatus[trio.CancelScope]
+) -> None:
+    """Let a fake broker listen until the scope is cancelled that this reports."""
+    with trio.CancelScope() as scope:
+        async with running_fake_broker(broker):
+            task_status.started(scope)
+            await trio.sleep_forever()

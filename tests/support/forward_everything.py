@@ -1,5 +1,6 @@
 """Group apis that ask the upstream the same thing: enough for the data path's own tests."""
 
+from gateway.data_path.conversions import ask_for_coordinators
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.groups.offset_fetch_shapes import (
     FIRST_VERSION_WITH_BATCHES,
@@ -7,6 +8,7 @@ from gateway.groups.offset_fetch_shapes import (
     request_about,
 )
 from kafka_codecs.declaration import Struct
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 _BEFORE_REQUIRE_STABLE = 6
@@ -20,6 +22,8 @@ class ForwardEverything(GroupApis):
         message, version = request.message, request.header.api_version
         if isinstance(message, OffsetFetchRequest) and version >= FIRST_VERSION_WITH_BATCHES:
             return await _fetch_each(request, message)
+        if isinstance(message, FindCoordinatorRequest):
+            return await ask_for_coordinators(message, request.upstream, version)
         answer: Struct = await request.upstream.ask(message, version)
         return answer
 

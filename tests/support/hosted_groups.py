@@ -101,7 +101,7 @@ class ScriptedCluster(Cluster):
         self._check()
         return {topic_id(name): name for name in self.partition_counts}
 
-    async def coordinator_of(self, group_id: str) -> int:
+    async def coordinator_of(self, group_id: str, *, doubtful: int | None = None) -> int:
         self.coordinator_questions.append(group_id)
         await trio.lowlevel.checkpoint()
         self._check()

@@ -84,15 +84,27 @@ class KafkaNode:
         """End it with SIGKILL."""
         await self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """Let it hang, with SIGSTOP: its connections stay open, and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
     def kill_now(self) -> None:
         """The same, at the end of everything and outside of trio."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(STOP_TIMEOUT_S)
 
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
     async def _end(self, how: signal.Signals) -> None:
         assert self._process is not None
-        self._process.send_signal(how)
+        self._signal(how)
         with trio.fail_after(STOP_TIMEOUT_S):
             while self._process.poll() is None:  # noqa: ASYNC110  # the process is not trio's
                 await trio.sleep(_LOOK_INTERVAL_S)

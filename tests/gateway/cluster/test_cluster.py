@@ -48,10 +48,10 @@ async def test_who_asks_at_the_same_time_shares_an_answer(nursery: trio.Nursery)
     asked: list[MetadataRequest] = []
 
     class Counted(Cluster):
-        async def _ask_any(self, message: Struct) -> Any:
+        async def _ask_any(self, message: Struct, timeout_s: float) -> Any:
             assert isinstance(message, MetadataRequest)
             asked.append(message)
-            return await super()._ask_any(message)
+            return await super()._ask_any(message, timeout_s)
 
     async with running_mock_cluster(1) as upstream:
         await upstream.create_topic("orders", 12)
@@ -250,4 +250,37 @@ async def test_topics_kept_up_to_date_are_limited(
             await cluster.topics_for(["b", "c"])
         for name in ("d", "e"):  # names without a topic make room for each other
             assert (await cluster.topics_for(["a", name])).keys() == {"a"}
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_hangs_is_passed_over(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped process keeps its connections: another one is asked, and from then on it first."""
+    monkeypatch.setattr(cluster_module, "PROMPT_ANSWER_TIMEOUT_S", 0.1)
+    hung: list[RequestHeader] = []
+    hangs = False
+
+    async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        if hangs:
+            hung.append(header)
+            await trio.sleep_forever()
+        brokers = tuple(
+            MetadataResponseBroker(node_id=each.node_id, host="127.0.0.1", port=each.address[1])
+            for each in (first, second)
+        )
+        await answer(wire, header, MetadataResponse(brokers=brokers))
+
+    first = FakeBroker(node_id=1, handlers={ApiKey.METADATA: metadata})
+    second = FakeBroker(node_id=2)
+    async with running_fake_broker(first), running_fake_broker(second):
+        cluster = Cluster([first.address])
+        await nursery.start(cluster.run)
+        await cluster.refresh()
+        hangs = True
+        with trio.fail_after(5):
+            for _ in range(3):
+                await cluster.refresh()
+        assert len(hung) == 1
+        assert list(cluster.brokers) == [2]
         nursery.cancel_scope.cancel()

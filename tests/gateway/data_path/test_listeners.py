@@ -10,6 +10,8 @@ import trio
 from structlog.testing import capture_logs
 
 from gateway.cluster.cluster import Cluster
+from gateway.data_path import brokers as brokers_module
+from gateway.data_path import upstream as upstream_module
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
 from gateway.data_path.server import serve
@@ -124,8 +126,12 @@ async def test_the_bootstrap_port_stands_for_any_live_broker() -> None:
                 assert await ports_told(gateway.address)
 
 
-async def test_a_broker_that_is_down_is_told_once_and_its_return_too() -> None:
+async def test_a_broker_that_is_down_is_told_once_and_its_return_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Clients try again and again; the log does not."""
+    monkeypatch.setattr(upstream_module, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(brokers_module, "TRY_AGAIN_S", 0.1)
     async with running_mock_cluster(2) as upstream:
         async with running_gateway(upstream.bootstrap, poll_interval_s=1000) as gateway:
             ports = await ports_told(gateway.address)

@@ -1,158 +1,192 @@
-"""Asking the broker on the client's own upstream connection."""
+"""The broker behind a client connection: lost, away, hanging, back."""
 
+import contextlib
 import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 import trio
-import trio.testing
 
-from gateway.cluster.broker_connection import BrokerConnection
-from gateway.data_path.config import Limits
-from gateway.data_path.errors import UpstreamLost
-from gateway.data_path.splice import PipePool
-from gateway.data_path.stream import BufferPool, FrameSource
-from gateway.data_path.upstream import Upstream
-from kafka_codecs import WireError, decode
+from gateway.data_path import upstream as upstream_module
+from gateway.data_path.errors import UpstreamAway, UpstreamLost
+from gateway.data_path.group_apis import GroupApis, GroupRequest
+from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import (
     FakeBroker,
-    Handler,
     answer,
-    answer_bytes,
+    answer_size,
+    run_until_cancelled,
     running_fake_broker,
 )
-from tests.support.wire import Wire
+from tests.support.wire import Wire, connected, produce_body, request_frame
+
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+COMMIT = OffsetCommitRequest(group_id="g", topics=())
+VERSIONS = ApiVersionsRequest(client_software_name="lib", client_software_version="1")
+LOST, AWAY = 1, 2
+FETCH = request_frame(ApiKey.FETCH, 4, 1, b"")
 
 
-def _asking(generation_id: int) -> HeartbeatRequest:
-    return HeartbeatRequest(group_id="g", generation_id=generation_id, member_id="m")
+class AnswersAlone(GroupApis):
+    """Group apis that answer heartbeats, and ask the broker for everything else."""
+
+    async def answer(self, request: GroupRequest) -> Struct:
+        """An answer also where the broker gives none."""
+        if isinstance(request.message, OffsetCommitRequest):
+            with contextlib.suppress(UpstreamLost):
+                answered: Struct = await request.upstream.ask(request.message, 8)
+                return answered
+            return OffsetCommitResponse(topics=())
+        try:
+            await request.upstream.ask(HEARTBEAT, 4)
+        except UpstreamAway:
+            return HeartbeatResponse(error_code=AWAY)
+        except UpstreamLost:
+            return HeartbeatResponse(error_code=LOST)
+        return HeartbeatResponse()
 
 
-async def _echo(wire: Wire, header: RequestHeader, body: bytes) -> None:
-    """Answer with the generation as the error code."""
-    request = decode(HeartbeatRequest, body, header.api_version)
-    await answer(wire, header, HeartbeatResponse(error_code=request.generation_id))
+async def answers(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    """A heartbeat is fine."""
+    await answer(wire, header, HeartbeatResponse())
 
 
-class Asking:
-    """An upstream with its pump, in front of a broker that answers heartbeats."""
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A broker, a gateway in front of it, and a client that was there before it all began."""
 
-    def __init__(self, handler: Handler, limits: Limits | None = None) -> None:
-        self.broker = FakeBroker(handlers={ApiKey.HEARTBEAT: handler})
-        self._limits = limits or Limits()
+    broker: FakeBroker
+    gateway: RunningGateway
+    client: Wire
 
-    async def start(self, nursery: trio.Nursery) -> Upstream:
-        """Open it; what the pump sends to the client is dropped."""
-        pipes = PipePool(max_pipes=0)
-        upstream = Upstream(
-            await BrokerConnection.open(*self.broker.address),
-            node_id=1,
-            limits=self._limits,
-            make_source=lambda sock: FrameSource(sock, BufferPool(), pipes),
-        )
+    async def beat(self) -> int:
+        """How a heartbeat fared that the broker is asked about."""
+        answered: HeartbeatResponse = await self.client.ask(HEARTBEAT, 4)
+        return answered.error_code
 
-        async def pump() -> None:
-            with pytest.raises(UpstreamLost):
-                await upstream.pump(upstream.sock)
-
-        nursery.start_soon(pump)
-        return upstream
+    async def back(self) -> None:
+        """Wait until the broker is asked again."""
+        while await self.beat():  # noqa: ASYNC110  # nobody would tell
+            await trio.sleep(0.05)
 
 
-async def test_tasks_that_ask_at_once_get_their_own_answers(nursery: trio.Nursery) -> None:
-    """In whichever order their requests went out, and beyond the limit of the pipeline."""
-    asking = Asking(_echo, Limits(max_pipelined=4))
-    async with running_fake_broker(asking.broker):
-        upstream = await asking.start(nursery)
-
-        async def ask(number: int) -> None:
-            assert (await upstream.ask(_asking(number), 4)).error_code == number
-
-        async with trio.open_nursery() as asks:
-            for number in range(50):
-                asks.start_soon(ask, number)
+@asynccontextmanager
+async def ground(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ground]:
+    """The broker is not running; `running_fake_broker` starts it again where it was."""
+    monkeypatch.setattr(upstream_module, "PATIENCE_S", 0.05)
+    broker = FakeBroker(handlers={ApiKey.HEARTBEAT: answers, ApiKey.FETCH: answer_size})
+    async with trio.open_nursery() as nursery:
+        first_run: trio.CancelScope = await nursery.start(run_until_cancelled, broker)
+        async with (
+            running_gateway([broker.address], group_apis=AnswersAlone()) as gateway,
+            connected(gateway.address) as client,
+        ):
+            on = Ground(broker, gateway, client)
+            assert await on.beat() == 0
+            first_run.cancel()
+            await broker.down_to(0)
+            yield on
         nursery.cancel_scope.cancel()
-    upstream.close()
 
 
-async def test_a_caller_that_gives_up_leaves_the_connection_in_order(
-    nursery: trio.Nursery,
+async def test_a_client_outlives_a_broker_that_owes_it_nothing(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The late answer is dropped, the next one is not mistaken for it."""
-    release = trio.Event()
-
-    async def late(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        await release.wait()
-        await _echo(wire, header, body)
-
-    asking = Asking(late)
-    async with running_fake_broker(asking.broker):
-        upstream = await asking.start(nursery)
-        with trio.move_on_after(0.05) as given_up:
-            await upstream.ask(_asking(1), 4)
-        assert given_up.cancelled_caught
-        release.set()
-        assert (await upstream.ask(_asking(2), 4)).error_code == 2
-        nursery.cancel_scope.cancel()
-    upstream.close()
+    """Its heartbeats need no broker; when that is back it is asked again, on a new connection."""
+    async with ground(monkeypatch) as on:
+        for _ in range(3):
+            assert await on.beat() == AWAY
+        async with running_fake_broker(on.broker):
+            await on.back()
 
 
-async def test_whoever_waits_when_the_broker_goes_is_told(nursery: trio.Nursery) -> None:
-    """And so is everybody who asks later."""
+async def test_a_new_client_is_told_what_the_broker_spoke_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that it can say its heartbeats; what only the broker can answer closes the connection, but
+    not at once, or the client would be back at once."""
+    async with ground(monkeypatch) as on, connected(on.gateway.address) as other:
+        offered = await other.ask(VERSIONS, 3)
+        assert {api.api_key for api in offered.api_keys} > {ApiKey.FETCH, ApiKey.HEARTBEAT}
+        assert (await other.ask(HEARTBEAT, 4)).error_code == AWAY
+        started_s = trio.current_time()
+        await other.send(FETCH)
+        assert await other.at_end()
+        assert trio.current_time() - started_s >= upstream_module.PATIENCE_S
+
+
+async def test_a_broker_that_comes_back_with_other_versions_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client has to ask for the versions again."""
+    async with ground(monkeypatch) as on:
+        on.broker.versions = {**on.broker.versions, ApiKey.FETCH: (4, 5)}
+        async with running_fake_broker(on.broker):
+            with pytest.raises(EOFError):
+                await on.back()
+
+
+async def test_a_client_learns_by_the_close_that_what_needs_no_answer_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker has no other way to say it of acks=0."""
 
     async def close(wire: Wire, header: RequestHeader, body: bytes) -> None:
         raise EOFError
 
-    asking = Asking(close)
-    async with running_fake_broker(asking.broker):
-        upstream = await asking.start(nursery)
-        for _ in range(2):
-            with pytest.raises(UpstreamLost):
-                await upstream.ask(_asking(1), 4)
-    upstream.close()
+    async with ground(monkeypatch) as on:
+        on.broker.handlers[ApiKey.PRODUCE] = close
+        async with running_fake_broker(on.broker), connected(on.gateway.address) as producer:
+            await on.back()
+            await producer.send(request_frame(ApiKey.PRODUCE, 3, 1, produce_body(3, acks=0)))
+            assert await producer.at_end()
 
 
-async def test_a_malformed_answer_is_an_error_of_the_asker_only(nursery: trio.Nursery) -> None:
-    """Its end was known, so the connection goes on."""
-    bodies = [b"\xff" * 9, struct.pack(">ihb", 0, 7, 0)]
-
-    async def answer_next(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        await answer_bytes(wire, header, bodies.pop(0))
-
-    asking = Asking(answer_next)
-    async with running_fake_broker(asking.broker):
-        upstream = await asking.start(nursery)
-        with pytest.raises(WireError):
-            await upstream.ask(_asking(1), 4)
-        assert (await upstream.ask(_asking(1), 4)).error_code == 7
-        nursery.cancel_scope.cancel()
-    upstream.close()
-
-
-async def test_a_version_that_the_broker_does_not_speak_is_never_sent(
-    nursery: trio.Nursery,
+async def test_a_broker_that_hangs_keeps_no_member_waiting(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It would close the connection."""
-    asking = Asking(_echo)
-    asking.broker.versions = {**asking.broker.versions, ApiKey.HEARTBEAT: (0, 3)}
-    async with running_fake_broker(asking.broker):
-        upstream = await asking.start(nursery)
-        with pytest.raises(ValueError, match="HEARTBEAT version 4"):
-            await upstream.ask(_asking(1), 4)
-        assert (await upstream.ask(_asking(3), 3)).error_code == 3
-        nursery.cancel_scope.cancel()
-    upstream.close()
+    """The next heartbeat waits behind a commit. The broker counts as away until it answers."""
+    monkeypatch.setattr(upstream_module, "PROMPT_ANSWER_TIMEOUT_S", 0.05)
+    hangs = trio.Event()
+
+    async def hang(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        hangs.set()
+        await trio.sleep_forever()
+
+    async with ground(monkeypatch) as on:
+        on.broker.handlers[ApiKey.OFFSET_COMMIT] = hang
+        async with running_fake_broker(on.broker):
+            await on.back()
+            with trio.fail_after(1):
+                assert await on.client.ask(COMMIT, 8) == OffsetCommitResponse(topics=())
+            assert hangs.is_set()
+            assert await on.beat() == AWAY
+            await on.back()
 
 
-async def test_the_broker_sees_the_clients_id(nursery: trio.Nursery) -> None:
-    """Its quotas and logs go by it."""
-    asking = Asking(_echo)
-    async with running_fake_broker(asking.broker):
-        upstream = await asking.start(nursery)
-        upstream.client_id = "billing"
-        await upstream.ask(_asking(1), 4)
-        nursery.cancel_scope.cancel()
-    assert asking.broker.seen[-1].client_id == "billing"
-    upstream.close()
+async def test_answers_that_are_owed_end_with_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whether the request was served."""
+    asked = trio.Event()
+
+    async def half(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await wire.send(struct.pack(">i", 100))
+        asked.set()
+        raise EOFError
+
+    async with ground(monkeypatch) as on:
+        on.broker.handlers[ApiKey.FETCH] = half
+        async with running_fake_broker(on.broker):
+            await on.back()
+            await on.client.send(FETCH)
+            await asked.wait()
+            with contextlib.suppress(EOFError):
+                await on.client.frame()
+            assert await on.client.at_end()

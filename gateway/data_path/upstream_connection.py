@@ -1,0 +1,254 @@
+"""One connection to a broker, for one client's requests and for ours in its name.
+
+It owns the order of answers: the broker answers in the order of its requests, so a queue of what is
+expected says whose each answer is. It must not know what requests mean.
+"""
+
+import contextlib
+import socket
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+
+from gateway.cluster.broker_connection import BrokerConnection, Versions
+from gateway.data_path.config import Limits
+from gateway.data_path.errors import BadFrame, UpstreamAway, UpstreamLost
+from gateway.data_path.stream import FrameSource, send_all
+from kafka_codecs import decode, encode
+from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader, decode_response_header, encode_request_header
+
+SIZE = struct.Struct(">i")
+CORRELATION_ID_IN_ANSWER = 4
+_ANSWER_START = struct.Struct(">ii")  # size, correlation id
+_SHORTEST_ANSWER = 4
+_CORRELATION_ID_MAX = 2**31 - 1
+
+Take = Callable[[bytes], Awaitable[bytes]]
+"""Turns a held upstream answer (without its size) into the frame for the client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Expected:
+    """An answer on its way, for the client: passed on as it is, or through `take`."""
+
+    upstream_correlation_id: int
+    client_correlation_id: int
+    take: Take | None
+
+
+class _Asked:
+    """An answer on its way to a waiting task of ours."""
+
+    __slots__ = ("answer", "arrived", "upstream_correlation_id")
+
+    def __init__(self, upstream_correlation_id: int) -> None:
+        self.upstream_correlation_id = upstream_correlation_id
+        self.arrived = trio.Event()
+        self.answer: bytes | None = None  # None once arrived: the connection was lost
+
+
+class UpstreamConnection:
+    """A connection to a broker, for one client.
+
+    One task sends (the reader of the client's requests, or `ask` while that reader waits for an
+    answer), one task runs `pump`.
+    """
+
+    def __init__(
+        self,
+        connection: BrokerConnection,
+        *,
+        limits: Limits,
+        make_source: Callable[[socket.socket], FrameSource],
+    ) -> None:
+        self.versions: Versions = connection.versions
+        """What the broker speaks, by api key."""
+        self.sock = connection.detach()
+        self.owes = False
+        """Whether, when it ended, the client had yet to get an answer; or might have to learn that
+        what needs no answer has failed: a broker says it by closing."""
+        self.is_lost = False
+        """Whether it has ended, or is about to."""
+        self._limits = limits
+        self._source = make_source(self.sock)
+        self._expected: deque[_Expected | _Asked] = deque()
+        self._unsent = 0  # answers seen, but not yet on their way to the client
+        self._asked = 0  # how many of `_expected` are ours
+        self._changed = trio.lowlevel.ParkingLot()
+        self._asking = trio.Lock()
+        self._next_id = 0
+        self._next_unanswered_id = -1
+
+    # What the reader of the client's requests uses.
+
+    @property
+    def full(self) -> bool:
+        """Whether no further answer may be expected for now."""
+        return len(self._expected) >= self._limits.max_pipelined
+
+    def expect(self, client_correlation_id: int, take: Take | None = None) -> int:
+        """Queue an answer that the request sent next will get; returns the id to send it with."""
+        upstream_id = self._take_id()
+        self._expected.append(
+            _Expected(
+                upstream_correlation_id=upstream_id,
+                client_correlation_id=client_correlation_id,
+                take=take,
+            )
+        )
+        return upstream_id
+
+    def unanswered_id(self) -> int:
+        """The id to send a request with whose answer, if one comes all the same, is dropped."""
+        self.owes = True
+        taken = self._next_unanswered_id
+        self._next_unanswered_id = taken - 1 if taken > -_CORRELATION_ID_MAX else -1
+        return taken
+
+    async def room(self) -> None:
+        """Wait until not `full`."""
+        while self.full:
+            await self._changed.park()
+
+    async def idle(self) -> None:
+        """Wait until every answer for the client has been sent to it."""
+        while self._unsent or len(self._expected) > self._asked:
+            await self._changed.park()
+
+    # What is asked in the client's name.
+
+    async def ask(self, message: Struct, version: int, client_id: str | None) -> Any:
+        """Ask the broker on this connection, as the client; returns the api's response.
+
+        Only while the client's request is being answered. Raises UpstreamLost when the connection
+        ends first: whether the broker did what it was asked is then unknown; UpstreamAway when it
+        had ended already. Raises WireError when the answer is malformed, ValueError for a version
+        that the broker does not speak. A caller that gives up waiting leaves the connection in
+        order.
+        """
+        key = message.SCHEMA.api_key
+        assert key is not None
+        low, high = self.versions.get(key, (0, -1))
+        if not low <= version <= high:
+            raise ValueError(f"the upstream does not speak {key.name} version {version}")
+        body = encode(message, version)
+        async with self._asking:
+            await self.room()
+            if self.is_lost:
+                raise UpstreamAway
+            asked = _Asked(self._take_id())
+            header = RequestHeader(
+                api_key=key,
+                api_version=version,
+                correlation_id=asked.upstream_correlation_id,
+                client_id=client_id,
+            )
+            request = encode_request_header(header) + body
+            self._expected.append(asked)
+            self._asked += 1
+            await self._send_whole(SIZE.pack(len(request)) + request)
+        await asked.arrived.wait()
+        if asked.answer is None:
+            raise UpstreamLost
+        _, offset = decode_response_header(key, version, asked.answer)
+        # librdkafka's mock cluster ends its Metadata answers with one byte too many.
+        trailing_ok = key is ApiKey.METADATA
+        return decode(APIS[key].response, asked.answer[offset:], version, trailing_ok=trailing_ok)
+
+    # What the connection that owns it uses.
+
+    async def pump(self, client: socket.socket) -> None:
+        """Bring answers to `client`, in order, until one of the two ends.
+
+        Raises UpstreamLost when the broker closed, BadFrame when it sent what is no answer, and
+        OSError when either peer is gone. Whoever waits in `ask` gets UpstreamLost.
+        """
+        try:
+            while True:
+                while self._source.ready(_ANSWER_START.size) and not self.is_lost:
+                    size, upstream_id = self._source.unpack(_ANSWER_START)
+                    await self._dispatch(size, upstream_id, client)
+                await self._flush(client)
+                if self.is_lost or not await self._source.fill():
+                    raise UpstreamLost
+        finally:
+            self._lose()
+
+    def give_up(self) -> None:
+        """Expect nothing more of the broker: `pump` ends as if it had closed."""
+        self._lose()
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection; nothing may be waiting on it."""
+        self._lose()
+        self._source.close()
+        trio.lowlevel.notify_closing(self.sock)
+        self.sock.close()
+
+    async def _dispatch(self, size: int, upstream_id: int, client: socket.socket) -> None:
+        if size < _SHORTEST_ANSWER:
+            raise BadFrame(f"the broker sent a frame of {size} bytes")
+        if upstream_id < 0:
+            await self._flush(client)
+            await self._source.drop(size)
+            return
+        if not self._expected or self._expected[0].upstream_correlation_id != upstream_id:
+            raise BadFrame(f"the broker sent answer {upstream_id} out of turn")
+        expected = self._expected.popleft()
+        if isinstance(expected, _Asked):
+            self._asked -= 1
+            await self._flush(client)
+            try:
+                expected.answer = await self._hold(size)
+            finally:
+                expected.arrived.set()
+            return
+        self._unsent += 1
+        if expected.take is None:
+            self._source.patch(CORRELATION_ID_IN_ANSWER, expected.client_correlation_id)
+            await self._source.pass_on(size, client)
+        else:
+            await self._source.flush(client)
+            await send_all(client, await expected.take(await self._hold(size)))
+
+    async def _hold(self, size: int) -> bytes:
+        if size > self._limits.max_held_answer_bytes:
+            raise BadFrame(f"the broker sent an answer of {size} bytes that must be held")
+        return await self._source.hold(size)
+
+    async def _flush(self, client: socket.socket) -> None:
+        await self._source.flush(client)
+        self._unsent = 0
+        self._changed.unpark_all()
+
+    async def _send_whole(self, frame: bytes) -> None:
+        try:
+            await send_all(self.sock, frame)
+        except BaseException as error:
+            self.give_up()  # half a request may be out: what follows would be taken for the rest
+            if isinstance(error, (OSError, trio.ClosedResourceError)):
+                raise UpstreamLost from None
+            raise
+
+    def _take_id(self) -> int:
+        taken = self._next_id
+        self._next_id = taken + 1 if taken < _CORRELATION_ID_MAX else 0
+        return taken
+
+    def _lose(self) -> None:
+        self.is_lost = True
+        self.owes |= bool(self._unsent) or len(self._expected) > self._asked
+        for expected in self._expected:
+            if isinstance(expected, _Asked):
+                expected.arrived.set()
+        self._expected.clear()
+        self._asked = self._unsent = 0
+        self._changed.unpark_all()

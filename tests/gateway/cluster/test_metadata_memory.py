@@ -1,0 +1,66 @@
+"""What is told of topics while no broker answers."""
+
+from uuid import UUID
+
+from gateway.cluster.metadata_memory import without_leaders
+from kafka_codecs.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+LEADER_NOT_AVAILABLE = 5
+ORDERS = UUID(int=7)
+LATEST = MetadataResponse(
+    brokers=(MetadataResponseBroker(node_id=1, host="h", port=1),),
+    cluster_id="c",
+    topics=(
+        MetadataResponseTopic(
+            name="orders",
+            topic_id=ORDERS,
+            partitions=tuple(
+                MetadataResponsePartition(
+                    partition_index=index, leader_id=1, replica_nodes=(1, 2), isr_nodes=(1,)
+                )
+                for index in range(2)
+            ),
+        ),
+        MetadataResponseTopic(name="other", topic_id=UUID(int=8)),
+    ),
+)
+
+
+def asked(*topics: MetadataRequestTopic) -> MetadataResponse | None:
+    """The answer to a request about these."""
+    return without_leaders(LATEST, MetadataRequest(topics=topics))
+
+
+def test_a_topic_keeps_its_partitions_and_has_no_leaders() -> None:
+    """By name and by id: a client that misses a partition would rebalance."""
+    by_name = asked(MetadataRequestTopic(name="orders"))
+    by_id = asked(MetadataRequestTopic(name=None, topic_id=ORDERS))
+    assert by_name == by_id
+    assert by_name is not None
+    assert by_name.brokers == LATEST.brokers
+    (topic,) = by_name.topics
+    assert (topic.name, topic.error_code) == ("orders", 0)
+    for index, partition in enumerate(topic.partitions):
+        assert partition.partition_index == index
+        assert (partition.error_code, partition.leader_id) == (LEADER_NOT_AVAILABLE, -1)
+        assert partition.replica_nodes == (1, 2)
+
+
+def test_who_asks_for_more_than_is_remembered_is_told_nothing() -> None:
+    """Half an answer would take topics away."""
+    assert asked(MetadataRequestTopic(name="orders"), MetadataRequestTopic(name="new")) is None
+    assert without_leaders(LATEST, MetadataRequest(topics=None)) is None
+
+
+def test_brokers_alone_are_remembered() -> None:
+    """Who asks for no topic asks where the brokers are."""
+    told = asked()
+    assert told is not None
+    assert (told.brokers, told.topics) == (LATEST.brokers, ())

@@ -1,0 +1,71 @@
+"""Brokers that are away: found out once for all, and tried again by nobody's request."""
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path import brokers as module
+from gateway.data_path.brokers import Brokers, ClientSoftware, Way
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import RequestHeader
+from tests.support.fake_broker import FakeBroker, running_fake_broker
+from tests.support.wire import Wire
+
+SOFTWARE = ClientSoftware()
+
+
+async def test_a_broker_that_hangs_counts_as_away_until_it_answers(
+    monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    """A stopped process still accepts connections. Whoever comes later is told at once; one line
+    says when it was lost, and one when it is back."""
+    monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(module, "TRY_AGAIN_S", 0.05)
+    hung: list[RequestHeader] = []
+
+    async def hang(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        hung.append(header)
+        await trio.sleep_forever()
+
+    async with running_fake_broker(FakeBroker()) as broker:
+        brokers = Brokers(lambda: {1: broker.address}, nursery)
+        brokers.learn({1: broker.address})
+        way = Way(brokers, 1)
+        (_, connection) = await way.connect(SOFTWARE)
+        connection.close()
+        broker.handlers[ApiKey.API_VERSIONS] = hang
+        with capture_logs() as lines:
+            with pytest.raises(UpstreamError, match="does not answer"):
+                await way.connect(SOFTWARE)
+            for _ in range(10):
+                with pytest.raises(UpstreamError, match="is away"):
+                    await way.connect(SOFTWARE)
+            assert len(hung) == 1
+            recalled = way.recall()
+            assert recalled is not None
+            assert recalled == (1, connection.spoken)
+            del broker.handlers[ApiKey.API_VERSIONS]
+            with trio.fail_after(5):
+                await way.until_back()
+            (_, connection) = await way.connect(SOFTWARE)
+            connection.close()
+    assert [line["event"] for line in lines] == ["broker_unreachable", "broker_back"]
+    nursery.cancel_scope.cancel()
+
+
+async def test_any_broker_will_do_where_none_is_named(nursery: trio.Nursery) -> None:
+    """Those that are away are passed over; of one that was never met it is told what another one
+    spoke."""
+    async with running_fake_broker(FakeBroker()) as gone:
+        pass
+    async with running_fake_broker(FakeBroker()) as broker:
+        brokers = Brokers(lambda: {1: gone.address, 2: broker.address}, nursery)
+        brokers.learn({1: gone.address, 2: broker.address})
+        assert Way(brokers, None).recall() is None
+        for _ in range(3):
+            (node_id, connection) = await Way(brokers, None).connect(SOFTWARE)
+            connection.close()
+            assert node_id == 2
+        assert Way(brokers, 1).recall() == (1, connection.spoken)
+    nursery.cancel_scope.cancel()

@@ -1,0 +1,156 @@
+"""Asking the broker on the client's own upstream connection."""
+
+import struct
+
+import pytest
+import trio
+import trio.testing
+
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.data_path.config import Limits
+from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.splice import PipePool
+from gateway.data_path.stream import BufferPool, FrameSource
+from gateway.data_path.upstream_connection import UpstreamConnection
+from kafka_codecs import WireError, decode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.support.fake_broker import (
+    FakeBroker,
+    Handler,
+    answer,
+    answer_bytes,
+    running_fake_broker,
+)
+from tests.support.wire import Wire
+
+
+def _asking(generation_id: int) -> HeartbeatRequest:
+    return HeartbeatRequest(group_id="g", generation_id=generation_id, member_id="m")
+
+
+async def _echo(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    """Answer with the generation as the error code."""
+    request = decode(HeartbeatRequest, body, header.api_version)
+    await answer(wire, header, HeartbeatResponse(error_code=request.generation_id))
+
+
+class Asking:
+    """An upstream with its pump, in front of a broker that answers heartbeats."""
+
+    def __init__(self, handler: Handler, limits: Limits | None = None) -> None:
+        self.broker = FakeBroker(handlers={ApiKey.HEARTBEAT: handler})
+        self._limits = limits or Limits()
+
+    async def start(self, nursery: trio.Nursery) -> UpstreamConnection:
+        """Open it; what the pump sends to the client is dropped."""
+        pipes = PipePool(max_pipes=0)
+        upstream = UpstreamConnection(
+            await BrokerConnection.open(*self.broker.address),
+            limits=self._limits,
+            make_source=lambda sock: FrameSource(sock, BufferPool(), pipes),
+        )
+
+        async def pump() -> None:
+            with pytest.raises(UpstreamLost):
+                await upstream.pump(upstream.sock)
+
+        nursery.start_soon(pump)
+        return upstream
+
+
+async def test_tasks_that_ask_at_once_get_their_own_answers(nursery: trio.Nursery) -> None:
+    """In whichever order their requests went out, and beyond the limit of the pipeline."""
+    asking = Asking(_echo, Limits(max_pipelined=4))
+    async with running_fake_broker(asking.broker):
+        upstream = await asking.start(nursery)
+
+        async def ask(number: int) -> None:
+            assert (await upstream.ask(_asking(number), 4, "test")).error_code == number
+
+        async with trio.open_nursery() as asks:
+            for number in range(50):
+                asks.start_soon(ask, number)
+        nursery.cancel_scope.cancel()
+    upstream.close()
+
+
+async def test_a_caller_that_gives_up_leaves_the_connection_in_order(
+    nursery: trio.Nursery,
+) -> None:
+    """The late answer is dropped, the next one is not mistaken for it."""
+    release = trio.Event()
+
+    async def late(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await release.wait()
+        await _echo(wire, header, body)
+
+    asking = Asking(late)
+    async with running_fake_broker(asking.broker):
+        upstream = await asking.start(nursery)
+        with trio.move_on_after(0.05) as given_up:
+            await upstream.ask(_asking(1), 4, "test")
+        assert given_up.cancelled_caught
+        release.set()
+        assert (await upstream.ask(_asking(2), 4, "test")).error_code == 2
+        nursery.cancel_scope.cancel()
+    upstream.close()
+
+
+async def test_whoever_waits_when_the_broker_goes_is_told(nursery: trio.Nursery) -> None:
+    """And so is everybody who asks later."""
+
+    async def close(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        raise EOFError
+
+    asking = Asking(close)
+    async with running_fake_broker(asking.broker):
+        upstream = await asking.start(nursery)
+        for _ in range(2):
+            with pytest.raises(UpstreamLost):
+                await upstream.ask(_asking(1), 4, "test")
+    upstream.close()
+
+
+async def test_a_malformed_answer_is_an_error_of_the_asker_only(nursery: trio.Nursery) -> None:
+    """Its end was known, so the connection goes on."""
+    bodies = [b"\xff" * 9, struct.pack(">ihb", 0, 7, 0)]
+
+    async def answer_next(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await answer_bytes(wire, header, bodies.pop(0))
+
+    asking = Asking(answer_next)
+    async with running_fake_broker(asking.broker):
+        upstream = await asking.start(nursery)
+        with pytest.raises(WireError):
+            await upstream.ask(_asking(1), 4, "test")
+        assert (await upstream.ask(_asking(1), 4, "test")).error_code == 7
+        nursery.cancel_scope.cancel()
+    upstream.close()
+
+
+async def test_a_version_that_the_broker_does_not_speak_is_never_sent(
+    nursery: trio.Nursery,
+) -> None:
+    """It would close the connection."""
+    asking = Asking(_echo)
+    asking.broker.versions = {**asking.broker.versions, ApiKey.HEARTBEAT: (0, 3)}
+    async with running_fake_broker(asking.broker):
+        upstream = await asking.start(nursery)
+        with pytest.raises(ValueError, match="HEARTBEAT version 4"):
+            await upstream.ask(_asking(1), 4, "test")
+        assert (await upstream.ask(_asking(3), 3, "test")).error_code == 3
+        nursery.cancel_scope.cancel()
+    upstream.close()
+
+
+async def test_the_broker_sees_the_clients_id(nursery: trio.Nursery) -> None:
+    """Its quotas and logs go by it."""
+    asking = Asking(_echo)
+    async with running_fake_broker(asking.broker):
+        upstream = await asking.start(nursery)
+        await upstream.ask(_asking(1), 4, "billing")
+        nursery.cancel_scope.cancel()
+    assert asking.broker.seen[-1].client_id == "billing"
+    upstream.close()

@@ -1,0 +1,93 @@
+"""What members of a hosted group are told while the cluster is away: nothing that ends it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import trio
+
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kafka_codecs.offset_fetch import OffsetFetchRequest
+from tests.support.fake_broker import run_until_cancelled, running_fake_broker
+from tests.support.gateway import Gateway, whole_gateway
+from tests.support.group_client import GroupClient, group_client
+from tests.support.offset_broker import PARTITIONS, OffsetBroker
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+COORDINATOR_NOT_AVAILABLE = 15
+LEADER_NOT_AVAILABLE = 5
+MEMBER = "n"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A gateway with a group of one native member, whose broker has gone."""
+
+    broker: OffsetBroker
+    gateway: Gateway
+    client: GroupClient
+    epoch: int
+
+    async def commit(self) -> int:
+        """The error code of a commit."""
+        answered = await self.client.commit({0: 7}, member_id=MEMBER, epoch=self.epoch)
+        return answered[0]
+
+
+@asynccontextmanager
+async def away() -> AsyncIterator[Scene]:
+    """It comes back with `running_fake_broker`."""
+    broker = OffsetBroker()
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            first_run = await nursery.start(run_until_cancelled, broker)
+            async with (
+                whole_gateway([broker.address]) as gateway,
+                group_client(gateway.address, "g") as client,
+            ):
+                epoch = (await client.native(MEMBER)).member_epoch
+                first_run.cancel()
+                await broker.down_to(0)
+                yield Scene(broker, gateway, client, epoch)
+            nursery.cancel_scope.cancel()
+
+
+async def test_heartbeats_go_on_and_commits_are_to_be_tried_again() -> None:
+    """On the same connection, which then serves as before; the commit was never sent, so that it
+    holds nothing up."""
+    async with away() as scene:
+        for _ in range(2):
+            assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
+            assert await scene.commit() == COORDINATOR_LOAD_IN_PROGRESS
+            fetch = OffsetFetchRequest(group_id="g", topics=None)
+            fetched = await scene.client.connection.ask(fetch, 5)
+            assert fetched.error_code == COORDINATOR_LOAD_IN_PROGRESS
+        async with running_fake_broker(scene.broker):
+            while await scene.commit():  # noqa: ASYNC110  # nobody would tell
+                await trio.sleep(0.05)
+            assert scene.broker.offsets == {0: 7}
+            assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
+
+
+async def test_a_client_that_comes_back_finds_its_group_where_it_was() -> None:
+    """Its coordinator and its topics are told from memory. A group that nobody knew is to be looked
+    for again."""
+    async with away() as scene, group_client(scene.gateway.address, "g") as client:
+        ask = client.connection.ask
+        here = await ask(FindCoordinatorRequest(key="g"), 3)
+        assert (here.error_code, here.node_id) == (0, 1)
+        assert here.port not in (scene.broker.address[1], scene.gateway.address[1])
+        nobody = await ask(FindCoordinatorRequest(key="unheard of"), 3)
+        assert nobody.error_code == COORDINATOR_NOT_AVAILABLE
+        transactional = await ask(FindCoordinatorRequest(key="g", key_type=1), 3)
+        assert transactional.error_code == COORDINATOR_NOT_AVAILABLE
+        known: MetadataResponse = await ask(
+            MetadataRequest(topics=(MetadataRequestTopic(name="numbers"),)), 12
+        )
+        assert [broker.port for broker in known.brokers] == [here.port]
+        (topic,) = known.topics
+        assert topic.error_code == 0
+        codes = [partition.error_code for partition in topic.partitions]
+        assert codes == PARTITIONS * [LEADER_NOT_AVAILABLE]
+        assert (await client.native(MEMBER, scene.epoch)).error_code == 0
