@@ -3,7 +3,7 @@
     .venv/bin/python tests/bench/bench_state_log.py [memory] [sqlite]
 
 Wall-clock time, in a folder of the system's (TMPDIR), whose disk is part of the result. A request
-is a native member that joins: six records in one batch. To load is what a restart does before it
+is a native member that joins: five records in one batch. To load is what a restart does before it
 serves: open the log, check it, and bring the engine of every group back.
 """
 
