@@ -59,3 +59,8 @@ class GroupConfig:
     """How long a commit whose answer was lost keeps its partitions held: the cluster either has
     stored it by then or given up on it (Kafka's offsets.commit.timeout.ms). None: until the driver
     says that the cluster refuses it from now on."""
+
+    @property
+    def longest_session_ms(self) -> int:
+        """How long any member may be silent, whatever it or its group asks for."""
+        return max(self.generic_max_session_timeout_ms, self.consumer_max_session_timeout_ms)

@@ -210,7 +210,12 @@ async def run_gateway(
             # Not time but the anchor tells when a commit can no longer be stored.
             groups = replace(groups, lost_commit_hold_ms=None)
         gateway = Gateway(log_id=state_log.id)
-        hosting = Hosting(cluster, forward_patterns, gateway)
+        hosting = Hosting(
+            cluster,
+            forward_patterns,
+            gateway,
+            longest_session_ms=groups.longest_session_ms,
+        )
         registry = Registry(
             config=groups,
             cluster=cluster,

@@ -112,8 +112,15 @@ class Hosting:
     and what the log was told."""
 
     def __init__(
-        self, cluster: Cluster, forward_patterns: tuple[str, ...], gateway: Gateway
+        self,
+        cluster: Cluster,
+        forward_patterns: tuple[str, ...],
+        gateway: Gateway,
+        *,
+        longest_session_ms: int,
     ) -> None:
+        """`longest_session_ms`: how long a member may go on believing that it owns something,
+        without a word from whoever gave it that."""
         self._cluster = cluster
         self._forward_patterns = forward_patterns
         self._gateway = gateway
@@ -121,6 +128,8 @@ class Hosting:
         self._forwarded: dict[str, None] = {}
         self._reported: dict[str, str] = {}
         self._found_free_s: dict[str, float] = {}
+        self._longest_session_s = longest_session_ms / 1000
+        self._others_gone_s: dict[str, float] = {}
 
     def is_forwarded(self, group_id: str) -> bool:
         """Whether the group is forwarded whatever is in it."""
@@ -172,7 +181,7 @@ class Hosting:
             return Verdict(Mode.UNKNOWN, why)
         if occupants is None:
             self._replaced.pop(group_id, None)
-            return self._free(group_id)
+            return self._left_alone(group_id)
         if isinstance(occupants, _Occupants) and occupants.anchored is not None:
             return self._anchored(occupants.anchored)
         if occupants.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
@@ -184,6 +193,21 @@ class Hosting:
         )
         self._report(group_id, "group_occupied", why)
         return Verdict(Mode.OCCUPIED, why)
+
+    def _left_alone(self, group_id: str) -> Verdict:
+        """Nobody is in the group, unless it is members of a gateway whose state log we do not have,
+        or have lost: its anchor has gone, and they may not know that yet."""
+        wait_s = self._others_gone_s.get(group_id, 0.0) - trio.current_time()
+        if wait_s <= 0:
+            self._others_gone_s.pop(group_id, None)
+            return self._free(group_id)
+        why = (
+            "its members are in a state log that is not ours, or was lost: nothing is granted until"
+            f" the longest session that they can have is over, {self._longest_session_s:.0f} s"
+            " after the other gateway's anchor was seen last (group.max.session.timeout.ms)"
+        )
+        self._report(group_id, "group_waits_for_sessions", why, level=logging.ERROR)
+        return Verdict(Mode.UNKNOWN, why)
 
     def _free(self, group_id: str) -> Verdict:
         self._reported.pop(group_id, None)
@@ -214,6 +238,8 @@ class Hosting:
                 f"another gateway has the group, {_whereabouts(group)}, with the state log"
                 f" {group.protocol_data}; ours is {self._gateway.log_id}"
             )
+        self._others_gone_s[group_id] = trio.current_time() + self._longest_session_s
+        _forget_oldest(self._others_gone_s)
         self._report(group_id, "group_hosted_elsewhere", why, level=logging.ERROR)
         return Verdict(Mode.ELSEWHERE, why)
 

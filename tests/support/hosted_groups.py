@@ -188,7 +188,12 @@ class HostedGroups:
         self.log = log
         self.events: list[GroupEvent] = []
         self._heard = trio.Event()
-        self.hosting = Hosting(self.cluster, (), Gateway(log_id=self.log.id))
+        self.hosting = Hosting(
+            self.cluster,
+            (),
+            Gateway(log_id=self.log.id),
+            longest_session_ms=config.longest_session_ms,
+        )
         self.registry = Registry(
             config=config,
             cluster=self.cluster,

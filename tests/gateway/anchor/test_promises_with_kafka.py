@@ -2,6 +2,7 @@
 list. Coordinators that move: see test_moves_with_kafka.py."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support.direct_clients import (
     replace_anchor,
     until_anchored,
 )
-from tests.support.gateway import whole_gateway
+from tests.support.gateway import QUICK, whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import (
     FETCH_TIMEOUT_S,
@@ -167,11 +168,15 @@ async def test_a_gateway_whose_groups_are_forgotten_lets_go_of_them_at_its_end(
 
 
 async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCluster) -> None:
-    """Its clients are told to try again, its log says why once, and the first notices nothing."""
+    """Its clients are told to try again, its log says why once, and the first notices nothing.
+    When that has gone, members that it may have left behind are waited for."""
     group = fresh_group("contested")
+    short_sessions = replace(
+        QUICK, generic_max_session_timeout_ms=3_000, consumer_max_session_timeout_ms=3_000
+    )
     async with (
         whole_gateway(kafka.addresses) as first,
-        whole_gateway(kafka.addresses) as second,
+        whole_gateway(kafka.addresses, groups=short_sessions) as second,
         group_client(first.address, group) as holder,
         group_client(second.address, group) as other,
     ):
@@ -191,6 +196,12 @@ async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCl
         assert not second.events
         first.stop.set()
         await first.ended.wait()
+        with capture_logs() as lines:
+            refused = await other.native("m")
+            assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
+            assert "state log" in (refused.error_message or "")
+        assert [line["event"] for line in lines] == ["group_waits_for_sessions"]
+        await trio.sleep(3)
         assert (await other.native("m")).error_code == 0
 
 

@@ -88,6 +88,11 @@ def cluster_that_says(
     return cluster
 
 
+def looking(cluster: ScriptedCluster, *patterns: str) -> Hosting:
+    """What is tested, in front of that cluster; these are forwarded."""
+    return Hosting(cluster, patterns, OURS, longest_session_ms=60_000)
+
+
 @pytest.mark.parametrize(
     ("to_classic", "to_native", "mode"),
     [
@@ -112,7 +117,7 @@ async def test_who_answers_for_a_group(
     mode: Mode,
 ) -> None:
     """Somebody there: theirs. Nobody: ours. Not known: nobody's for now."""
-    hosting = Hosting(cluster_that_says(to_classic, to_native), (), OURS)
+    hosting = looking(cluster_that_says(to_classic, to_native))
     with capture_logs():
         assert (await hosting.look("g")).mode is mode
 
@@ -139,7 +144,7 @@ async def test_a_group_of_another_kind_is_not_hosted(kind: str, state: str, mode
         )
     )
     with capture_logs():
-        verdict = await Hosting(cluster, (), OURS).look("g")
+        verdict = await looking(cluster).look("g")
     assert verdict.mode is mode
     assert (f"a {kind.lower()} group" in verdict.why) is (mode is Mode.OCCUPIED)
 
@@ -150,14 +155,14 @@ async def test_a_cluster_that_does_not_list_its_groups_is_not_an_empty_one() -> 
     cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
     cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(error_code=NOT_COORDINATOR)
     with capture_logs():
-        assert (await Hosting(cluster, (), OURS).look("g")).mode is Mode.UNKNOWN
+        assert (await looking(cluster).look("g")).mode is Mode.UNKNOWN
 
 
 async def test_a_cluster_that_cannot_be_asked_is_not_an_empty_group() -> None:
     """Said in one log line, until the reason changes."""
     cluster = cluster_that_says(classic())
     cluster.failure = UpstreamError("nobody listens")
-    hosting = Hosting(cluster, (), OURS)
+    hosting = looking(cluster)
     with capture_logs() as lines:
         for _ in range(3):
             verdict = await hosting.look("g")
@@ -171,7 +176,7 @@ async def test_a_cluster_that_cannot_be_asked_is_not_an_empty_group() -> None:
 async def test_the_log_says_who_is_there_and_what_to_do_once_per_reason() -> None:
     """And again when somebody else is there, or when they came back."""
     cluster = cluster_that_says(classic("payments", "payments", "audit"))
-    hosting = Hosting(cluster, (), OURS)
+    hosting = looking(cluster)
     with capture_logs() as lines:
         for _ in range(3):
             await hosting.look("g")
@@ -190,7 +195,7 @@ async def test_the_log_says_who_is_there_and_what_to_do_once_per_reason() -> Non
 async def test_a_free_group_is_not_asked_about_again_so_soon(autojump_clock: MockClock) -> None:
     """Unless somebody is to be let in: who came meanwhile must not be overlooked."""
     cluster = cluster_that_says(classic())
-    hosting = Hosting(cluster, (), OURS)
+    hosting = looking(cluster)
     assert (await hosting.look_lately("g")).mode is Mode.HOSTED
     cluster.answers[DescribeGroupsRequest] = lambda _: classic("payments")
     assert (await hosting.look_lately("g")).mode is Mode.HOSTED
@@ -207,7 +212,7 @@ async def test_a_free_group_is_not_asked_about_again_so_soon(autojump_clock: Moc
 
 async def test_a_cluster_that_can_tell_nothing_is_the_embedded_one() -> None:
     """Every Kafka since 0.9 describes groups; in the embedded one nobody else is."""
-    assert (await Hosting(ScriptedCluster(), (), OURS).look("g")).mode is Mode.HOSTED
+    assert (await looking(ScriptedCluster()).look("g")).mode is Mode.HOSTED
 
 
 @pytest.mark.parametrize(
@@ -226,7 +231,7 @@ async def test_patterns_name_groups_that_are_never_looked_at(
 ) -> None:
     """Upper and lower case count, as they do in group ids."""
     cluster = ScriptedCluster()
-    hosting = Hosting(cluster, (pattern,), OURS)
+    hosting = looking(cluster, pattern)
     assert hosting.is_forwarded(group_id) is is_forwarded
     await hosting.look(group_id)
     assert bool(cluster.coordinator_questions) is not is_forwarded
@@ -235,7 +240,7 @@ async def test_patterns_name_groups_that_are_never_looked_at(
 async def test_forwarding_is_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line per group; the oldest of too many is looked at again."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
-    hosting = Hosting(ScriptedCluster(), (), OURS)
+    hosting = looking(ScriptedCluster())
     with capture_logs() as lines:
         for group_id in ("a", "a", "b", "c"):
             hosting.forward(group_id, "its protocol type is connect")
@@ -246,7 +251,7 @@ async def test_forwarding_is_remembered_up_to_a_limit(monkeypatch: pytest.Monkey
 async def test_reports_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any client can make up group ids."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
-    hosting = Hosting(cluster_that_says(classic("c")), (), OURS)
+    hosting = Hosting(cluster_that_says(classic("c")), (), OURS, longest_session_ms=60_000)
     with capture_logs() as lines:
         for group_id in ("a", "b", "c", "c", "a"):
             await hosting.look(group_id)
@@ -303,16 +308,38 @@ async def test_an_anchor_says_whose_the_group_is(
 ) -> None:
     """With our state log it is ours, or a predecessor's, whose place we take; unless it has taken
     ours. The name of another log says so by itself."""
-    hosting = Hosting(cluster_that_says(found), (), OURS)
+    hosting = looking(cluster_that_says(found))
     with capture_logs():
         assert (await hosting.look("g")).mode is usually
         hosting.note_replaced("g")
         assert (await hosting.look("g")).mode is after_a_replacement
 
 
+async def test_members_that_only_a_lost_log_knows_are_waited_for(
+    autojump_clock: MockClock,
+) -> None:
+    """An anchor with another log has gone: what its gateway granted may still be believed in, for
+    the longest session that there can be."""
+    cluster = cluster_that_says(OTHER_LOGS)
+    hosting = looking(cluster)
+    with capture_logs() as lines:
+        assert (await hosting.look("g")).mode is Mode.ELSEWHERE
+        cluster.answers[DescribeGroupsRequest] = lambda _: classic()
+        await trio.sleep(59)
+        assert (await hosting.look("g")).mode is Mode.UNKNOWN
+        assert (await hosting.look_lately("g")).mode is Mode.UNKNOWN
+        assert (await hosting.look("other")).mode is Mode.HOSTED
+        await trio.sleep(1)
+        assert (await hosting.look("g")).mode is Mode.HOSTED
+    assert [line["event"] for line in lines] == [
+        "group_hosted_elsewhere",
+        "group_waits_for_sessions",
+    ]
+
+
 async def test_another_gateway_is_named_once_as_an_error() -> None:
     """Where it is, and which log it has."""
-    hosting = Hosting(cluster_that_says(OTHER_LOGS), (), OURS)
+    hosting = looking(cluster_that_says(OTHER_LOGS))
     with capture_logs() as lines:
         for _ in range(3):
             await hosting.look("g")
@@ -322,14 +349,18 @@ async def test_another_gateway_is_named_once_as_an_error() -> None:
     assert "log-2" in line["reason"]
 
 
-async def test_whoever_replaced_us_has_the_group_until_it_is_free() -> None:
-    """From then on an anchor with our log is a predecessor's again."""
+async def test_whoever_replaced_us_has_the_group_until_it_is_free(
+    autojump_clock: MockClock,
+) -> None:
+    """And nobody can be left who was in it there. From then on an anchor with our log is a
+    predecessor's again."""
     cluster = cluster_that_says(PREDECESSORS)
-    hosting = Hosting(cluster, (), OURS)
+    hosting = looking(cluster)
     hosting.note_replaced("g")
     with capture_logs():
         assert (await hosting.look("g")).mode is Mode.ELSEWHERE
         cluster.answers[DescribeGroupsRequest] = lambda _: classic()
+        await trio.sleep(60)
         assert (await hosting.look("g")).mode is Mode.HOSTED
         cluster.answers[DescribeGroupsRequest] = lambda _: PREDECESSORS
         assert (await hosting.look("g")).mode is Mode.HOSTED
@@ -345,7 +376,7 @@ async def test_a_cluster_that_cannot_hold_an_anchor_keeps_its_groups(
     """Before Kafka 2.3 nothing fences a member's predecessor."""
     cluster = cluster_that_says(classic())
     cluster.spoken[key] = versions
-    hosting = Hosting(cluster, (), OURS)
+    hosting = looking(cluster)
     with capture_logs() as lines:
         assert (await hosting.look("g")).mode is Mode.FORWARDED
     assert "older than Kafka 2.3" in lines[0]["reason"]
