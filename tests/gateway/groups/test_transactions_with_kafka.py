@@ -2,6 +2,7 @@
 real Apache Kafka."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -13,6 +14,7 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
+from tests.support.direct_clients import remove_anchor
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
@@ -25,7 +27,7 @@ UNSTABLE_OFFSET_COMMIT = 88
 
 
 def consume_and_commit_in_a_transaction(
-    servers: str, topic: str, group: str, protocol: str
+    servers: str, topic: str, group: str, protocol: str, before_commit: Callable[[], None]
 ) -> None:
     """Write to partition 0, read it, and commit where that ended, both in transactions."""
     producer = Producer({"bootstrap.servers": servers, "transactional.id": group, "log_level": 0})
@@ -51,6 +53,7 @@ def consume_and_commit_in_a_transaction(
         message = consumer.poll(1)
         consumed += message is not None and message.error() is None
     producer.begin_transaction()
+    before_commit()
     reached = [TopicPartition(topic, 0, consumed)]
     producer.send_offsets_to_transaction(reached, consumer.consumer_group_metadata(), LIMIT_S)
     producer.commit_transaction(LIMIT_S)
@@ -74,12 +77,20 @@ async def stable_offset(coordinator: BrokerConnection, group: str, topic: str) -
 async def test_a_transaction_commits_for_members_of_both_protocols(
     kafka: KafkaCluster, protocol: str
 ) -> None:
-    """The member is checked here, the cluster stores the offsets with the transaction."""
+    """The member is checked here, the cluster stores the offsets with the transaction, as the
+    anchor's; an admin has removed that a moment before, and nobody notices."""
     topic, group = fresh_group("written"), fresh_group("transactional")
     await kafka.make_topic(topic)
-    async with whole_gateway(kafka.addresses) as gateway:
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+    ):
         await trio.to_thread.run_sync(
-            consume_and_commit_in_a_transaction, gateway.bootstrap_servers, topic, group, protocol
+            consume_and_commit_in_a_transaction,
+            gateway.bootstrap_servers,
+            topic,
+            group,
+            protocol,
+            lambda: trio.from_thread.run(remove_anchor, direct),
         )
-    async with group_client(kafka.addresses[0], group) as direct:
         assert await stable_offset(direct.connection, group, topic) == RECORDS
