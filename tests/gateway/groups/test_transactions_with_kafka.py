@@ -27,7 +27,7 @@ UNSTABLE_OFFSET_COMMIT = 88
 
 
 def consume_and_commit_in_a_transaction(
-    servers: str, topic: str, group: str, protocol: str, before_commit: Callable[[], None]
+    servers: str, topic: str, group: str, protocol: str, before_commit: Callable[[], object]
 ) -> None:
     """Write to partition 0, read it, and commit where that ended, both in transactions."""
     producer = Producer({"bootstrap.servers": servers, "transactional.id": group, "log_level": 0})
