@@ -26,11 +26,23 @@ JAVA_OPTIONS = (
 )
 # Without scripts: the packages need none, and a machine may forbid them.
 NPM_INSTALL = ("install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock")
-FRANZ_GO = "github.com/twmb/franz-go"
+GO_MODULES = {
+    "franz-go": "github.com/twmb/franz-go",
+    "sarama": "github.com/IBM/sarama",
+    "kafka-go": "github.com/segmentio/kafka-go",
+}
 FRANZ_GO_WITH_NEW_PROTOCOL = (1, 22)
 
 Library = Literal[
-    "librdkafka", "java", "kafka-python", "aiokafka", "kafkajs", "platformatic", "franz-go"
+    "librdkafka",
+    "java",
+    "kafka-python",
+    "aiokafka",
+    "kafkajs",
+    "platformatic",
+    "franz-go",
+    "sarama",
+    "kafka-go",
 ]
 
 
@@ -64,8 +76,8 @@ def program(library: Library, version: str = "") -> Program:
             return _in_node("@platformatic/kafka", version, script)
         case "java":
             return _in_java(version)
-        case "franz-go":
-            return _in_go(version)
+        case "franz-go" | "sarama" | "kafka-go":
+            return _in_go(library, version)
 
 
 def _in_python(package: str, version: str, arguments: tuple[str, ...]) -> Program:
@@ -138,30 +150,34 @@ def _install_java(javac: str, sources: tuple[Path, Path], version: str, folder: 
     run([javac, "-cp", f"{folder}/*", "-d", str(folder), str(script)])
 
 
-def _in_go(version: str) -> Program:
+def _in_go(library: str, version: str) -> Program:
     go = shutil.which("go")
     if go is None:
-        missing("franz-go needs Go")
+        missing(f"{library} needs Go")
     source = SCRIPTS / "go"
-    content = b"".join(path.read_bytes() for path in sorted(source.iterdir()))
-    name = f"go-{version}" if version else "go"
-    folder = installed(name, content, partial(_install_go, go, source, version))
+    files = sorted(path for path in source.rglob("*") if path.is_file())
+    content = b"".join(path.read_bytes() for path in files)
+    name = f"{library}-{version}" if version else library
+    install = partial(_install_go, go, source, library, version)
+    folder = installed(name, content, install)
     return Program(
         command=(str(folder / "consumer"),),
-        package="franz-go",
+        package=library,
         version=(folder / "version").read_text(),
     )
 
 
-def _install_go(go: str, source: Path, version: str, folder: Path) -> None:
+def _install_go(go: str, source: Path, library: str, version: str, folder: Path) -> None:
     shutil.copytree(source, folder, dirs_exist_ok=True)
+    module = GO_MODULES[library]
     if version:
-        run([go, "get", f"{FRANZ_GO}@v{version}"], cwd=folder)
+        run([go, "get", f"{module}@v{version}"], cwd=folder)
     run([go, "mod", "tidy"], cwd=folder)
-    found = run([go, "list", "-m", "-f", "{{.Version}}", FRANZ_GO], cwd=folder)
+    found = run([go, "list", "-m", "-f", "{{.Version}}", module], cwd=folder)
     (folder / "version").write_text(found.strip().removeprefix("v"))
-    tags = "" if _numbers(found) >= FRANZ_GO_WITH_NEW_PROTOCOL else "classic"
-    run([go, "build", "-tags", tags, "-o", "consumer", "."], cwd=folder)
+    is_old = library == "franz-go" and _numbers(found) < FRANZ_GO_WITH_NEW_PROTOCOL
+    tags = "classic" if is_old else ""
+    run([go, "build", "-tags", tags, "-o", "consumer", f"./{library}"], cwd=folder)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -124,4 +124,10 @@ ROLLS = (
     _roll("franz-go", "", "range"),
     _roll("franz-go", "1.15.3", "cooperative-sticky"),
     _roll("franz-go", "1.15.3", "range"),
+    _roll("sarama", "", "range", is_in_ci=True),
+    _roll("sarama", "", "roundrobin", partner="java"),
+    _roll("sarama", "", "sticky", partner="franz-go"),
+    # Beside its own kind: when it leads a classic group, it does not understand the others.
+    _roll("kafka-go", "", "range", partner="kafka-go", is_in_ci=True),
+    _roll("kafka-go", "", "roundrobin", partner="kafka-go"),
 )
