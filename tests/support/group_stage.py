@@ -212,7 +212,8 @@ class GroupStage:
 
     def _complaints(self) -> str:
         last_words = {name: list(each.child.complaints) for name, each in self.members.items()}
-        return f"troubles {self.troubles[-20:]}, stderr {last_words}"
+        refused = [line["reason"] for line in self.gateway.events("request_refused")]
+        return f"troubles {self.troubles[-20:]}, refused {refused[-20:]}, stderr {last_words}"
 
 
 @asynccontextmanager
