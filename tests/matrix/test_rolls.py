@@ -13,7 +13,7 @@ from gateway.demo.group_view import Protocol
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.installs import INSTALL_LIMIT_S
 from tests.support.kafka_broker import KafkaCluster
-from tests.support.matrix import NATIVE, ROLLS, Roll, result_of
+from tests.support.matrix import AGAIN_MAX, NATIVE, ROLLS, Roll, result_of
 from tests.support.matrix_table import Note
 
 pytestmark = [
@@ -49,7 +49,9 @@ async def test_a_client_rolls_up_and_down(
     """Two of one client and one of another, restarted one by one, the leader first (scenario 71).
 
     A client that commits before it gives a partition up gets no record twice. One that cannot,
-    for want of a callback, may get again what it had not committed, and never what it had.
+    for want of a callback, may get again what it had not committed, and never what it had. So may
+    one whose commit was refused: on its way while the next generation began, it comes too late, in
+    Kafka as here, and some clients then give up as lost what they have.
     """
     if roll.fails:
         note(roll, result_of(roll))
@@ -69,5 +71,6 @@ async def test_a_client_rolls_up_and_down(
         again = group.ledger.delivered_again()
         assert group.conversions() == ["generic->consumer", "consumer->generic"]
         assert group.ledger.held_after_fencing() == set(), group.troubles
-        assert again <= roll.again_max, group.troubles
+        was_refused = any(": commit: " in trouble for trouble in group.troubles)
+        assert again <= (AGAIN_MAX if was_refused else roll.again_max), group.troubles
     note(roll, result_of(roll, produced, again))
