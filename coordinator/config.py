@@ -60,6 +60,11 @@ class GroupConfig:
     stored it by then or given up on it (Kafka's offsets.commit.timeout.ms). None: until the driver
     says that the cluster refuses it from now on."""
 
+    reconnect_timeout_ms: int = 15_000
+    """How long a session lasts at least that begins with the loading of the group. Clients wait
+    longer and longer between attempts to reconnect, librdkafka and Java up to 10 s by default, and
+    a member must not be lost because its coordinator was."""
+
     @property
     def longest_session_ms(self) -> int:
         """How long any member may be silent, whatever it or its group asks for."""

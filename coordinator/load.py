@@ -1,9 +1,10 @@
 """What counts of a group's log, and what a group needs after it was read: sessions, deadlines,
 phases.
 
-None of these is stored. Sessions restart at full length (spec 2.10, 3.12); a classic member of a
-consumer group keeps its own session length, and one that is behind the assignment epoch has to
-rejoin (DEV, spec 11.2 row 7). A rebalance that was due when a generic group was stored begins anew.
+None of these is stored. Sessions restart at full length at least (spec 2.10, 3.12); a classic
+member of a consumer group keeps its own session length, and one that is behind the assignment
+epoch has to rejoin (DEV, spec 11.2 row 7). A rebalance that was due when a generic group was stored
+begins anew.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
@@ -74,7 +75,8 @@ def _arm_generic_group(
 ) -> Iterator[VolatileRecord]:
     for member in list(group.members.values()):
         key = DeadlineKey(DeadlineKind.SESSION, member.member_id)
-        yield DeadlineSet(key, now_ms + member.session_timeout_ms)
+        length_ms = _first_session_ms(member.session_timeout_ms, config)
+        yield DeadlineSet(key, now_ms + length_ms)
     # Without a leader a downgrade had begun a rebalance; too large, the group no longer fits.
     is_too_large = len(group.members) > config.generic_max_size
     if group.members and (group.core.leader is None or is_too_large):
@@ -91,10 +93,11 @@ def _arm_member(
     group: ConsumerGroup, member: Member, config: GroupConfig, now_ms: int
 ) -> Iterator[VolatileRecord]:
     member_id, rebalance_at_ms = member.member_id, now_ms + member.rebalance_timeout_ms
-    session_timeout_ms = (
-        member.classic.session_timeout_ms if member.classic else config.consumer_session_timeout_ms
+    length_ms = _first_session_ms(
+        member.classic.session_timeout_ms if member.classic else config.consumer_session_timeout_ms,
+        config,
     )
-    yield DeadlineSet(DeadlineKey(DeadlineKind.SESSION, member_id), now_ms + session_timeout_ms)
+    yield DeadlineSet(DeadlineKey(DeadlineKind.SESSION, member_id), now_ms + length_ms)
     current = group.assignments.get(member_id)
     if current is None:
         return
@@ -103,3 +106,8 @@ def _arm_member(
     if member.is_classic and current.member_epoch < group.assignment_epoch:
         yield MemberPhaseMoved(member_id, MemberPhase.PREPARE_REBALANCE)
         yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN, member_id), rebalance_at_ms)
+
+
+def _first_session_ms(session_timeout_ms: int, config: GroupConfig) -> int:
+    """DEV: no shorter than clients take to come back to a coordinator that was away."""
+    return max(session_timeout_ms, config.reconnect_timeout_ms)

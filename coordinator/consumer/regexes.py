@@ -47,10 +47,11 @@ def _is_due(draft: Draft, group: ConsumerGroup) -> bool:
     if not group.regexes:
         return True
     age_ms = draft.now_ms - max(each.timestamp_ms for each in group.regexes.values())
-    if age_ms <= RESOLUTIONS_APART_MS:
+    if 0 <= age_ms <= RESOLUTIONS_APART_MS:
         return False
     return (
-        any(regex not in group.regexes for regex in group.regex_subscribers)
+        age_ms < 0  # stored while the clock was ahead
+        or any(regex not in group.regexes for regex in group.regex_subscribers)
         or any(each.version < draft.topics.names_version for each in group.regexes.values())
         or age_ms > draft.config.consumer_regex_refresh_interval_ms
     )

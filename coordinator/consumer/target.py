@@ -48,7 +48,9 @@ def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
 
 def _due_at_ms(draft: Draft) -> int:
     computed_at_ms = draft.consumer.target_timestamp_ms
-    return computed_at_ms + draft.config.consumer_assignment_interval_ms if computed_at_ms else 0
+    if not computed_at_ms or computed_at_ms > draft.now_ms:  # stored while the clock was ahead
+        return 0
+    return computed_at_ms + draft.config.consumer_assignment_interval_ms
 
 
 def _compute_target(draft: Draft) -> None:

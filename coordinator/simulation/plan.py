@@ -64,6 +64,7 @@ def draw_plan(world: World) -> Plan:
         consumer_migration_policy=dice.choice(POLICIES),
         consumer_assignment_interval_ms=dice.choice([0, 1_000]),
         generic_new_member_join_timeout_ms=20_000,
+        reconnect_timeout_ms=0,
         lost_commit_hold_ms=2_000,
     )
     return Plan(

@@ -1,5 +1,7 @@
 """What counts of a group's log, and what the group needs then (spec 2.10, 3.12)."""
 
+import pytest
+
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
 from coordinator.load import has_members, newest
@@ -14,7 +16,8 @@ FOO_0 = {"foo": (0,)}
 
 
 def test_sessions_of_a_generic_group_start_anew(group: GroupScript) -> None:
-    """At full length; pending ids and a running rebalance are forgotten."""
+    """At full length, and long enough to reconnect; pending ids and a running rebalance are
+    forgotten."""
     ids = group.stable_generic_group({"a": FOO_0, "b": {}})
     handed_out = group.take_id()
     group.send_join(ids["a"], topics=("bar",))
@@ -24,11 +27,22 @@ def test_sessions_of_a_generic_group_start_anew(group: GroupScript) -> None:
     phases.append(group.generic.phase)
     assert phases == [GenericPhase.PREPARING_REBALANCE, GenericPhase.STABLE]
     assert {key: at - group.now_ms for key, at in group.engine.state.deadlines.items()} == {
-        DeadlineKey(DeadlineKind.SESSION, id_): 10_000 for id_ in ids.values()
+        DeadlineKey(DeadlineKind.SESSION, id_): 15_000 for id_ in ids.values()
     }
     assert group.join(handed_out).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.beat(ids["a"], 1).error == ErrorCode.NONE
     assert group.engine.next_deadline_ms() == group.now_ms + 10_000
+
+
+@pytest.mark.parametrize(("session_timeout_ms", "first_ms"), [(6_000, 15_000), (20_000, 20_000)])
+def test_the_first_session_is_long_enough_to_reconnect(
+    group: GroupScript, session_timeout_ms: int, first_ms: int
+) -> None:
+    """DEV: by default, clients wait up to 10 s before they try again; the next one is their own."""
+    group.given_consumer_group(given_classic("c", session_timeout_ms=session_timeout_ms))
+    assert group.left_ms(DeadlineKind.SESSION, "c") == first_ms
+    group.beat("c", 10)
+    assert group.left_ms(DeadlineKind.SESSION, "c") == session_timeout_ms
 
 
 def test_the_whole_protocol_list_survives(group: GroupScript) -> None:
@@ -145,3 +159,26 @@ def test_whether_somebody_is_in_a_group_shows_without_loading_it(group: GroupScr
     group.wait(5_000)
     assert joined.error is ErrorCode.NONE
     assert not has_members(newest(group.log))
+
+
+HOUR_MS = 3_600_000
+
+
+def test_a_clock_that_was_ahead_delays_no_target(group: GroupScript) -> None:
+    """The machine's clock was set right while no gateway ran: the stored time has yet to come."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0, 1, 2)}), timestamp_ms=group.now_ms + HOUR_MS
+    )
+    group.native("n2", 0)
+    assert group.consumer.assignment_epoch == group.consumer.epoch == 11
+
+
+def test_a_clock_that_was_ahead_delays_no_resolution(group: GroupScript) -> None:
+    """The same for regular expressions: they are matched again, and then at their pace."""
+    group.native("n1", regex="f.*")
+    group.resolve()
+    group.now_ms -= HOUR_MS
+    group.restart()
+    step_is_due = group.native("n1", regex="f.*")
+    assert step_is_due.error == ErrorCode.NONE
+    assert group.last_step.resolution is not None

@@ -17,6 +17,7 @@ PEACEFUL = Plan(
         consumer_session_timeout_ms=5_000,
         consumer_heartbeat_interval_ms=1_000,
         consumer_assignment_interval_ms=0,
+        reconnect_timeout_ms=0,
     ),
     pause_ms_max=1_000,
     classic_style="eager",

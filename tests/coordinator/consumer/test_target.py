@@ -121,8 +121,9 @@ def test_when_the_assignor_fails_nothing_is_written(group: GroupScript) -> None:
 
 
 @pytest.mark.usefixtures("failing_assignors")
-def test_when_the_assignor_fails_and_nobody_asked(group: GroupScript) -> None:
+def test_when_the_assignor_fails_and_nobody_asked(make_group: MakeGroup) -> None:
     """A group of classic members tries again, and time goes on for everybody else."""
+    group = make_group(config=GroupConfig(reconnect_timeout_ms=0))
     group.given_consumer_group(
         given_classic("c1", session_timeout_ms=60_000),
         given_classic("c2", session_timeout_ms=5_000),
