@@ -38,7 +38,8 @@ _COMMIT_INTERVAL_S = 1.0
 _FIRST_WITH_GROUP_PROTOCOL = 0x02_04_00_00  # of librdkafka
 # The shortest that Kafka allows by default (group.min.session.timeout.ms), and the demo is in a
 # hurry: a classic member learns of a rebalance with its next heartbeat.
-_CLASSIC_TIMERS = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+_SESSION_TIMEOUT_MS = 6_000
+_HEARTBEAT_INTERVAL_MS = 500
 
 
 def configuration(options: argparse.Namespace) -> dict[str, Any]:
@@ -56,7 +57,11 @@ def configuration(options: argparse.Namespace) -> dict[str, Any]:
     if libversion()[1] >= _FIRST_WITH_GROUP_PROTOCOL:
         config["group.protocol"] = options.protocol
     if options.protocol == "classic":
-        config |= {"partition.assignment.strategy": options.assignor, **_CLASSIC_TIMERS}
+        config |= {
+            "partition.assignment.strategy": options.assignor,
+            "session.timeout.ms": options.session_timeout_ms,
+            "heartbeat.interval.ms": _HEARTBEAT_INTERVAL_MS,
+        }
     if options.static:
         config["group.instance.id"] = options.client_id
     return config
@@ -193,6 +198,7 @@ def main() -> None:
     parser.add_argument("--client-id", required=True)
     parser.add_argument("--protocol", choices=("classic", "consumer"), required=True)
     parser.add_argument("--assignor", required=True, help="for the classic protocol")
+    parser.add_argument("--session-timeout-ms", type=int, default=_SESSION_TIMEOUT_MS)
     parser.add_argument("--static", action="store_true", help="client id as group.instance.id")
     options = parser.parse_args()
     stop = StopRequest()

@@ -1,24 +1,30 @@
 """What each state log costs: records per second, latency added to a request, time to load.
 
-    .venv/bin/python tests/bench/bench_state_log.py [memory] [sqlite]
+    .venv/bin/python tests/bench/bench_state_log.py [memory] [sqlite] [kafka]
 
-Wall-clock time, in a folder of the system's (TMPDIR), whose disk is part of the result. A request
-is a native member that joins: five records in one batch. To load is what a restart does before it
+Wall-clock time, in a folder of the system's (TMPDIR), whose disk is part of the result; for kafka a
+broker of ours on this machine, which shares its cores (Java and Maven are needed). A request is a
+native member that joins: five records in one batch. To load is what a restart does before it
 serves: open the log, check it, and bring the engine of every group back.
 """
 
+import logging
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
+import structlog
 import trio
 
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
+from coordinator.events import ConsumerHeartbeatReceived, Request
 from coordinator.records import (
     Assignment,
     CurrentAssignment,
@@ -30,11 +36,20 @@ from coordinator.records import (
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
-from coordinator.topics import Partition
+from coordinator.topics import Partition, Topics
+from gateway.anchor.identity import Gateway
+from gateway.groups.hosting import Hosting
+from gateway.groups.registry import Registry
+from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
 from tests.support.group_values import topic_id
+from tests.support.hosted_groups import ScriptedCluster
+from tests.support.kafka_broker import running_kafka
+
+KINDS = ("memory", "sqlite", "kafka")
+KAFKA_RELEASE = "4.3"
 
 OpenLog = Callable[[Path], AbstractAsyncContextManager[StateLog]]
 
@@ -44,6 +59,7 @@ GROUPS_AT_ONCE = 100
 REQUESTS_PER_GROUP = 50
 GROUPS = 1_000
 MEMBERS = 20
+JOINING = 1_000
 HISTORY = 100_000
 """Records written, of which the newest of each key are left."""
 
@@ -56,7 +72,19 @@ async def open_memory_log(_folder: Path) -> AsyncIterator[StateLog]:
     yield MemoryLog()
 
 
-LOGS: dict[str, OpenLog] = {"memory": open_memory_log, "sqlite": open_sqlite_log}
+@contextmanager
+def opening(name: str) -> Iterator[OpenLog]:
+    """How to open a log of this kind in a folder, for the length of the block."""
+    match name:
+        case "memory":
+            yield open_memory_log
+        case "sqlite":
+            yield open_sqlite_log
+        case "kafka":
+            with running_kafka(KAFKA_RELEASE, brokers=1) as cluster:
+                yield lambda folder: open_kafka_log(cluster.addresses, folder.name)
+        case _:
+            raise SystemExit(f"there is no log {name}")
 
 
 def joining(epoch: int, number: int) -> Sequence[DurableRecord]:
@@ -162,7 +190,7 @@ async def measure_load(open_log: OpenLog, folder: Path) -> str:
         async with open_log(folder) as log:
             members = await load_all(log)
             elapsed_s = time.perf_counter() - started
-    size = size_of(folder) / 1e6
+    size = size_of(folder) / 1e6  # of what is ours: a topic is the cluster's
     return (
         f"{GROUPS:,} groups of {MEMBERS} ({members:,} members), {HISTORY:,} records of history:"
         f" loaded in {elapsed_s:.2f} s, {size:.1f} MB"
@@ -174,15 +202,64 @@ def size_of(folder: Path) -> int:
     return sum(each.stat().st_size for each in folder.iterdir())
 
 
-async def measure(name: str) -> None:
+async def measure_joining(log: StateLog) -> str:
+    """Many native members join one group at once, through the group's task."""
+    cluster = ScriptedCluster(foo=JOINING)
+    async with trio.open_nursery() as nursery:
+        config = GroupConfig()
+        registry = Registry(
+            config=config,
+            cluster=cluster,
+            hosting=Hosting(
+                cluster,
+                (),
+                Gateway(log_id=log.id),
+                longest_session_ms=config.longest_session_ms,
+            ),
+            state_log=log,
+            max_groups=1,
+            nursery=nursery,
+        )
+
+        async def join(number: int) -> None:
+            _, reply = await registry.ask("joining", partial(native_join, number), ("foo",))
+            assert not reply.error, reply
+
+        started = time.perf_counter()
+        async with trio.open_nursery() as joining_members:
+            for number in range(JOINING):
+                joining_members.start_soon(join, number)
+        elapsed_s = time.perf_counter() - started
+        nursery.cancel_scope.cancel()
+    return f"{JOINING:,} members join one group at once: {elapsed_s:.2f} s"
+
+
+def native_join(number: int, token: int, _topics: Topics) -> Request:
+    """The first heartbeat of a native member."""
+    return ConsumerHeartbeatReceived(
+        token=token,
+        version=1,
+        member_id=f"member-{number}",
+        member_epoch=0,
+        client_id="client",
+        client_host="/127.0.0.1",
+        rebalance_timeout_ms=60_000,
+        topic_names=("foo",),
+        owned=frozenset(),
+        fresh_id=uuid4(),
+    )
+
+
+async def measure(name: str, open_log: OpenLog) -> None:
     """Print a row per number."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        async with LOGS[name](folder) as log:
+        async with open_log(Path(made)) as log:
             say(f"{name}: {await measure_alone(log)}")
             say(f"{name}: {await measure_together(log)}")
+            say(f"{name}: {await measure_joining(log)}")
     with tempfile.TemporaryDirectory() as made:
-        say(f"{name}: {await measure_load(LOGS[name], Path(made))}")
+        say(f"{name}: {await measure_load(open_log, Path(made))}")
 
 
 def say(line: str) -> None:
@@ -192,8 +269,9 @@ def say(line: str) -> None:
 
 def main() -> None:
     """Run what is named, or everything."""
-    for name in sys.argv[1:] or LOGS:
-        trio.run(measure, name)
+    for name in sys.argv[1:] or KINDS:
+        with opening(name) as open_log:
+            trio.run(measure, name, open_log)
 
 
 if __name__ == "__main__":

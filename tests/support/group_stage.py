@@ -218,10 +218,13 @@ class GroupStage:
 
 @asynccontextmanager
 async def open_group(
-    state_folder: Path, *flags: str, open_upstream: OpenUpstream = mock_cluster.embedded
+    state_folder: Path,
+    *flags: str,
+    open_upstream: OpenUpstream = mock_cluster.embedded,
+    limit_s: float = STAGE_LIMIT_S,
 ) -> AsyncIterator[GroupStage]:
     """Run cluster, gateway (with these flags) and producer; all end with the block, in any case."""
-    with trio.fail_after(STAGE_LIMIT_S):
+    with trio.fail_after(limit_s):
         async with open_upstream(PARTITIONS) as upstream, trio.open_nursery() as nursery:
             async with serving(upstream.bootstrap, state_folder, *flags) as gateway:
                 stage = GroupStage(nursery, upstream, gateway)

@@ -31,15 +31,30 @@ LogLine = dict[str, Any]
 
 
 class ServeProcess:
-    """A running gateway."""
+    """A gateway, running from `start` on; after a `kill` it can be started again."""
 
-    def __init__(self, process: trio.Process, bootstrap: str) -> None:
-        self._process = process
+    _process: trio.Process
+
+    def __init__(self, nursery: trio.Nursery, command: list[str], bootstrap: str) -> None:
+        self._nursery = nursery
+        self._command = command
         self.bootstrap = bootstrap
         self.log: list[LogLine] = []
         self.other_lines: list[str] = []
         """What it wrote to stderr that is no JSON: nothing, if all is well."""
         self._heard = trio.Event()
+
+    async def start(self) -> None:
+        """Start it, and go on at once; its log goes on where it was."""
+        run = partial(
+            trio.run_process,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+            deliver_cancel=_kill,
+        )
+        self._process = await self._nursery.start(run, self._command)
+        self._nursery.start_soon(read_lines, self._process.stderr, self.hear)
 
     def hear(self, line: str) -> None:
         """Take a line of its log."""
@@ -122,16 +137,10 @@ async def serving(
     """Run a gateway for the length of the block, from when it serves; killed if still there."""
     bootstrap = bootstrap or f"127.0.0.1:{free_port()}"
     async with trio.open_nursery() as nursery:
-        run = partial(
-            trio.run_process,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            check=False,
-            deliver_cancel=_kill,
+        gateway = ServeProcess(
+            nursery, command(upstream, bootstrap, state_folder, *flags), bootstrap
         )
-        process = await nursery.start(run, command(upstream, bootstrap, state_folder, *flags))
-        gateway = ServeProcess(process, bootstrap)
-        nursery.start_soon(read_lines, process.stderr, gateway.hear)
+        await gateway.start()
         with trio.fail_after(START_LIMIT_S):
             await gateway.until_event("gateway_started")
         yield gateway

@@ -128,7 +128,7 @@ public final class JavaConsumer {
         config.put("value.deserializer", StringDeserializer.class);
         if (wanted.get("--protocol").equals("classic")) {
             config.put("partition.assignment.strategy", assignors(wanted.get("--assignor")));
-            config.put("session.timeout.ms", "6000");
+            config.put("session.timeout.ms", wanted.getOrDefault("--session-timeout-ms", "6000"));
             config.put("heartbeat.interval.ms", "500");
         }
         return config;

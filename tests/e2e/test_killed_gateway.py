@@ -1,0 +1,102 @@
+"""A gateway that is killed at any instant of a roll, over and over: nobody is the worse for it.
+
+    GROUPFERRY_TEST_KILLS=60 pytest tests/e2e/test_killed_gateway.py
+
+is the long run; the seed of its moments is in the name of the test, and GROUPFERRY_TEST_SEED
+chooses another.
+"""
+
+import os
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.demo.group_view import Protocol
+from tests.support.clients import Client
+from tests.support.group_stage import GroupStage, on_kafka, open_group
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+
+KILLS = int(os.environ.get("GROUPFERRY_TEST_KILLS", "12"))
+SEED = int(os.environ.get("GROUPFERRY_TEST_SEED", "1"))
+SECONDS_PER_KILL = 15
+UP_S, DOWN_S = (0.0, 3.0), (0.0, 1.5)
+"""How long a gateway lives, perhaps too short to have started, and how long there is none."""
+CALM_S = 2.0
+LONG_SESSIONS = "--session-timeout-ms=45000"
+"""As clients have it by default: with a shorter one, they give up by themselves."""
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + KILLS * SECONDS_PER_KILL)]
+
+CLASSIC = Client(library="librdkafka", assignor="cooperative-sticky")
+OTHER = Client(library="java", assignor="cooperative-sticky")
+NATIVE = Client(library="librdkafka", protocol="consumer")
+
+
+class Killer:
+    """Kills the gateway at random moments, and starts it again."""
+
+    def __init__(self, group: GroupStage, seed: int) -> None:
+        self.kills = 0
+        self._group = group
+        self._dice = random.Random(seed)
+
+    async def kill(self, times: int) -> None:
+        """So many times; the last one that was started lives on."""
+        for _ in range(times):
+            await trio.sleep(self._dice.uniform(*UP_S))
+            await self._group.gateway.kill()
+            self.kills += 1
+            await trio.sleep(self._dice.uniform(*DOWN_S))
+            await self._group.gateway.start()
+
+    @asynccontextmanager
+    async def killing(self, times: int) -> AsyncIterator[None]:
+        """While the block runs; it ends when both have."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.kill, times)
+            yield
+
+
+async def settle(group: GroupStage, protocol: Protocol) -> None:
+    """Wait until the group has come to rest and consumes."""
+    await group.settled(protocol)
+    await group.progress(50)
+    await trio.sleep(CALM_S)
+
+
+@pytest.mark.parametrize("kafka", ["3.9", "4.3"] if KILLS > 12 else ["3.9"], indirect=True)
+@pytest.mark.parametrize("seed", [SEED])
+async def test_killed_over_and_over_during_a_roll(
+    kafka: KafkaCluster, seed: int, tmp_path: Path
+) -> None:
+    """Up and down, two of librdkafka and one of Java. Nothing lost, nothing owned twice,
+    no commit undone; and in a group at rest no client is assigned or revoked anything."""
+    limit_s = 120 + KILLS * SECONDS_PER_KILL
+    classic = {"a": CLASSIC, "b": OTHER, "c": CLASSIC}
+    steps = [(name, NATIVE) for name in classic] + list(classic.items())
+    at_rest, in_motion = divmod(KILLS, len(steps))
+    async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=limit_s) as group:
+        killer = Killer(group, seed)
+        for name, client in classic.items():
+            await group.join(name, client, LONG_SESSIONS)
+        await settle(group, "classic")
+        for number, (name, client) in enumerate(steps):
+            during_step = 1 + (number < in_motion)
+            async with killer.killing(during_step):
+                await group.leave(name)
+                await group.join(name, client, LONG_SESSIONS)
+            kind: Protocol = "classic" if number == len(steps) - 1 else "consumer"
+            await settle(group, kind)
+            since_s = time.monotonic()
+            await killer.kill(at_rest - 1)
+            await settle(group, kind)
+            found = group.ledger.disturbance(None, since_s, time.monotonic())
+            assert (found.partitions_moved, found.members_disturbed) == (0, 0), group.troubles
+        await group.end()
+        assert killer.kills == KILLS
+        assert group.ledger.held_after_fencing() == set(), group.troubles
