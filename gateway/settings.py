@@ -10,6 +10,7 @@ for, with one exception: the engine's own are handed over as its `GroupConfig`.
 import argparse
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,6 +31,9 @@ from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
 from gateway.logs import LogFormat, LogLevel
 
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
+# What a pod is told of each Service in its namespace, one of which may well be called groupferry.
+_OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_[A-Z]+(_[A-Z]+)?)?)$")
+_SEE_HELP = "see groupferry serve --help"
 StateKind = Literal["memory", "sqlite", "kafka"]
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
 
@@ -284,13 +288,27 @@ def load(flags: Mapping[str, str]) -> Settings:
 
     SettingsError if any is wrong, all of them at once.
     """
+    lines = list(_unknown_variables())
     try:
-        return Settings(**dict[str, Any](flags))
+        settings = Settings(**dict[str, Any](flags))
     except ValidationError as wrong:
         # A list can be wrong in an item and, for that reason, as a whole: one line is enough.
         first = {error["loc"][:1]: error for error in reversed(wrong.errors())}
-        lines = [_explained(error, flags) for error in reversed(first.values())]
-        raise SettingsError(lines) from None
+        lines += [_explained(error, flags) for error in reversed(first.values())]
+    if lines:
+        raise SettingsError(lines)
+    return settings
+
+
+def _unknown_variables() -> Iterator[str]:
+    known = [name.upper() for name in Settings.model_fields]
+    for variable in sorted(os.environ):
+        name = variable.removeprefix(ENVIRONMENT_PREFIX)
+        if name in {variable, *known} or _OF_KUBERNETES.search(variable):
+            continue
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {ENVIRONMENT_PREFIX}{close[0]}?" if close else _SEE_HELP
+        yield f"{variable}: there is no such setting; {hint}"
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -361,7 +379,7 @@ def _explained(error: ErrorDetails, flags: Mapping[str, str]) -> str:
         return f"{name}: not set; give {flag(name)}, {variable}, or {file_key(name)} in a file"
     if error["type"] == "extra_forbidden":
         close = difflib.get_close_matches(name, Settings.model_fields, n=1)
-        hint = f"did you mean {file_key(close[0])}?" if close else "see groupferry serve --help"
+        hint = f"did you mean {file_key(close[0])}?" if close else _SEE_HELP
         return f"{name}: there is no such setting in the config file; {hint}"
     if error["type"] == "too_short":
         return f"{_where(name, flags)}: give at least one"

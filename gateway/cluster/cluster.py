@@ -205,7 +205,9 @@ class Cluster:
         """Keep these topics up to date; when full, at the cost of names that no topic has."""
         wanted = self._wanted | dict.fromkeys(names)
         if len(wanted) > TOPICS_MAX:
-            wanted = dict.fromkeys([*(self._topics.keys() & wanted.keys()), *names])
+            kept = dict.fromkeys([*(self._topics.keys() & wanted.keys()), *names])
+            log.warning("topics_given_up", topics=len(wanted) - len(kept), topics_max=TOPICS_MAX)
+            wanted = kept
         if len(wanted) > TOPICS_MAX:
             raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
         self._wanted = wanted

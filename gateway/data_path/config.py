@@ -22,8 +22,12 @@ class Limits:
     """The longest upstream answer that is read whole to be rewritten."""
     max_pipelined: int = 256
     """Requests of one connection that the upstream has not answered yet."""
+    idle_timeout_s: float = 600.0
+    """How long a client may say nothing while nothing is owed to it; Kafka's own default
+    (connections.max.idle.ms)."""
     linger_timeout_s: float = 5.0
-    """How long answers on their way keep a connection open whose client sends no more."""
+    """How long answers on their way keep a connection open whose client sends no more, and how long
+    a request may be half sent once the gateway stops."""
     drain_timeout_s: float = 30.0
     """How long requests in flight may take to be answered once the gateway stops."""
 

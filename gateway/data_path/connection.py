@@ -98,6 +98,7 @@ class ClientConnection:
         self._shared = surroundings
         self._source = surroundings.make_source(sock)
         self._upstream: Upstream
+        self._tasks: trio.Nursery
         self._offered: Versions = {}
         self._reading = trio.CancelScope()
         self._at_rest = False  # waiting for a request of which nothing has come yet
@@ -106,11 +107,11 @@ class ClientConnection:
     async def serve(self) -> None:
         """Serve until the end. Whatever ends the connection is logged here and goes no further."""
         try:
-            async with trio.open_nursery() as tasks:
+            async with trio.open_nursery() as self._tasks:
                 self._upstream = Upstream(
                     self._way,
                     self._sock,
-                    tasks=tasks,
+                    tasks=self._tasks,
                     limits=self._shared.limits,
                     make_source=self._shared.make_source,
                 )
@@ -118,7 +119,7 @@ class ClientConnection:
                     await self._read_requests()
                 with trio.move_on_after(self._shared.limits.linger_timeout_s):
                     await self._upstream.idle()
-                tasks.cancel_scope.cancel()
+                self._tasks.cancel_scope.cancel()
         except* RequestRefused as group:
             refused = first_of(group)
             log.warning(
@@ -139,6 +140,21 @@ class ClientConnection:
         """Read no further request; what is in flight is still answered, then `serve` ends."""
         self._stopping = True
         if self._at_rest:
+            self._reading.cancel()
+        else:
+            self._tasks.start_soon(self._give_up_half_sent)
+
+    def end_if_idle(self) -> None:
+        """Let `serve` end if for long there was nothing to be done."""
+        since_s = self._source.waits_since_s
+        if since_s is None or self._upstream.owes:
+            return
+        if trio.current_time() - since_s >= self._shared.limits.idle_timeout_s:
+            self._reading.cancel()
+
+    async def _give_up_half_sent(self) -> None:
+        await trio.sleep(self._shared.limits.linger_timeout_s)
+        if self._source.waits_since_s is not None:
             self._reading.cancel()
 
     def _close(self) -> None:

@@ -22,6 +22,9 @@ from gateway.data_path.stream import BufferPool
 
 log = structlog.get_logger()
 
+IDLE_LOOKS = 10
+"""How often idle connections are looked for, in the time that they may be idle."""
+
 
 async def serve(
     config: DataPathConfig,
@@ -65,6 +68,7 @@ async def serve(
                 failure = error  # raised below: a nursery would make a group of it
             else:
                 accepting.start_soon(_follow, cluster, listeners)
+                accepting.start_soon(clients.end_idle)
                 task_status.started(address)
                 await stop.wait()
             accepting.cancel_scope.cancel()
@@ -131,6 +135,13 @@ class _Clients:
                 await connection.serve()
         finally:
             self._connections.discard(connection)
+
+    async def end_idle(self) -> None:
+        """End those that say nothing for long, for ever."""
+        while True:
+            await trio.sleep(self._surroundings.limits.idle_timeout_s / IDLE_LOOKS)
+            for connection in tuple(self._connections):
+                connection.end_if_idle()
 
     def drain(self) -> None:
         """Let every connection end once its requests in flight are answered."""

@@ -82,6 +82,8 @@ class FrameSource:
         )
         self._drained = False  # the last receive was short: the next one would find nothing
         self._turns = 0
+        self.waits_since_s: float | None = None
+        """Since when bytes are waited for, if they are."""
 
     @property
     def empty(self) -> bool:
@@ -107,16 +109,14 @@ class FrameSource:
     async def fill(self) -> bool:
         """Receive some more; False at the end of the stream. Nothing may wait for a flush."""
         if self._drained:
-            self._give_back()
-            await trio.lowlevel.wait_readable(self._sock)
+            await self._wait()
         while True:
             self._make_room()
             room = len(self._view) - self._end
             try:
                 count = self._sock.recv_into(self._view[self._end :])
             except BlockingIOError:
-                self._give_back()
-                await trio.lowlevel.wait_readable(self._sock)
+                await self._wait()
                 continue
             self._end += count
             self._drained = count < room
@@ -190,6 +190,14 @@ class FrameSource:
             if count == 0:
                 return
             await self._fill_or_fail()
+
+    async def _wait(self) -> None:
+        self._give_back()
+        self.waits_since_s = trio.current_time()
+        try:
+            await trio.lowlevel.wait_readable(self._sock)
+        finally:
+            self.waits_since_s = None
 
     async def _fill_or_fail(self) -> None:
         if not await self.fill():

@@ -79,6 +79,11 @@ class Upstream:
         return bool(self.versions)
 
     @property
+    def owes(self) -> bool:
+        """Whether the client has yet to get an answer."""
+        return self._connection is not None and not self._connection.is_idle
+
+    @property
     def sock(self) -> socket.socket | None:
         """Of the present connection, if there is one."""
         return self._connection.sock if self._connection else None

@@ -116,9 +116,14 @@ class UpstreamConnection:
         while self.full:
             await self._changed.park()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether every answer for the client has been sent to it."""
+        return not self._unsent and len(self._expected) == self._asked
+
     async def idle(self) -> None:
-        """Wait until every answer for the client has been sent to it."""
-        while self._unsent or len(self._expected) > self._asked:
+        """Wait until `is_idle`."""
+        while not self.is_idle:
             await self._changed.park()
 
     # What is asked in the client's name.
@@ -245,7 +250,7 @@ class UpstreamConnection:
 
     def _lose(self) -> None:
         self.is_lost = True
-        self.owes |= bool(self._unsent) or len(self._expected) > self._asked
+        self.owes |= not self.is_idle
         for expected in self._expected:
             if isinstance(expected, _Asked):
                 expected.arrived.set()

@@ -182,17 +182,20 @@ class AdminApis:
         try:
             for group_id in await self._registry.group_ids():
                 await trio.lowlevel.checkpoint()  # there may be thousands
-                ours = await self._listed(group_id, request.node_id)
-                if ours is not None and not _is_live(listed.get(group_id), beside=ours):
+                theirs = listed.get(group_id)
+                if theirs is None and not await self._is_only_here(group_id, request.node_id):
+                    continue
+                ours = await self._listed(group_id)
+                if ours is not None and not _is_live(theirs, beside=ours):
                     listed[group_id] = ours
         except StateLogError:
             error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         passed = tuple(group for group in listed.values() if _passes(group, message))
         return ListGroupsResponse(error_code=error, groups=passed)
 
-    async def _listed(self, group_id: str, node_id: int) -> ListedGroup | None:
+    async def _listed(self, group_id: str) -> ListedGroup | None:
         viewed = await self._registry.view(group_id)
-        if viewed is None or not viewed[0].group_type or not await self._is_here(group_id, node_id):
+        if viewed is None or not viewed[0].group_type:
             return None
         view, _ = viewed
         return ListedGroup(
@@ -280,7 +283,12 @@ class AdminApis:
                     views.known[group_id] = view
         return views
 
-    async def _is_here(self, group_id: str, node_id: int) -> bool:
+    async def _is_only_here(self, group_id: str, node_id: int) -> bool:
+        """Whether a group that this broker does not list is to be listed here all the same: the
+        cluster has not heard of it, and it is this broker that would coordinate it. One that has
+        its anchor is listed where that is, whatever we remember."""
+        if self._anchors.is_here(group_id):
+            return False
         known = self._coordinators.last_known(group_id)
         if known is not None:
             return known == node_id  # no question to the cluster for each of thousands of groups

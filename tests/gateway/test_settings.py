@@ -205,6 +205,25 @@ def test_all_refusals_come_at_once_and_say_where_they_come_from(
     assert any(line.endswith("did you mean upstream?") for line in lines)
 
 
+def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be a setting that silently does nothing."""
+    monkeypatch.setenv("GROUPFERRY_MAX_GROUP", "7")
+    monkeypatch.setenv("GROUPFERRY_XYZ", "")
+    assert refusal({"upstream": "k:1"}) == [
+        "GROUPFERRY_MAX_GROUP: there is no such setting; did you mean GROUPFERRY_MAX_GROUPS?",
+        "GROUPFERRY_XYZ: there is no such setting; see groupferry serve --help",
+    ]
+
+
+def test_what_kubernetes_says_of_a_service_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod gets these for each Service of its namespace; one may be called groupferry."""
+    for name in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_KAFKA", "PORT", "PORT_19092_TCP"):
+        monkeypatch.setenv(f"GROUPFERRY_{name}", "x")
+    monkeypatch.setenv("GROUPFERRY_PORT_19092_TCP_ADDR", "x")
+    monkeypatch.setenv("GROUPFERRY_BLUE_SERVICE_HOST", "x")
+    assert load({"upstream": "k:1"}).upstream
+
+
 @pytest.mark.parametrize("content", [b"upstream = ", b"\xff\xfe"])
 def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
     """A syntax error is the user's to mend, so no traceback."""

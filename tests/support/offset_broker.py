@@ -184,10 +184,23 @@ class OffsetBroker(FakeBroker):
 
     async def _list(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         decode(ListGroupsRequest, body, header.api_version)
-        await answer(wire, header, ListGroupsResponse(groups=self.listed))
+        named = {group.group_id for group in self.listed}
+        held = tuple(
+            ListedGroup(
+                group_id=group_id,
+                protocol_type=group.protocol_type,
+                group_state="Stable" if group.member_id else "Empty",
+                group_type="classic",
+            )
+            for group_id, group in self.coordinator.groups.items()
+            if group.joins and group_id not in named
+        )
+        await answer(wire, header, ListGroupsResponse(groups=self.listed + held))
 
     async def _delete_groups(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(DeleteGroupsRequest, body, header.api_version)
+        for group_id in request.groups_names:
+            self.coordinator.groups.pop(group_id, None)
         self.deleted.append(request.groups_names)
         results = tuple(
             DeletableGroupResult(

@@ -13,7 +13,7 @@ from gateway.data_path.server import serve
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from tests.support.data_path import running_gateway
-from tests.support.fake_broker import FakeBroker, answer_bytes, running_fake_broker
+from tests.support.fake_broker import FakeBroker, answer_bytes, answer_size, running_fake_broker
 from tests.support.forward_everything import ForwardEverything
 from tests.support.wire import Wire, connected, request_frame
 
@@ -79,6 +79,42 @@ async def test_a_drain_answers_what_is_in_flight_and_closes_the_rest() -> None:
         with trio.fail_after(5):
             await ended.wait()
         nursery.cancel_scope.cancel()
+
+
+async def test_a_request_that_is_half_sent_does_not_hold_up_a_drain() -> None:
+    """Nor does it end at once: the rest may be on its way."""
+    broker = FakeBroker(handlers={ApiKey.FETCH: answer_size})
+    async with running_fake_broker(broker), trio.open_nursery() as nursery:
+        stop = trio.Event()
+        limits = Limits(drain_timeout_s=60, linger_timeout_s=0.3)
+        address, ended = await _serve(nursery, broker, stop, limits)
+        async with connected(address) as cut, connected(address) as late:
+            for client in (cut, late):
+                await client.send(FETCH + FETCH[:9])
+                await client.frame()
+            stop.set()
+            await late.send(FETCH[9:])
+            await late.frame()
+            assert await cut.at_end()
+        with trio.fail_after(5):
+            await ended.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_client_that_says_nothing_for_long_is_let_go() -> None:
+    """As a broker does; one that waits for an answer is not idle."""
+    late = LateBroker()
+    limits = Limits(idle_timeout_s=0.2)
+    async with running_fake_broker(late.broker):
+        async with running_gateway([late.broker.address], limits=limits) as gateway:
+            address = gateway.address
+            async with connected(address) as silent, connected(address) as waits:
+                await waits.send(FETCH)
+                assert await silent.at_end()
+                await trio.sleep(0.3)
+                late.release.set()
+                await waits.frame()
+                assert await waits.at_end()
 
 
 async def test_a_drain_does_not_wait_for_ever() -> None:
