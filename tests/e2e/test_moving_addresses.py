@@ -6,6 +6,7 @@ Every byte between real clients and the gateway is recorded and read by an indep
 import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from uuid import UUID
 
 import pytest
 import trio
@@ -15,7 +16,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from kafka_codecs.apis import ApiKey
 from tests.support.gateway import QUICK, Gateway, whole_gateway
-from tests.support.group_client import fresh_group
+from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
 from tests.support.wire_recorder import WireRecorder, addresses_in, recorded
 
@@ -46,6 +47,7 @@ class Traffic(threading.Thread):
                 "log_level": 0,
             }
         )
+        self.group = group
         self._topics = list(topics)
         self._stopped = threading.Event()
         self.consumed = 0
@@ -193,3 +195,41 @@ async def test_topics_and_partitions_appear(kafka: KafkaCluster) -> None:
             with trio.fail_after(FOLLOWS_WITHIN_S):
                 for each in running:
                     await each.until_partitions(grown | {(later, 0), (later, 1)})
+
+
+async def test_a_topic_that_is_made_again_is_another_topic(kafka: KafkaCluster) -> None:
+    """Members of both protocols go on with the new one, under its new id, which the cluster, the
+    gateway's Metadata and its groups agree on."""
+    topic = fresh_group("again")
+    await kafka.make_topic(topic)
+    async with whole_gateway(kafka.addresses) as gateway:
+        admin = AdminClient({"bootstrap.servers": gateway.bootstrap_servers})
+
+        async def ids() -> tuple[UUID, UUID, set[UUID]]:
+            """Of the topic: the cluster's, the gateway's, and what a native group is given."""
+            async with group_client(kafka.addresses[0], "any") as direct:
+                of_cluster = await direct.topic_id(topic)
+            async with group_client(gateway.address, running[1].group) as client:
+                told = await client.topic_id(topic)
+                (member,) = (await client.described_as_consumer_group()).members
+            return of_cluster, told, {each.topic_id for each in member.assignment.topic_partitions}
+
+        everything = {(topic, number) for number in range(PARTITIONS)}
+        async with traffic(gateway.bootstrap_servers, topic) as running:
+            with trio.fail_after(LIMIT_S):
+                for each in running:
+                    await each.until_partitions(everything)
+                    await each.progress()
+                before, *same = await ids()
+                assert same == [before, {before}]
+                (done,) = admin.delete_topics([topic]).values()
+                await trio.to_thread.run_sync(done.result, LIMIT_S)
+                await kafka.make_topic(topic)
+                while (await ids())[2] == {before}:  # noqa: ASYNC110  # nobody would tell
+                    await trio.sleep(0.1)
+                for each in running:
+                    await each.until_partitions(everything)
+                    await each.progress()
+                after, *same = await ids()
+                assert after != before
+                assert same == [after, {after}]

@@ -18,6 +18,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 CLASSIC = Client(library="librdkafka", assignor="cooperative-sticky")
 NATIVE = Client(library="librdkafka", protocol="consumer")
 AWAY_S = 30
+DRAIN_TIMEOUT_S = 3
+ANCHORS_LEAVE_TIMEOUT_S = 5
+SLACK_S = 3
 
 
 async def mixed(group: GroupStage) -> None:
@@ -106,3 +109,24 @@ async def test_the_coordinator_hangs(three_brokers: KafkaCluster, tmp_path: Path
         assert len(group.gateway.events("member_joined")) == before
         assert group.gateway.events("member_left") == []
         await group.end()
+
+
+async def test_a_gateway_ends_in_time_though_the_whole_cluster_hangs(
+    three_brokers: KafkaCluster, tmp_path: Path
+) -> None:
+    """SIGTERM: commits and fetches in flight are given up, and so are the anchors."""
+    flags = (f"--drain-timeout-ms={DRAIN_TIMEOUT_S * 1000}",)
+    async with open_group(tmp_path, *flags, open_upstream=on_kafka(three_brokers)) as group:
+        await mixed(group)
+        for broker in three_brokers.brokers.values():
+            broker.pause()
+        try:
+            await trio.sleep(2)
+            with trio.fail_after(DRAIN_TIMEOUT_S + ANCHORS_LEAVE_TIMEOUT_S + SLACK_S):
+                assert await group.gateway.terminate() == 0
+        finally:
+            for broker in three_brokers.brokers.values():
+                broker.resume()
+        assert group.gateway.other_lines == []
+        assert [line for line in group.gateway.log if line["level"] == "error"] == []
+        await three_brokers.until_whole()
