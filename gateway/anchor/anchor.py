@@ -32,6 +32,8 @@ ANXIOUS_INTERVAL_S = 2.0
 """Between heartbeats while the coordinator does not answer them."""
 FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 2.0
+NOBODY = ""
+"""The member id of a commit to a group without members."""
 
 
 class Whose(Enum):
@@ -110,10 +112,11 @@ class Anchor:
         if self.phase is Phase.STABLE and ids == self._ids:
             self._lose(error)
 
-    def renew(self, ids: AnchorIds, commit: Token) -> None:
+    def renew(self, ids: AnchorIds | None, commit: Token) -> None:
         """The answer to a commit under these ids was lost: the cluster may still store it until the
-        anchor has another member id. Then, and not before, the commit has ended."""
-        self._stray_commits[commit] = ids.member_id
+        anchor has another member id, or is there at all if the commit was nobody's. Then, and not
+        before, the commit has ended."""
+        self._stray_commits[commit] = ids.member_id if ids is not None else NOBODY
         if self.phase is Phase.STABLE:
             self._end_stray_commits()
 

@@ -106,10 +106,10 @@ class Anchors:
             anchor.look_around()
 
     def commit_lost(self, group_id: str, ids: AnchorIds | None, commit: Token) -> None:
-        """The answer to a commit under these ids was lost; where there was an anchor, it takes
-        a new member id, and then the commit has ended."""
+        """The answer to a commit under these ids was lost; the anchor takes a new member id, or the
+        group if it was not held, and then the commit has ended."""
         self._groups.end_commit(group_id, OffsetCommitEnded(commit=commit, answer_lost=True))
-        if ids is not None:
+        if self._is_on:
             (self._anchors.get(group_id) or self._start(group_id)).renew(ids, commit)
 
     async def drop(self, group_id: str) -> None:

@@ -321,6 +321,20 @@ async def test_a_commit_lost_under_an_earlier_member_id_is_over_at_once(
         assert scene.asked(JoinGroupRequest) == joins
 
 
+async def test_a_lost_commit_of_nobodys_ends_when_the_group_is_held(
+    autojump_clock: MockClock,
+) -> None:
+    """A consumer that assigns itself died during its commit to a group without an anchor: from the
+    anchor's join on the cluster refuses it, and without one nothing would ever tell its end."""
+    async with anchor_scene(linger_s=1) as scene:
+        scene.anchors.commit_lost(GROUP, None, 5)
+        assert ends(scene) == [(5, True)]
+        await scene.until_held()
+        assert ends(scene) == [(5, True), (5, False)]
+        await trio.sleep(10)
+        assert not scene.anchors.is_here(GROUP)
+
+
 async def test_a_lost_answer_keeps_the_anchor_at_it(autojump_clock: MockClock) -> None:
     """Though nobody is in the group any more, and the coordinator away for long."""
     async with anchor_scene(linger_s=1) as scene:
