@@ -45,6 +45,7 @@ class RecordType(IntEnum):
     GROUP_CONFIGS = OUR_TYPES
     LOG_ID = OUR_TYPES + 1
     LOG_OWNER = OUR_TYPES + 2
+    LOG_RENEWAL = OUR_TYPES + 3
 
 
 # -- keys ----------------------------------------------------------------------------------------
@@ -242,6 +243,13 @@ class LogOwnerValue(Struct):
     since: Int64
 
 
+@message(None, versions=range(1), flexible=True)
+class LogRenewalValue(Struct):
+    """The process that wrote last when there was nothing else to write."""
+
+    owner_id: str
+
+
 GroupsKey = GroupKey | MemberKey | RegularExpressionKey
 Key = GroupsKey | LogKey
 Value = (
@@ -255,6 +263,7 @@ Value = (
     | GroupConfigsValue
     | LogIdValue
     | LogOwnerValue
+    | LogRenewalValue
 )
 
 LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
@@ -281,6 +290,7 @@ LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
         RecordType.GROUP_CONFIGS: (GroupKey, GroupConfigsValue),
         RecordType.LOG_ID: (LogKey, LogIdValue),
         RecordType.LOG_OWNER: (LogKey, LogOwnerValue),
+        RecordType.LOG_RENEWAL: (LogKey, LogRenewalValue),
     }
 )
 """Key and value of each type."""

@@ -21,5 +21,7 @@ def client_config(upstream: Sequence[Address]) -> Mapping[str, Any]:
         "client.id": CLIENT_ID,
         "logger": _silent,
         "broker.address.family": "any",
+        # A topic that is deleted while we write is not to come back with settings of the broker's.
+        "allow.auto.create.topics": False,
         "reconnect.backoff.max.ms": 1_000,
     }

@@ -11,6 +11,7 @@ from kafka_codecs.state_records import (
     LogIdValue,
     LogKey,
     LogOwnerValue,
+    LogRenewalValue,
     RecordType,
     decode_key,
     decode_value,
@@ -20,6 +21,7 @@ from kafka_codecs.state_records import (
 
 LOG_ID_KEY = encode_key(RecordType.LOG_ID, LogKey())
 LOG_OWNER_KEY = encode_key(RecordType.LOG_OWNER, LogKey())
+LOG_RENEWAL_KEY = encode_key(RecordType.LOG_RENEWAL, LogKey())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +41,12 @@ def id_entry(log_id: str) -> Entry:
 def owner_entry(owner: LogOwnerValue) -> Entry:
     """The record that says who has the log."""
     return Entry(LOG_OWNER_KEY, encode_value(owner))
+
+
+def renewal_entry(owner: LogOwnerValue) -> Entry:
+    """The record of an owner who has nothing to write. It is not the one that names the log: in a
+    topic that was made anew meanwhile, that would give the name to a log without its groups."""
+    return Entry(LOG_RENEWAL_KEY, encode_value(LogRenewalValue(owner_id=owner.owner_id)))
 
 
 def content_of(entries: Iterable[Entry]) -> Content:
@@ -72,5 +80,7 @@ def _put(content: Content, entry: Entry) -> None:
             content.log_id = log_id
         case LogOwnerValue() as owner:
             content.owner = owner
+        case LogRenewalValue():
+            pass
         case value:
             raise WireError(f"{type(value).__name__} says nothing of a log")

@@ -22,12 +22,23 @@ from coordinator.records import DurableRecord
 from gateway.cluster.broker_connection import Address
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.kafka.client_config import client_config
-from gateway.state_log.kafka.content import Content, content_of, id_entry, owner_entry
+from gateway.state_log.kafka.content import (
+    Content,
+    content_of,
+    id_entry,
+    owner_entry,
+    renewal_entry,
+)
 from gateway.state_log.kafka.lease import LEASE_MS, Lease, now_ms
 from gateway.state_log.kafka.reading import read_all
 from gateway.state_log.kafka.topic import make_or_check
 from gateway.state_log.kafka.transactions import Fenced, TransactionalWriter, write_at_once
-from gateway.state_log.log import StateLogError, StateLogTaken, StateLogUnsure
+from gateway.state_log.log import (
+    StateLogError,
+    StateLogTaken,
+    StateLogUnsure,
+    StateLogUnusable,
+)
 from gateway.state_log.record_format import Entry, encode_record
 from kafka_codecs.errors import WireError
 from kafka_codecs.state_records import LogOwnerValue
@@ -142,7 +153,8 @@ class KafkaLog:
     # -- while it is open ------------------------------------------------------------------------
 
     async def _serve(self, writer: TransactionalWriter, content: Content) -> None:
-        """Write what waits, and now and then that we are still here. Raises Fenced."""
+        """Write what waits, and now and then that we are still here. Raises Fenced,
+        StateLogUnusable."""
         self._content = content
         while True:
             if not self._waiting:
@@ -153,12 +165,12 @@ class KafkaLog:
             entries = [entry for write in writes for entry in write.entries]
             asked_ms = now_ms()
             try:
-                await self._in_thread(writer.write, entries or [id_entry(self.id)])
+                await self._in_thread(writer.write, entries or [renewal_entry(self._owner)])
             except StateLogError as error:
                 log.warning("state_log_failed", topic=self._topic, reason=str(error))
                 for write in writes:
                     write.end(StateLogError(str(error)))
-            except Fenced:
+            except (Fenced, StateLogUnusable):
                 for write in writes:
                     write.end(StateLogUnsure("the log was lost while it was written"))
                 raise
@@ -227,13 +239,21 @@ class KafkaLog:
         return writer, content
 
     def _check_claim(self) -> Content:
-        """Blocks. What is in the log. Raises StateLogTaken if the last claim is not ours."""
+        """Blocks. What is in the log. Raises StateLogTaken if the last claim is not ours,
+        StateLogUnusable if the log is another one, or a part of one."""
         content = content_of(read_all(self._config, topic=self._topic, partition=PARTITION))
         owner = content.owner
         if owner is not None and owner.owner_id != self._owner.owner_id:
             raise StateLogTaken(
                 f"the gateway on {owner.host} (process {owner.process_id}) has taken the state log,"
                 f" topic {self._topic}: this one ends"
+            )
+        is_nameless = content.log_id is None and bool(content.groups.group_ids())
+        if is_nameless or self.id not in ("", content.log_id):
+            raise StateLogUnusable(
+                f"topic {self._topic} is not the whole state log: it was deleted, or lost its"
+                " beginning, while a gateway ran. Delete it; its groups are forgotten then, and"
+                " their members join anew"
             )
         return content
 

@@ -61,7 +61,7 @@ def _make(admin: AdminClient, topic: str, replicas: int) -> None:
         config={**_SETTINGS, "min.insync.replicas": in_sync},
     )
     try:
-        admin.create_topics([wanted])[topic].result(CLUSTER_TIMEOUT_S)
+        admin.create_topics([wanted], request_timeout=CLUSTER_TIMEOUT_S)[topic].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
@@ -69,7 +69,9 @@ def _make(admin: AdminClient, topic: str, replicas: int) -> None:
 
 def _check(admin: AdminClient, topic: str) -> int:
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    configs = _once_known(lambda: admin.describe_configs([resource])[resource])
+    configs = _once_known(
+        lambda: admin.describe_configs([resource], request_timeout=CLUSTER_TIMEOUT_S)[resource]
+    )
     policy = configs["cleanup.policy"].value
     if policy != "compact":
         raise StateLogUnusable(
@@ -84,7 +86,7 @@ def _once_known(ask: Callable[[], Future[R]]) -> R:
     give_up_at = time.monotonic() + CLUSTER_TIMEOUT_S
     while True:
         try:
-            return ask().result(CLUSTER_TIMEOUT_S)
+            return ask().result()
         except KafkaException as error:
             is_unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
             if not is_unknown or time.monotonic() > give_up_at:

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from gateway.state_log.log import StateLogError
+from gateway.state_log.log import StateLogError, StateLogUnusable
 from gateway.state_log.record_format import Entry
 
 RECORD_BYTES_MAX = 16 << 20
@@ -22,6 +22,11 @@ DELIVERY_TIMEOUT_MS = 5_000
 """Then the batch has failed: whoever waits for it is told to try again."""
 WAIT_SLICE_S = 1.0
 """How long a call goes on before it is seen whether the gateway ends."""
+
+
+_FENCED = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+)
 
 
 class Fenced(Exception):  # noqa: N818  (what happened to us)
@@ -70,6 +75,8 @@ class TransactionalWriter:
         )
         self._must_abort = False
         self._is_closing = threading.Event()
+        self._last_offset = -1
+        self._went_back_to: int | None = None
 
     def open(self, timeout_s: float) -> None:
         """Fence whoever had the log; what he left unfinished is finished or undone when this
@@ -77,12 +84,14 @@ class TransactionalWriter:
         try:
             self._producer.init_transactions(timeout_s)
         except KafkaException as error:
-            _give_up_if_fatal(error)
+            # A missing right is fatal too, but no reason to try until somebody else is done.
+            if error.args[0].code() in _FENCED:
+                raise Fenced(_reason(error)) from None
             raise StateLogError(f"the cluster does not let us write: {_reason(error)}") from None
 
     def write(self, entries: Iterable[Entry]) -> None:
         """Write one batch; it is in the log when this returns. Raises StateLogError if it is not,
-        Fenced if that is not known.
+        Fenced if that is not known, StateLogUnusable if this is not the log that we wrote before.
         """
         try:
             self._abort_what_is_left()
@@ -90,16 +99,35 @@ class TransactionalWriter:
             self._must_abort = True
             for entry in entries:
                 self._producer.produce(
-                    self._topic, entry.value, entry.key, partition=self._partition
+                    self._topic,
+                    entry.value,
+                    entry.key,
+                    partition=self._partition,
+                    on_delivery=self._check_offset,
                 )
         except (KafkaException, BufferError) as error:
             _give_up_if_fatal(error)
             raise StateLogError(f"the cluster does not take it: {_reason(error)}") from None
         self._commit()
+        if self._went_back_to is not None:
+            raise StateLogUnusable(
+                f"topic {self._topic} was deleted or cut while it was written, record"
+                f" {self._went_back_to} is no longer the last: it is not the log of the groups any"
+                " more. Delete it; its groups are forgotten then, and their members join anew"
+            )
 
     def close(self) -> None:
         """From any thread: let no call go on for long."""
         self._is_closing.set()
+
+    def _check_offset(self, error: KafkaError | None, message: Message) -> None:
+        """Offsets only grow, unless the topic is made anew or a broker loses the end of it."""
+        offset = message.offset()
+        if error is not None or offset is None or offset < 0:  # a repetition may have none
+            return
+        if offset <= self._last_offset and self._went_back_to is None:
+            self._went_back_to = self._last_offset
+        self._last_offset = offset
 
     def _abort_what_is_left(self) -> None:
         """Of a batch that failed before its commit was sent."""

@@ -1,8 +1,8 @@
 """The state log in a real cluster: what was written comes back, one gateway at a time writes."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import pytest
@@ -12,15 +12,17 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from coordinator.records import TargetAssignmentMetadata
-from gateway.state_log.kafka.kafka_log import KafkaLog, open_kafka_log
+from gateway.state_log.kafka.kafka_log import PARTITION, KafkaLog, open_kafka_log
 from gateway.state_log.kafka.lease import LEASE_MS
+from gateway.state_log.kafka.transactions import TRANSACTION_TIMEOUT_MS, write_at_once
 from gateway.state_log.log import (
     StateLogError,
     StateLogTaken,
     StateLogUnsure,
     StateLogUnusable,
 )
-from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from gateway.state_log.record_format import encode_record
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster, running_kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -149,6 +151,95 @@ async def test_a_writer_that_the_cluster_gave_up_takes_the_log_again(kafka: Kafk
         await until(lambda: log.may_answer)
         assert await log.read("g") == (epoch(1),)
         await log.append("g", [epoch(3)])
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+async def test_a_topic_made_anew_is_not_the_log(kafka: KafkaCluster, *, is_noticed: bool) -> None:
+    """Its groups are not in it: whoever went on with it would lose them without a word. Neither do
+    those who come later take a part of the groups for the whole."""
+    topic = f"state-anew-{is_noticed}"
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="its groups are forgotten")):
+        async with opened(kafka, topic) as log:
+            for number in range(10):
+                await log.append("a", [epoch(number)])
+            await delete_topic(kafka, topic)
+            if is_noticed:
+                with pytest.raises(StateLogError):
+                    await log.append("a", [epoch(10)])
+                assert not await exists(kafka, topic)
+            await make_topic(kafka, topic, {"cleanup.policy": "compact"})
+            with trio.fail_after(60):
+                while True:
+                    with suppress(StateLogError):
+                        await log.append("b", [epoch(11)])
+                    await trio.sleep(0.5)
+
+
+async def test_a_part_of_a_log_is_not_taken_for_the_whole(kafka: KafkaCluster) -> None:
+    """Such as a topic that was made anew under a gateway that wrote on."""
+    topic = "state-part"
+    await make_topic(kafka, topic, {"cleanup.policy": "compact"})
+    config = {"bootstrap.servers": kafka.bootstrap_servers}
+    entry = encode_record("a", epoch(1))
+    await trio.to_thread.run_sync(
+        partial(write_at_once, config, entry, topic=topic, partition=PARTITION)
+    )
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="not the whole")):
+        async with opened(kafka, topic):
+            pass
+
+
+async def test_a_writer_given_up_does_not_go_on_in_another_log(kafka: KafkaCluster) -> None:
+    """What the groups hold in memory is what the old log had."""
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="not the whole")):
+        async with opened(kafka, "state-swapped") as log:
+            await log.append("a", [epoch(1)])
+            await fence(kafka, "state-swapped-0")
+            await delete_topic(kafka, "state-swapped")
+            await make_topic(kafka, "state-swapped", {"cleanup.policy": "compact"})
+            await trio.sleep(60)
+
+
+def test_without_the_right_to_write_it_does_not_start(
+    kafka_of_short_transactions: KafkaCluster,
+) -> None:
+    """Whatever the cluster has against our transactions is said, and not waited out."""
+
+    async def open_it() -> None:
+        with trio.fail_after(60):
+            async with opened(kafka_of_short_transactions, "state-refused"):
+                pass
+
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogError, match="does not let us write")):
+        trio.run(open_it)
+
+
+@pytest.fixture
+def kafka_of_short_transactions() -> Iterator[KafkaCluster]:
+    """It refuses transactions as long as ours may be."""
+    settings = {"transaction.max.timeout.ms": TRANSACTION_TIMEOUT_MS - 1}
+    with running_kafka("3.9", brokers=1, settings=settings) as cluster:
+        yield cluster
+
+
+async def delete_topic(cluster: KafkaCluster, name: str) -> None:
+    """As an admin would, and wait until it is gone."""
+
+    def delete() -> None:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.delete_topics([name])[name].result()
+
+    await trio.to_thread.run_sync(delete)
+    with trio.fail_after(30):
+        while await exists(cluster, name):  # noqa: ASYNC110  # nobody would tell
+            await trio.sleep(0.1)
+
+
+async def exists(cluster: KafkaCluster, name: str) -> bool:
+    """Whether there is such a topic."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    known = await trio.to_thread.run_sync(lambda: admin.list_topics(timeout=10))
+    return name in known.topics
 
 
 async def make_topic(cluster: KafkaCluster, name: str, config: Mapping[str, object]) -> None:
