@@ -103,6 +103,7 @@ class ClientConnection:
         self._reading = trio.CancelScope()
         self._at_rest = False  # waiting for a request of which nothing has come yet
         self._stopping = False
+        self._reads = True  # there may be more requests
 
     async def serve(self) -> None:
         """Serve until the end. Whatever ends the connection is logged here and goes no further."""
@@ -116,7 +117,10 @@ class ClientConnection:
                     make_source=self._shared.make_source,
                 )
                 with self._reading:
-                    await self._read_requests()
+                    try:
+                        await self._read_requests()
+                    finally:
+                        self._reads = False
                 with trio.move_on_after(self._shared.limits.linger_timeout_s):
                     await self._upstream.idle()
                 self._tasks.cancel_scope.cancel()
@@ -141,7 +145,7 @@ class ClientConnection:
         self._stopping = True
         if self._at_rest:
             self._reading.cancel()
-        else:
+        elif self._reads:
             self._tasks.start_soon(self._give_up_half_sent)
 
     def end_if_idle(self) -> None:

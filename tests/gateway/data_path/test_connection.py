@@ -1,5 +1,6 @@
 """What one client connection does with each request, against a broker of the test's own."""
 
+import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,9 +12,12 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from gateway.data_path.brokers import Brokers, Way
 from gateway.data_path.config import Limits
-from gateway.data_path.connection import ASIDE_FROM_BYTES
+from gateway.data_path.connection import ASIDE_FROM_BYTES, ClientConnection, Surroundings
 from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.splice import PipePool
+from gateway.data_path.stream import BufferPool
 from kafka_codecs import decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
@@ -428,3 +432,33 @@ async def test_an_answer_that_its_version_cannot_carry_is_our_bug() -> None:
             await on.client.send(request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4)))
             assert await on.client.at_end()
         assert [line["event"] for line in lines] == ["connection_failed"]
+
+
+async def test_a_drain_may_come_when_a_connection_has_just_ended(nursery: trio.Nursery) -> None:
+    """Until its owner has noticed, it is among those that are drained."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    async with ground() as on:
+        surroundings = Surroundings(
+            limits=Limits(),
+            group_apis=Parked(),
+            rewrite=echo,
+            topic_names=on.gateway.cluster.names_of,
+            recall_metadata=on.gateway.cluster.recall,
+            buffers=BufferPool(),
+            pipes=PipePool(),
+        )
+        brokers = Brokers(lambda: {1: on.broker.address}, nursery)
+        connection = ClientConnection(
+            ours, client_host="h", way=Way(brokers, None), surroundings=surroundings
+        )
+        theirs.send(BAD_FRAMES["negative size"])
+        await connection.serve()
+        connection.drain()
+    theirs.close()
+    nursery.cancel_scope.cancel()
+
+
+async def echo(answer: Struct) -> Struct:
+    """No address is ours to put in."""
+    return answer
