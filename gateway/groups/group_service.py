@@ -156,11 +156,21 @@ class GroupService:
         """Nothing that a member relies on leaves without our knowing that the group is still ours:
         somebody else may have timed it out while we were paused or cut off."""
         message = request.message
-        if isinstance(message, ByMember) and not self._registry.may_answer(message.group_id):
+        if (
+            isinstance(message, ByMember)
+            and not self._registry.may_answer
+            and not self._is_the_clusters(message)
+        ):
             return refusal(
                 message, request.header.api_version, ErrorCode.NOT_COORDINATOR, "the log is away"
             )
         return response
+
+    def _is_the_clusters(self, message: GroupMessage) -> bool:
+        if self._registry.is_live(message.group_id):
+            return False
+        is_foreign = isinstance(message, JoinGroupRequest) and _is_foreign(message)
+        return is_foreign or self._hosting.is_forwarded(message.group_id)
 
     async def _about_one_group(self, request: GroupRequest, message: GroupMessage) -> Struct:
         version = request.header.api_version

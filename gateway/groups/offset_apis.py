@@ -38,7 +38,8 @@ class OffsetApis:
         """Check, then store. Raises UpstreamLost, TooManyGroups."""
         commit, verdict = await self._check(request, message)
         if verdict.error:
-            return refusal(message, request.header.api_version, verdict.error, verdict.why)
+            code = self._registry.still(verdict.error)
+            return refusal(message, request.header.api_version, code, verdict.why)
         return await store(request, message, commit, registry=self._registry, anchors=self._anchors)
 
     async def delete(self, request: GroupRequest, message: OffsetDeleteRequest) -> Struct:
@@ -56,7 +57,7 @@ class OffsetApis:
         _token, reply = await self._registry.ask(message.group_id, event, names)
         verdict = cast(OffsetDeleteVerdict, reply)
         if verdict.error:
-            return OffsetDeleteResponse(error_code=verdict.error)
+            return OffsetDeleteResponse(error_code=self._registry.still(verdict.error))
 
         def stays(name: str, index: int) -> bool:
             return name in verdict.subscribed and offset_delete.exists(image, name, index)

@@ -92,7 +92,9 @@ class OffsetFetchApi:
             )
         except TooManyGroups:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return reply.error or replace(group, member_id=None, member_epoch=-1)
+        if reply.error:
+            return self._registry.still(reply.error)
+        return replace(group, member_id=None, member_epoch=-1)
 
 
 def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode | None:

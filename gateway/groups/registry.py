@@ -11,6 +11,7 @@ import trio
 
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
+from coordinator.errors import ErrorCode
 from coordinator.events import OffsetCommitEnded
 from coordinator.load import has_members
 from coordinator.replies import ConfigView, GroupView, Reply
@@ -86,9 +87,14 @@ class Registry:
             return await self._hosting.look(group_id)
         return await self._hosting.look_lately(group_id)
 
-    def may_answer(self, group_id: str) -> bool:
-        """Whether what a group here has decided may still be told; of others nothing is known."""
-        return group_id not in self._tasks or self._state_log.may_answer
+    @property
+    def may_answer(self) -> bool:
+        """Whether what a group here has decided, be it that there is no such group, may be told."""
+        return self._state_log.may_answer
+
+    def still(self, refusal: ErrorCode) -> ErrorCode:
+        """A group's refusal, unless somebody else may know better by now."""
+        return refusal if self.may_answer else ErrorCode.NOT_COORDINATOR
 
     def is_live(self, group_id: str) -> bool:
         """Whether the group has members here."""
@@ -151,6 +157,8 @@ class Registry:
         return tuple(found)
 
     def _running(self, group_id: str) -> GroupTask | None:
+        if not self.may_answer:
+            raise StateLogError("the log may be somebody else's")
         task = self._tasks.get(group_id)
         if task is not None and not task.is_loaded:
             raise StateLogError("the group is being read from the log")

@@ -29,6 +29,7 @@ from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
 
+COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
 INCONSISTENT_GROUP_PROTOCOL = 23
 NOT_COORDINATOR = 16
@@ -464,11 +465,17 @@ async def test_members_are_told_nothing_while_the_log_may_be_somebody_elses() ->
             async with (
                 whole_gateway(upstream.bootstrap, state_log=state_log) as gateway,
                 group_client(gateway.address, "g") as client,
+                group_client(gateway.address, "unknown-here") as stranger,
             ):
                 joined = await client.enter()
                 state_log.may_answer = False
                 assert (await client.beat(joined)).error_code == NOT_COORDINATOR
                 assert (await client.join()).error_code == NOT_COORDINATOR
+                # Refusals of the engine's need no less to be true, of a group it knows or not.
+                assert (await stranger.beat(joined)).error_code == NOT_COORDINATOR
+                assert (await client.described()).error_code == COORDINATOR_LOAD_IN_PROGRESS
+                refused = await client.commit({0: 7}, member_id="else", epoch=1)
+                assert refused == {0: NOT_COORDINATOR}
                 committed = await client.commit(
                     {0: 7}, member_id=joined.member_id, epoch=joined.generation_id
                 )
