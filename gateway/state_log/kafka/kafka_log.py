@@ -213,8 +213,10 @@ class KafkaLog:
         while True:
             try:
                 return await self._in_thread(self._take)
-            except Fenced:  # by somebody who began earlier
+            except Fenced:
                 await trio.sleep(RETAKE_S)
+            # By somebody who began earlier, unless he has claimed it since: then let him be.
+            await self._in_thread(self._check_claim)
 
     async def _take_again(self) -> tuple[TransactionalWriter, Content]:
         """From ourselves: the cluster gives up a writer that it does not hear of."""

@@ -1,6 +1,7 @@
 """The state log in a real cluster: what was written comes back, one gateway at a time writes."""
 
 import os
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -10,8 +11,10 @@ import trio
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from structlog.testing import capture_logs
 
 from coordinator.records import TargetAssignmentMetadata
+from gateway.state_log.kafka.content import Content
 from gateway.state_log.kafka.kafka_log import PARTITION, KafkaLog, open_kafka_log
 from gateway.state_log.kafka.lease import LEASE_MS
 from gateway.state_log.kafka.transactions import TRANSACTION_TIMEOUT_MS, write_at_once
@@ -25,6 +28,8 @@ from gateway.state_log.record_format import encode_record
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster, running_kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+LIMIT_S = 60
 
 
 def epoch(number: int) -> TargetAssignmentMetadata:
@@ -68,6 +73,34 @@ async def test_a_second_gateway_takes_it_and_the_first_ends(kafka: KafkaCluster)
                 assert not first.may_answer
                 assert second.may_answer
                 assert await second.read("a") == (epoch(3),)
+
+
+async def test_who_comes_too_late_lets_the_owner_be(kafka: KafkaCluster) -> None:
+    """Held up between its look at the claim and its first write, it was fenced, and does not fence
+    the one who did it."""
+    looked, go_on = trio.Event(), threading.Event()
+
+    class HeldUp(KafkaLog):
+        def _check_claim(self) -> Content:
+            content = super()._check_claim()
+            trio.from_thread.run_sync(looked.set)
+            go_on.wait(LIMIT_S)
+            return content
+
+    async def be_late() -> None:
+        with pytest.RaisesGroup(StateLogTaken):
+            async with trio.open_nursery() as late:
+                await late.start(HeldUp(kafka.addresses, "state-late").run)
+
+    with capture_logs() as lines, trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(be_late)
+            await looked.wait()
+            async with opened(kafka, "state-late") as owner:
+                go_on.set()
+                while nursery.child_tasks:
+                    await owner.append("a", [epoch(1)])
+    assert [line["event"] for line in lines] == []
 
 
 async def test_many_write_together(kafka: KafkaCluster) -> None:
