@@ -230,7 +230,12 @@ class KafkaLog:
 
     def _take(self) -> tuple[TransactionalWriter, Content]:
         """Blocks. Raises StateLogTaken if somebody has claimed it since we did."""
-        writer = TransactionalWriter(self._config, topic=self._topic, partition=PARTITION)
+        writer = TransactionalWriter(
+            self._config,
+            topic=self._topic,
+            partition=PARTITION,
+            record_bytes_max=self._record_bytes_max,
+        )
         writer.open(OPEN_TIMEOUT_S)
         content = self._check_claim()
         if content.log_id is None:

@@ -16,6 +16,8 @@ from gateway.state_log.record_format import Entry
 
 RECORD_BYTES_MAX = 16 << 20
 """Of one record: a classic group of thousands of members is a single one."""
+BATCH_BYTES_MAX = 1 << 20
+"""Of what is sent at once."""
 TRANSACTION_TIMEOUT_MS = 60_000
 """When the cluster gives up a transaction that we left open."""
 DELIVERY_TIMEOUT_MS = 5_000
@@ -58,7 +60,10 @@ def write_at_once(config: Mapping[str, Any], entry: Entry, *, topic: str, partit
 class TransactionalWriter:
     """`open` first. After Fenced it is of no more use."""
 
-    def __init__(self, config: Mapping[str, Any], *, topic: str, partition: int) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], *, topic: str, partition: int, record_bytes_max: int
+    ) -> None:
+        """`record_bytes_max`: what the topic takes at once, be it a record or a batch of them."""
         self._topic, self._partition = topic, partition
         self._producer = Producer(
             {
@@ -67,6 +72,7 @@ class TransactionalWriter:
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
                 "message.max.bytes": RECORD_BYTES_MAX,
+                "batch.size": min(BATCH_BYTES_MAX, record_bytes_max),
                 "compression.type": "lz4",
                 "linger.ms": 0,
                 "retry.backoff.ms": 10,

@@ -1,6 +1,7 @@
 """The state log in a real cluster: what was written comes back, one gateway at a time writes."""
 
 import os
+import random
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -131,6 +132,19 @@ async def test_what_the_cluster_would_not_take_harms_nobody_else(kafka: KafkaClu
         with pytest.raises(StateLogError, match="takes records of"):
             await log.append("b", [huge])
         nursery.start_soon(log.append, "c", [epoch(2)])
+
+
+async def test_what_is_written_together_need_not_fit_into_one_batch(kafka: KafkaCluster) -> None:
+    """The topic's limit is for what is sent at once, too."""
+    await make_topic(
+        kafka, "state-narrow", {"cleanup.policy": "compact", "max.message.bytes": 2000}
+    )
+    dice = random.Random(1)
+    async with opened(kafka, "state-narrow") as log, trio.open_nursery() as nursery:
+        for number in range(20):
+            name = dice.randbytes(300).hex()
+            record = TargetAssignmentMetadata(epoch=number, assignor=name)
+            nursery.start_soon(log.append, f"g{number}", [record])
 
 
 async def test_a_broker_that_dies_costs_no_batch(one_broker: KafkaCluster) -> None:
