@@ -154,10 +154,11 @@ async def test_kafkas_own_config_tool(kafka: KafkaCluster) -> None:
         await scene.java(CONFIG_TOOL, *mixed, "--alter", "--add-config", both)
         assert (await scene.clients["mixed"].native("n")).heartbeat_interval_ms == 7_000
         await scene.java(CONFIG_TOOL, *mixed, "--alter", "--delete-config", SESSION)
-        shown = await scene.java(CONFIG_TOOL, "--entity-type", "groups", "--describe")
+        # By name: over all groups the tool fails, as it does without us, if the cluster has to
+        # answer for one of them, and others' tests may have left some.
+        shown = await scene.java(CONFIG_TOOL, *mixed, "--describe")
         assert f"DYNAMIC_GROUP_CONFIG:{HEARTBEAT}=7000" in shown
         assert f"{SESSION}=50000" not in shown
-        assert f"Dynamic configs for group {scene.names['native']} are:" in shown
         refused = await scene.java(CONFIG_TOOL, *mixed, "--alter", "--add-config", f"{SESSION}=1")
         assert "InvalidConfigurationException" in refused
         broker = ("--entity-type", "brokers", "--entity-name", "1", "--describe", "--all")
