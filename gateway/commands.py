@@ -23,7 +23,7 @@ from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted
 from gateway.demo.run import run as run_demo
 from gateway.demo.upstream import OpenUpstream
-from gateway.state_log.log import StateLogUnusable
+from gateway.state_log.log import StateLogError, StateLogUnusable
 
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
 CONSUMERS_MAX = 64
@@ -100,10 +100,14 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _state(options: argparse.Namespace) -> int:
     try:
-        folder = settings.state_folder(options.state_dir)
-        if show_state.run(folder, options.group):
+        if options.upstream is not None:
+            upstream = settings.addresses(options.upstream)
+            show_state.of_topic(upstream, options.state_topic, options.group)
             return 0
-    except (ValueError, StateLogUnusable) as error:
+        folder = settings.state_folder(options.state_dir)
+        if show_state.of_folder(folder, options.group):
+            return 0
+    except (ValueError, StateLogUnusable, StateLogError) as error:
         _say(str(error))
     else:
         _say(f"there is no state log in {folder}; see --state-dir")
@@ -148,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
 
     state = commands.add_parser(
         "state",
-        help="print what the state log in sqlite holds, one JSON line per record",
+        help="print what the state log holds, one JSON line per record",
         description="Print the records of the state log, also of a gateway that is running.",
         allow_abbrev=False,
     )
@@ -157,6 +161,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         default=os.environ.get(f"{settings.ENVIRONMENT_PREFIX}STATE_DIR"),
         help="the gateway's folder (default: that of its own --state-dir)",
+    )
+    state.add_argument(
+        "--upstream", metavar="HOST:PORT[,...]", help="read the log in this cluster (--state kafka)"
+    )
+    state.add_argument(
+        "--state-topic",
+        metavar="TOPIC",
+        default=settings.STATE_TOPIC,
+        help="its topic (default: %(default)s)",
     )
     state.add_argument("--group", metavar="ID", help="records of this group only")
     state.set_defaults(command=_state)

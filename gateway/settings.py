@@ -31,6 +31,7 @@ from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
 from gateway.logs import LogFormat, LogLevel
 
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
+STATE_TOPIC = "groupferry-state"
 # What a pod is told of each Service in its namespace, one of which may well be called groupferry.
 _OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_[A-Z]+(_[A-Z]+)?)?)$")
 _SEE_HELP = "see groupferry serve --help"
@@ -164,7 +165,7 @@ class Settings(BaseSettings):
         " the cluster; or memory, which forgets them when the gateway ends",
     )
     state_topic: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")] = Field(
-        "groupferry-state", description="the topic for `state` kafka, made if it is not there"
+        STATE_TOPIC, description="the topic for `state` kafka, made if it is not there"
     )
     log_format: LogFormat = Field("console", description="console for people, json for machines")
     log_level: LogLevel = Field("info", description="debug, info, warning or error")

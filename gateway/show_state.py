@@ -5,19 +5,26 @@ Changes nothing and takes no lock, so it can look while a gateway runs.
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from gateway.state_log.sqlite_reader import StoredRow, read_state
+from gateway.cluster.broker_connection import Address
+from gateway.state_log.kafka.client_config import client_config
+from gateway.state_log.kafka.content import newest
+from gateway.state_log.kafka.kafka_log import PARTITION
+from gateway.state_log.kafka.reading import read_all
+from gateway.state_log.log import StateLogUnusable
+from gateway.state_log.sqlite_reader import read_state
 from kafka_codecs import WireError, state_records
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
 from kafka_codecs.declaration import Struct
 
 
-def run(folder: Path, group_id: str | None) -> bool:
-    """Print the records, of one group or of all; False if the folder has no state log.
+def of_folder(folder: Path, group_id: str | None) -> bool:
+    """Print the records of the log in SQLite, of one group or of all; False if there is none.
 
     Raises StateLogUnusable.
     """
@@ -25,21 +32,35 @@ def run(folder: Path, group_id: str | None) -> bool:
     if state is None:
         return False
     for row in state.rows:
-        if group_id is None or row.group_id == group_id:
-            sys.stdout.write(json.dumps(_shown(row), ensure_ascii=False) + "\n")
+        assert row.entry.value is not None
+        _show(row.position, row.entry.key, row.entry.value, group_id)
     return True
 
 
-def _shown(row: StoredRow) -> dict[str, Any]:
-    record_type, key = state_records.decode_key(row.entry.key)
-    assert row.entry.value is not None
-    value = state_records.decode_value(record_type, row.entry.value)
-    return {
-        "position": row.position,
+def of_topic(upstream: Sequence[Address], topic: str, group_id: str | None) -> None:
+    """Print the records of the log in the cluster, of one group, or of all and of the log itself.
+
+    Raises StateLogError; StateLogUnusable for a record that cannot be read.
+    """
+    entries = read_all(client_config(upstream), topic=topic, partition=PARTITION)
+    for position, (key, value) in enumerate(newest(entries), start=1):
+        try:
+            _show(position, key, value, group_id)
+        except WireError as error:
+            raise StateLogUnusable(f"topic {topic} is no state log: {error}") from None
+
+
+def _show(position: int, key_bytes: bytes, value_bytes: bytes, group_id: str | None) -> None:
+    record_type, key = state_records.decode_key(key_bytes)
+    if group_id is not None and getattr(key, "group_id", None) != group_id:
+        return
+    shown = {
+        "position": position,
         "type": record_type.name,
         **_as_json("key", key),
-        "value": _as_json("value", value),
+        "value": _as_json("value", state_records.decode_value(record_type, value_bytes)),
     }
+    sys.stdout.write(json.dumps(shown, ensure_ascii=False) + "\n")
 
 
 def _as_json(name: str, value: Any) -> Any:

@@ -49,17 +49,22 @@ def renewal_entry(owner: LogOwnerValue) -> Entry:
     return Entry(LOG_RENEWAL_KEY, encode_value(LogRenewalValue(owner_id=owner.owner_id)))
 
 
-def content_of(entries: Iterable[Entry]) -> Content:
-    """Raises StateLogUnusable for a log that this groupferry cannot read."""
+def newest(entries: Iterable[Entry]) -> Iterable[tuple[bytes, bytes]]:
+    """Of each key the last value, in the order of writing, however often it was written."""
     live: dict[bytes, bytes] = {}
     for key, value in entries:
-        live.pop(key, None)  # the newest comes last, however often its key was written
+        live.pop(key, None)
         if value is not None:
             live[key] = value
+    return live.items()
+
+
+def content_of(entries: Iterable[Entry]) -> Content:
+    """Raises StateLogUnusable for a log that this groupferry cannot read."""
     content = Content()
-    for key, value in live.items():
+    for key, value in newest(entries):
         try:
-            _put(content, Entry(key, value))
+            _put(content, key, value)
         except WireError as error:
             raise StateLogUnusable(
                 f"the state log has a record that this groupferry cannot read ({error}):"
@@ -68,14 +73,13 @@ def content_of(entries: Iterable[Entry]) -> Content:
     return content
 
 
-def _put(content: Content, entry: Entry) -> None:
-    assert entry.value is not None
-    record_type, key = decode_key(entry.key)
+def _put(content: Content, key_bytes: bytes, value_bytes: bytes) -> None:
+    record_type, key = decode_key(key_bytes)
     if not isinstance(key, LogKey):
-        group_id, record = decode_record(entry)
+        group_id, record = decode_record(Entry(key_bytes, value_bytes))
         content.groups.put(group_id, (record,))
         return
-    match decode_value(record_type, entry.value):
+    match decode_value(record_type, value_bytes):
         case LogIdValue(log_id=log_id):
             content.log_id = log_id
         case LogOwnerValue() as owner:

@@ -1,5 +1,6 @@
 """The state log in a real cluster: what was written comes back, one gateway at a time writes."""
 
+import json
 import os
 import random
 import threading
@@ -15,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from structlog.testing import capture_logs
 
 from coordinator.records import TargetAssignmentMetadata
+from gateway import cli
 from gateway.state_log.kafka.content import Content
 from gateway.state_log.kafka.kafka_log import PARTITION, KafkaLog, open_kafka_log
 from gateway.state_log.kafka.lease import LEASE_MS
@@ -26,7 +28,7 @@ from gateway.state_log.log import (
     StateLogUnusable,
 )
 from gateway.state_log.record_format import encode_record
-from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster, running_kafka
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster, running_kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -58,6 +60,55 @@ async def test_what_was_written_comes_back(kafka: KafkaCluster) -> None:
         assert await log.read("b") == (epoch(2),)
         assert set(await log.group_ids()) == {"a", "b"}
         assert log.id == name
+
+
+async def test_a_torn_batch_is_dropped_whole(kafka: KafkaCluster) -> None:
+    """The writer died between its records and the commit: they are in the topic and not in the
+    log."""
+    async with opened(kafka, "state-torn") as log:
+        await log.append("g", [epoch(1)])
+
+    def tear() -> None:
+        producer = Producer(
+            {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "state-torn-0"}
+        )
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        for entry in (encode_record("g", epoch(2)), encode_record("h", epoch(3))):
+            producer.produce("state-torn", entry.value, entry.key, partition=0)
+        assert producer.flush(10) == 0
+
+    await trio.to_thread.run_sync(tear)
+    async with opened(kafka, "state-torn") as log:
+        assert await log.read("g") == (epoch(1),)
+        assert await log.group_ids() == ("g",)
+
+
+async def test_the_log_is_read_by_hand(
+    kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`groupferry state --upstream`, also while a gateway has the log; what it is not, in one
+    line."""
+    where = ("state", f"--upstream={kafka.bootstrap_servers}")
+    async with opened(kafka, "state-by-hand") as log:
+        await log.append("a", [epoch(1)])
+        await log.append("b", [epoch(2)])
+        run = partial(cli.main, [*where, "--state-topic=state-by-hand"])
+        assert await trio.to_thread.run_sync(run) == 0
+        of_all = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        run = partial(cli.main, [*where, "--state-topic=state-by-hand", "--group=b"])
+        assert await trio.to_thread.run_sync(run) == 0
+        (of_b,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        of_the_log = {line["type"]: line["value"] for line in of_all}
+        assert of_the_log["LOG_OWNER"]["process_id"] == os.getpid()
+        assert of_the_log["LOG_ID"]["log_id"] == log.id
+    assert (of_b["type"], of_b["value"]["assignment_epoch"]) == (
+        "CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA",
+        2,
+    )
+    await trio.to_thread.run_sync(produce_something, kafka, TOPIC)
+    assert await trio.to_thread.run_sync(cli.main, [*where, f"--state-topic={TOPIC}"]) == 1
+    assert capsys.readouterr().err.startswith(f"groupferry: topic {TOPIC} is no state log")
 
 
 async def test_a_second_gateway_takes_it_and_the_first_ends(kafka: KafkaCluster) -> None:
@@ -324,3 +375,10 @@ async def until(condition: Callable[[], bool]) -> None:
     with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110  # nobody would tell
             await trio.sleep(0.1)
+
+
+def produce_something(cluster: KafkaCluster, topic: str) -> None:
+    """A record that is none of a state log's."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer.produce(topic, b"value", b"key", partition=0)
+    assert producer.flush(10) == 0
