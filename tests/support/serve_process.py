@@ -93,6 +93,12 @@ class ServeProcess:
         """Its exit status, once it has ended by itself."""
         return await self._process.wait()
 
+    async def last_line(self) -> str:
+        """The first line that is no JSON: why it could not go on."""
+        while not self.other_lines:
+            await self._heard.wait()
+        return self.other_lines[0]
+
     @property
     def address(self) -> tuple[str, int]:
         """Where clients begin."""
