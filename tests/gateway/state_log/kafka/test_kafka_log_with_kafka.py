@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 import trio
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from structlog.testing import capture_logs
@@ -362,7 +362,14 @@ async def fence(cluster: KafkaCluster, transactional_id: str) -> None:
         producer = Producer(
             {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": transactional_id}
         )
-        producer.init_transactions(10)
+        while True:
+            try:
+                producer.init_transactions(10)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.CONCURRENT_TRANSACTIONS:
+                    raise
+            else:
+                return
 
     await trio.to_thread.run_sync(initialise)
 
