@@ -26,6 +26,7 @@ from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
 from gateway.data_path.server import serve
 from gateway.error_groups import first_of
+from gateway.events.event import Listener
 from gateway.groups.anchored_groups import AnchoredGroups
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
@@ -38,7 +39,6 @@ from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
-from gateway.story import Listener
 
 log = structlog.get_logger()
 

@@ -13,7 +13,7 @@ from gateway.demo.group_view import Protocol
 from gateway.demo.ledger import Ledger
 from gateway.demo.reports import Produced
 from gateway.demo.roll import Step
-from gateway.story import Direction
+from gateway.events.group_events import Direction
 
 Conversion: TypeAlias = Literal["live", "replaced while empty", "none"]
 

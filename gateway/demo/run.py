@@ -35,7 +35,8 @@ from gateway.demo.outcome import (
 from gateway.demo.roll import Roll, Step
 from gateway.demo.upstream import OpenUpstream, Upstream
 from gateway.error_groups import first_of
-from gateway.story import Direction, GroupEvent, Listener
+from gateway.events.event import GatewayEvent, Listener
+from gateway.events.group_events import Direction, GroupConverted
 
 _FLUSH_LIMIT_S = 15.0
 _DRAIN_LIMIT_S = 30.0
@@ -188,9 +189,9 @@ class Demo:
         if not child.asked_to_end:
             raise DemoError(f"the producer died ({child.fate()})")
 
-    def _hear_gateway(self, event: GroupEvent) -> None:
-        if event.name == "group_converted" and event.fields["is_live"]:
-            self._converted_live.add(event.fields["direction"])
+    def _hear_gateway(self, event: GatewayEvent) -> None:
+        if isinstance(event, GroupConverted) and event.is_live:
+            self._converted_live.add(event.direction)
 
     def _hear_producer(self, line: str) -> None:
         report = reports.decode(line)

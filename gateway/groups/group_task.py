@@ -27,13 +27,15 @@ from coordinator.topic_names import topics_of_group, topics_of_request
 from coordinator.topics import Topics
 from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet, RegexResolution
 from gateway.cluster.errors import UpstreamError
+from gateway.events.event import Listener
+from gateway.events.log_lines import write_to_log
+from gateway.events.story import tell
 from gateway.groups.batch import Batch
 from gateway.groups.clock import Clock
 from gateway.groups.inbox import Ask, Inbox, MakeRequest
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError, StateLogUnsure
-from gateway.story import Listener, tell, write_to_log
 
 log = structlog.get_logger()
 
@@ -258,9 +260,9 @@ class GroupTask:
         events = tell(self._engine.state, step.records, topics)
         for record in step.records:
             self._engine.apply(record)
-        write_to_log(self.group_id, events)
-        if self._listener is not None:
-            for event in events:
+        for event in events:
+            write_to_log(event, self.group_id)
+            if self._listener is not None:
                 self._listener(event)
         for token, reply in step.replies:
             if (ask := self._waiting.pop(token, None)) is not None:

@@ -17,6 +17,7 @@ from coordinator.load import has_members
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topics import Topics
 from gateway.cluster.cluster import Cluster
+from gateway.events.event import Listener
 from gateway.groups.clock import Clock
 from gateway.groups.group_task import GroupEnded, GroupTask
 from gateway.groups.hosting import Hosting, Mode, Verdict
@@ -24,7 +25,6 @@ from gateway.groups.inbox import MakeRequest
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError
-from gateway.story import Listener
 
 log = structlog.get_logger()
 

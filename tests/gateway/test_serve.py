@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from coordinator.config import GroupConfig
 from gateway import serve, settings
+from gateway.events.event import GatewayEvent
 from gateway.state_folder import locked
-from gateway.story import GroupEvent
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.join_group import JoinGroupResponse
 from tests.support.gateway import whole_gateway
@@ -101,7 +101,7 @@ def test_an_unreachable_cluster_is_one_line(
 
 async def test_the_demos_gateway_tells_a_listener_and_ends_when_cancelled() -> None:
     """Its ports are the system's choice."""
-    events: list[GroupEvent] = []
+    events: list[GatewayEvent] = []
     async with running_mock_cluster(3) as upstream, trio.open_nursery() as nursery:
         bootstrap: str = await nursery.start(
             serve.run_demo_gateway, upstream.bootstrap_servers, GroupConfig(), events.append

@@ -10,9 +10,9 @@ import trio
 from coordinator.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import DataPathConfig, Limits
+from gateway.events.event import GatewayEvent
 from gateway.serve import ANCHOR_LINGER_S, run_gateway
 from gateway.state_log.log import StateLog
-from gateway.story import GroupEvent
 from kafka_codecs.metadata import MetadataRequest
 
 Address = tuple[str, int]
@@ -30,7 +30,7 @@ class Gateway:
     stop: trio.Event
     """Set it to let the gateway drain."""
     ended: trio.Event = field(default_factory=trio.Event)
-    events: list[GroupEvent] = field(default_factory=list)
+    events: list[GatewayEvent] = field(default_factory=list)
     """Everything that it told of its groups."""
 
     @property
@@ -61,7 +61,7 @@ async def whole_gateway(
     state_log: StateLog | None = None,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway as `groupferry serve` does."""
-    events: list[GroupEvent] = []
+    events: list[GatewayEvent] = []
     stop, ended = trio.Event(), trio.Event()
 
     async def run(task_status: trio.TaskStatus[Address]) -> None:

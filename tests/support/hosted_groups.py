@@ -41,11 +41,11 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import Topic
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
+from gateway.events.event import GatewayEvent
 from gateway.groups.hosting import Hosting
 from gateway.groups.registry import Registry
 from gateway.state_log.log import StateLogError
 from gateway.state_log.memory import MemoryLog
-from gateway.story import GroupEvent
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from tests.support.group_script import (
@@ -186,7 +186,7 @@ class HostedGroups:
         self.cluster = ScriptedCluster()
         nursery.start_soon(self.cluster.names.run)
         self.log = log
-        self.events: list[GroupEvent] = []
+        self.events: list[GatewayEvent] = []
         self._heard = trio.Event()
         self.hosting = Hosting(
             self.cluster,
@@ -204,7 +204,7 @@ class HostedGroups:
             listener=self._hear,
         )
 
-    def _hear(self, event: GroupEvent) -> None:
+    def _hear(self, event: GatewayEvent) -> None:
         self.events.append(event)
         self._heard.set()
         self._heard = trio.Event()

@@ -20,9 +20,9 @@ from gateway.demo.borrowed_cluster import borrowed
 from gateway.demo.errors import DemoError
 from gateway.demo.outcome import Options, Outcome
 from gateway.demo.run import RunGateway, run
+from gateway.events.event import Listener
 from gateway.serve import run_demo_gateway
 from gateway.settings import Address
-from gateway.story import Listener
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.list_groups import ListGroupsRequest

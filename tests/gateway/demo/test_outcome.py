@@ -14,7 +14,7 @@ from gateway.demo.outcome import (
     conversions,
 )
 from gateway.demo.roll import Step
-from gateway.story import Direction
+from gateway.events.group_events import Direction
 
 KEPT = Totals(
     produced=10,

@@ -13,7 +13,7 @@ from gateway.data_path.errors import ListenError
 from gateway.demo.mock_cluster import embedded
 from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted, run
-from gateway.story import Listener
+from gateway.events.event import Listener
 
 LIMIT_S = 60
 OPTIONS = Options(consumers=2, partitions=3)

@@ -1,15 +1,10 @@
 """Tells what happened to a group, as events made from the engine's records.
 
-The one place where group events are made: what the log says and what the state became cannot
-disagree. An event has a past-tense name and fields that are the same wherever they appear. Must not
-know who listens.
+The one place where a group's events are made: what they say and what the state became cannot
+disagree. Must not know who listens.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
-
-import structlog
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.conversion.embedded import read_stored_assignment
@@ -45,12 +40,32 @@ from coordinator.volatile import (
     MemberPhase,
     MemberPhaseMoved,
 )
-
-log = structlog.get_logger()
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import (
+    GroupConfigsAltered,
+    GroupConverted,
+    GroupCreated,
+    GroupDeleted,
+    GroupEpochBumped,
+    GroupStateMoved,
+    RegexResolved,
+    TargetComputed,
+)
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    MemberStateMoved,
+    MemberSwitched,
+    Partitions,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRevoked,
+    Protocol,
+)
 
 AnyMember = GenericMember | Member
-
-Direction = Literal["generic->consumer", "consumer->generic"]
 
 NAMED_TOPICS_MAX = 20
 """Topics that an event about a regular expression names; of all it gives the number."""
@@ -59,24 +74,7 @@ _OWN_WILL = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
 _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEvent:
-    """Something that an operator would ask about."""
-
-    name: str
-    fields: Mapping[str, Any]
-
-
-Listener = Callable[[GroupEvent], None]
-
-
-def write_to_log(group_id: str, events: Iterable[GroupEvent]) -> None:
-    """One log line per event."""
-    for event in events:
-        log.info(event.name, group_id=group_id, **event.fields)
-
-
-def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[GroupEvent]:
+def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
     """The events of one batch that was decided on `state` and is not applied to it yet."""
     if all(isinstance(record, DeadlineSet | DeadlineCleared) for record in records):
         return []  # a heartbeat that found all well
@@ -107,12 +105,12 @@ class _Teller:
         self._moved = 0
         self._inherited: Assignment | None = None
 
-    def tell(self) -> Iterator[GroupEvent]:
+    def tell(self) -> Iterator[GatewayEvent]:
         for record in self._records:
             yield from self._events(record)
             self._state.apply(record)
 
-    def _events(self, record: Record) -> Iterator[GroupEvent]:
+    def _events(self, record: Record) -> Iterator[GatewayEvent]:
         match record:
             case GenericGroupMetadata(value=value):
                 yield from self._generic_group(value)
@@ -125,16 +123,16 @@ class _Teller:
             case MemberPhaseMoved(member_id, phase):
                 yield from self._phase(member_id, phase)
             case GroupConfigs(overrides=overrides):
-                yield _event("group_configs_altered", overrides=dict(overrides))
+                yield GroupConfigsAltered(overrides=overrides)
             case _:
                 yield from self._consumer_events(record)
 
-    def _consumer_events(self, record: Record) -> Iterator[GroupEvent]:
+    def _consumer_events(self, record: Record) -> Iterator[GatewayEvent]:
         match record:
             case GroupEpoch(epoch=int(epoch), cause=cause) if cause is not EpochCause.CONVERTED:
-                yield _event("group_epoch_bumped", group_epoch=epoch, cause=cause.value)
+                yield GroupEpochBumped(group_epoch=epoch, cause=cause)
             case GroupEpoch(epoch=None) if self._keeps_kind:
-                yield _event("group_deleted")
+                yield GroupDeleted()
             case MemberMetadata(member_id=member_id, value=None, cause=RemovalCause() as cause):
                 yield from self._removed(member_id, cause)
             case MemberMetadata(value=Member() as member):
@@ -150,91 +148,85 @@ class _Teller:
             case _:
                 pass
 
-    def _target(self, record: TargetAssignmentMetadata) -> Iterator[GroupEvent]:
+    def _target(self, record: TargetAssignmentMetadata) -> Iterator[GatewayEvent]:
         """Without an assignor it was taken over from a generic group, not computed."""
-        if record.assignor is not None:
-            yield _event(
-                "target_computed",
+        if record.assignor is not None and record.epoch is not None:
+            yield TargetComputed(
                 assignment_epoch=record.epoch,
                 assignor=record.assignor,
                 partitions_moved=self._moved,
             )
         self._moved = 0
 
-    def _generic_group(self, value: GenericGroupValue | None) -> Iterator[GroupEvent]:
+    def _generic_group(self, value: GenericGroupValue | None) -> Iterator[GatewayEvent]:
         if self._conversion is not None:
             yield self._conversion
             self._conversion = None
         elif value is None and self._keeps_kind:
-            yield _event("group_deleted")
+            yield GroupDeleted()
         elif value is not None and self._state.group is None:
-            yield _event("group_created", kind="generic")
+            yield GroupCreated(kind="generic")
         if value is not None and isinstance(self._state.group, GenericGroup):
             yield from self._generic_assignments(self._state.group, value)
 
     def _generic_assignments(
         self, group: GenericGroup, value: GenericGroupValue
-    ) -> Iterator[GroupEvent]:
+    ) -> Iterator[GatewayEvent]:
         """A leader distributed an assignment, or nobody is left."""
         reached = GenericPhase.STABLE if value.members else GenericPhase.EMPTY
         if group.phase is not reached:
-            yield _event(
-                "group_state_moved",
-                from_state=group.phase.value,
-                to_state=reached.value,
+            yield GroupStateMoved(
+                from_state=group.phase,
+                to_state=reached,
                 generation=value.generation,
             )
         for member in value.members:
             before = group.members.get(member.member_id)
             if before is None or member.assignment != before.assignment:
-                yield _event(
-                    "partitions_assigned",
+                yield PartitionsAssigned(
                     member_id=member.member_id,
                     member_epoch=value.generation,
                     partitions=self._named(self._embedded(member.assignment, value.protocol)),
                 )
 
-    def _generic_state(self, core: GenericCore) -> Iterator[GroupEvent]:
+    def _generic_state(self, core: GenericCore) -> Iterator[GatewayEvent]:
         group = self._state.group
         before = group.core if isinstance(group, GenericGroup) else GenericCore()
         if core.phase != before.phase:
-            yield _event(
-                "group_state_moved",
-                from_state=before.phase.value,
-                to_state=core.phase.value,
+            yield GroupStateMoved(
+                from_state=before.phase,
+                to_state=core.phase,
                 generation=core.generation,
             )
 
-    def _generic_member(self, member: GenericMember) -> Iterator[GroupEvent]:
+    def _generic_member(self, member: GenericMember) -> Iterator[GatewayEvent]:
         group = self._state.group
         if not (isinstance(group, GenericGroup) and member.member_id in group.members):
             yield self._comes(member)
 
-    def _member(self, member: Member) -> Iterator[GroupEvent]:
+    def _member(self, member: Member) -> Iterator[GatewayEvent]:
         group = self._state.group
         if member.member_id in self._carried_over:
             return
         before = group.members.get(member.member_id) if isinstance(group, ConsumerGroup) else None
         if before is None:
             if not isinstance(group, ConsumerGroup) and self._keeps_kind:
-                yield _event("group_created", kind="consumer")
+                yield GroupCreated(kind="consumer")
             yield self._comes(member)
         elif before.is_classic != member.is_classic and member.member_id not in self._joined:
-            yield _event("member_switched", member_id=member.member_id, protocol=_protocol(member))
+            yield MemberSwitched(member_id=member.member_id, protocol=_protocol(member))
 
-    def _comes(self, member: AnyMember) -> GroupEvent:
+    def _comes(self, member: AnyMember) -> GatewayEvent:
         self._joined.add(member.member_id)
         return _joined(self._new.get(member.member_id, member))
 
-    def _removed(self, member_id: str, cause: RemovalCause) -> Iterator[GroupEvent]:
+    def _removed(self, member_id: str, cause: RemovalCause) -> Iterator[GatewayEvent]:
         if cause is RemovalCause.REPLACED:
-            yield _event(
-                "member_replaced", member_id=member_id, replaced_by=self._successor(member_id)
-            )
+            yield MemberReplaced(member_id=member_id, replaced_by=self._successor(member_id))
         elif cause in _OWN_WILL:
-            yield _event("member_left", member_id=member_id, cause=cause.value)
+            yield MemberLeft(member_id=member_id, cause=cause)
         elif cause not in _STILL_THERE:
-            yield _event("member_fenced", member_id=member_id, cause=cause.value)
+            yield MemberFenced(member_id=member_id, cause=cause)
 
     def _successor(self, member_id: str) -> str | None:
         """The id under which a static member goes on."""
@@ -249,7 +241,7 @@ class _Teller:
         group = self._state.group
         return group.target_of(member_id) if isinstance(group, ConsumerGroup) else frozenset()
 
-    def _assignment(self, member_id: str, after: Assignment | None) -> Iterator[GroupEvent]:
+    def _assignment(self, member_id: str, after: Assignment | None) -> Iterator[GatewayEvent]:
         group = self._state.group
         before = group.assignments.get(member_id) if isinstance(group, ConsumerGroup) else None
         cause = self._removals.get(member_id)
@@ -266,43 +258,39 @@ class _Teller:
         held_before = before.assigned.keys() | before.pending_revocation.keys()
         held_after = after.assigned.keys() | after.pending_revocation.keys()
         changes = {
-            "partitions_revoked": after.pending_revocation.keys()
-            - before.pending_revocation.keys(),
-            "partitions_released": held_before - held_after,
-            "partitions_assigned": after.assigned.keys() - before.assigned.keys(),
+            PartitionsRevoked: after.pending_revocation.keys() - before.pending_revocation.keys(),
+            PartitionsReleased: held_before - held_after,
+            PartitionsAssigned: after.assigned.keys() - before.assigned.keys(),
         }
-        for name, partitions in changes.items():
+        for event, partitions in changes.items():
             if partitions:
-                yield _event(
-                    name,
+                yield event(
                     member_id=member_id,
                     member_epoch=epoch,
                     partitions=self._named(partitions),
                 )
 
-    def _regex(self, regex: str, topics: frozenset[str]) -> Iterator[GroupEvent]:
+    def _regex(self, regex: str, topics: frozenset[str]) -> Iterator[GatewayEvent]:
         """A refresh that found nothing new is no event."""
         group = self._state.group
         known = group.regexes.get(regex) if isinstance(group, ConsumerGroup) else None
         before = known.topics if known is not None else frozenset[str]()
         if known is None or topics != before:
-            yield _event(
-                "regex_resolved",
+            yield RegexResolved(
                 regex=regex,
                 topics=len(topics),
-                added=sorted(topics - before)[:NAMED_TOPICS_MAX],
-                removed=sorted(before - topics)[:NAMED_TOPICS_MAX],
+                added=tuple(sorted(topics - before)[:NAMED_TOPICS_MAX]),
+                removed=tuple(sorted(before - topics)[:NAMED_TOPICS_MAX]),
             )
 
-    def _phase(self, member_id: str, phase: MemberPhase) -> Iterator[GroupEvent]:
+    def _phase(self, member_id: str, phase: MemberPhase) -> Iterator[GatewayEvent]:
         group = self._state.group
         if isinstance(group, ConsumerGroup):
             before = group.phases.get(member_id, MemberPhase.STABLE)
-            yield _event(
-                "member_state_moved",
+            yield MemberStateMoved(
                 member_id=member_id,
-                from_state=before.value,
-                to_state=phase.value,
+                from_state=before,
+                to_state=phase,
             )
 
     def _embedded(self, assignment: bytes, protocol: str | None) -> frozenset[Partition]:
@@ -311,11 +299,11 @@ class _Teller:
         except GroupError:  # another assignor's own bytes: nothing that we could name
             return frozenset()
 
-    def _named(self, partitions: Iterable[Partition]) -> dict[str, list[int]]:
-        return {name: list(numbers) for name, numbers in self._topics.names(partitions).items()}
+    def _named(self, partitions: Iterable[Partition]) -> Partitions:
+        return {name: tuple(n) for name, n in self._topics.names(partitions).items()}
 
 
-def _conversion(state: GroupState, records: Sequence[Record]) -> GroupEvent | None:
+def _conversion(state: GroupState, records: Sequence[Record]) -> GatewayEvent | None:
     """The group changed its kind in this batch: from what, to what, and why."""
     match state.group:
         case GenericGroup() as group:
@@ -323,8 +311,7 @@ def _conversion(state: GroupState, records: Sequence[Record]) -> GroupEvent | No
             native = [member for member in joined if not member.is_classic]
             if not native:
                 return None
-            return _event(
-                "group_converted",
+            return GroupConverted(
                 direction="generic->consumer",
                 is_live=bool(group.members),
                 group_epoch=group.core.generation,
@@ -335,8 +322,7 @@ def _conversion(state: GroupState, records: Sequence[Record]) -> GroupEvent | No
             made = [r.value for r in records if isinstance(r, GenericGroupMetadata) and r.value]
             if not made:
                 return None
-            return _event(
-                "group_converted",
+            return GroupConverted(
                 direction="consumer->generic",
                 is_live=bool(group.members),
                 generation=made[0].generation,
@@ -376,20 +362,15 @@ def _new_members(state: GroupState, records: Sequence[Record]) -> dict[str, AnyM
     return {member_id: member for member_id, member in seen.items() if member_id not in old}
 
 
-def _protocol(member: AnyMember) -> str:
+def _protocol(member: AnyMember) -> Protocol:
     return "classic" if isinstance(member, GenericMember) or member.is_classic else "consumer"
 
 
-def _joined(member: AnyMember) -> GroupEvent:
-    return _event(
-        "member_joined",
+def _joined(member: AnyMember) -> GatewayEvent:
+    return MemberJoined(
         member_id=member.member_id,
         client_id=member.client_id,
         client_host=member.client_host,
         instance_id=member.instance_id,
         protocol=_protocol(member),
     )
-
-
-def _event(name: str, **fields: Any) -> GroupEvent:
-    return GroupEvent(name, fields)

@@ -10,7 +10,8 @@ from coordinator.config import GroupConfig
 from coordinator.engine import Step
 from coordinator.events import DeleteGroupReceived, Event
 from coordinator.replies import JoinGroupReply
-from gateway.story import GroupEvent, tell, write_to_log
+from gateway.events.event import GatewayEvent
+from gateway.events.story import tell
 from tests.support.group_script import GroupScript, make_topics
 from tests.support.hosted_groups import GROUP, hosted_groups
 
@@ -23,8 +24,8 @@ class Told(GroupScript):
     """A group whose every step is told; `last` has the events of the last one."""
 
     def __init__(self) -> None:
-        self.all: list[GroupEvent] = []
-        self.last: list[GroupEvent] = []
+        self.all: list[GatewayEvent] = []
+        self.last: list[GatewayEvent] = []
         super().__init__(config=NO_DELAYS)
 
     def feed(self, event: Event) -> Step:
@@ -443,21 +444,6 @@ def test_telling_changes_nothing() -> None:
 
 
 # -- the log -------------------------------------------------------------------------------------
-
-
-def test_an_event_is_one_line_with_its_group() -> None:
-    """A past-tense name, and fields."""
-    with capture_logs() as lines:
-        write_to_log("g", [GroupEvent("member_left", {"member_id": "m", "cause": "left"})])
-    assert lines == [
-        {
-            "event": "member_left",
-            "group_id": "g",
-            "member_id": "m",
-            "cause": "left",
-            "log_level": "info",
-        }
-    ]
 
 
 async def test_a_members_whole_life_can_be_followed_by_its_id(autojump_clock: MockClock) -> None:

@@ -1,0 +1,81 @@
+"""What happens to a group as a whole."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from coordinator.records import EpochCause
+from coordinator.volatile import GenericPhase
+from gateway.events.event import GatewayEvent
+
+Direction: TypeAlias = Literal["generic->consumer", "consumer->generic"]
+
+
+class GroupCreated(GatewayEvent):
+    """A group came into being."""
+
+    kind: Literal["generic", "consumer"]
+    """`generic` speaks the classic protocol, `consumer` that of KIP-848."""
+
+
+class GroupDeleted(GatewayEvent):
+    """A group without members was deleted, or gave way to nothing."""
+
+
+class GroupConverted(GatewayEvent):
+    """A group changed its kind, all its members with it."""
+
+    direction: Direction
+    is_live: bool
+    """Whether it had members."""
+    group_epoch: int | None = None
+    """To a consumer group: the epoch that it begins with, its last generation."""
+    generation: int | None = None
+    """To a generic group: the generation that it begins with."""
+    members: int
+    """How many went along."""
+    cause: str
+    """Who joined, left, was fenced or switched, and so brought it about."""
+
+
+class GroupEpochBumped(GatewayEvent):
+    """A consumer group needs another target assignment."""
+
+    group_epoch: int
+    cause: EpochCause
+
+
+class TargetComputed(GatewayEvent):
+    """An assignor has said which member is to have which partitions."""
+
+    assignment_epoch: int
+    """The group epoch that the target is for."""
+    assignor: str
+    partitions_moved: int
+    """Partitions that a member is to have now and was not to have before."""
+
+
+class GroupStateMoved(GatewayEvent):
+    """A generic group went from one state of its rebalance to the next."""
+
+    from_state: GenericPhase
+    to_state: GenericPhase
+    generation: int
+
+
+class GroupConfigsAltered(GatewayEvent):
+    """An admin changed what the group overrides."""
+
+    overrides: Mapping[str, int]
+    """All that it overrides now, by Kafka's names."""
+
+
+class RegexResolved(GatewayEvent):
+    """A regular expression that members subscribe with stands for other topics than before."""
+
+    regex: str
+    topics: int
+    """How many it matches."""
+    added: tuple[str, ...]
+    """The first few of those that it did not match before, by name."""
+    removed: tuple[str, ...]
+    """The first few of those that it matches no longer, by name."""
