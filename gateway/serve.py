@@ -7,7 +7,7 @@ import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -27,6 +27,9 @@ from gateway.data_path.errors import ListenError
 from gateway.data_path.server import serve
 from gateway.error_groups import first_of
 from gateway.events.event import Listener
+from gateway.events.gateway_events import GatewayEnded, GatewayStarted
+from gateway.events.journal import Journal
+from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.groups.anchored_groups import AnchoredGroups
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
@@ -90,7 +93,8 @@ async def _run_until_signal(settings: Settings) -> None:
         async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
             with locked(settings.state_dir):
                 async with _state_log(settings) as state_log:
-                    await _run_settings(settings, state_log, stop, task_status)
+                    with closing(LineFiles(settings.state_dir / FOLDER_NAME)) as events:
+                        await _run_settings(settings, state_log, events, stop, task_status)
             nursery.cancel_scope.cancel()
 
         await nursery.start(_obey_signals, stop, started, nursery.cancel_scope)
@@ -114,6 +118,7 @@ async def _state_log(settings: Settings) -> AsyncIterator[StateLog]:
 async def _run_settings(
     settings: Settings,
     state_log: StateLog,
+    events: LineFiles,
     stop: trio.Event,
     task_status: trio.TaskStatus[Address],
 ) -> None:
@@ -135,6 +140,7 @@ async def _run_settings(
         shows_members=settings.describe_groups_consumer == "members",
         anchor_linger_s=settings.anchor_linger_ms / 1000,
         state_log=state_log,
+        events=events,
         stop=stop,
         task_status=task_status,
     )
@@ -191,11 +197,12 @@ async def run_gateway(
     shows_members: bool = True,
     anchor_linger_s: float = ANCHOR_LINGER_S,
     state_log: StateLog | None = None,
+    events: LineFiles | None = None,
     listener: Listener | None = None,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until `stop`, then drain it. `shows_members`: see `GroupService`. Unless it is
-    given a state log, that is in memory.
+    given a state log, that is in memory. `events` are written nowhere but to the log without files.
 
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
     start, ListenError if a port cannot be had, StateLogError if the log cannot be read.
@@ -203,6 +210,7 @@ async def run_gateway(
     """
     cluster = Cluster(upstream)
     state_log = state_log or MemoryLog()
+    journal = Journal(state_log.id, files=events, listener=listener)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
         can_hold = not is_embedded(await cluster.versions_of(min(cluster.brokers)))
@@ -223,7 +231,7 @@ async def run_gateway(
             state_log=state_log,
             max_groups=max_groups,
             nursery=nursery,
-            listener=listener,
+            journal=journal,
         )
         coordinators = Coordinators(cluster)
         links = Links(cluster)
@@ -245,11 +253,12 @@ async def run_gateway(
             address: Address = await serving.start(
                 partial(serve, data_path, service, cluster, stop=stop)
             )
-            log.info(
-                "gateway_started",
-                version=version("groupferry"),
-                bootstrap=f"{address[0]}:{address[1]}",
-                brokers=sorted(cluster.brokers),
+            journal.tell(
+                GatewayStarted(
+                    version=version("groupferry"),
+                    bootstrap=f"{address[0]}:{address[1]}",
+                    brokers=tuple(sorted(cluster.brokers)),
+                )
             )
             if not can_hold:
                 log.info("anchors_off", reason="the embedded cluster cannot hold any")
@@ -261,4 +270,4 @@ async def run_gateway(
             await anchors.leave_all()
         links.close()
         nursery.cancel_scope.cancel()
-    log.info("gateway_ended")
+    journal.tell(GatewayEnded())

@@ -46,6 +46,7 @@ class RecordType(IntEnum):
     LOG_ID = OUR_TYPES + 1
     LOG_OWNER = OUR_TYPES + 2
     LOG_RENEWAL = OUR_TYPES + 3
+    LAST_EVENTS = OUR_TYPES + 4
 
 
 # -- keys ----------------------------------------------------------------------------------------
@@ -227,6 +228,14 @@ class GroupConfigsValue(Struct):
 
 
 @message(None, versions=range(1), flexible=True)
+class LastEventsValue(Struct):
+    """How far the group's events are, and those of its last batch: one line of JSON each."""
+
+    sequence: Int64
+    lines: tuple[str, ...]
+
+
+@message(None, versions=range(1), flexible=True)
 class LogIdValue(Struct):
     """What the log is called, for as long as there is one."""
 
@@ -261,6 +270,7 @@ Value = (
     | ConsumerGroupCurrentMemberAssignmentValue
     | ConsumerGroupRegularExpressionValue
     | GroupConfigsValue
+    | LastEventsValue
     | LogIdValue
     | LogOwnerValue
     | LogRenewalValue
@@ -288,6 +298,7 @@ LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
             ConsumerGroupRegularExpressionValue,
         ),
         RecordType.GROUP_CONFIGS: (GroupKey, GroupConfigsValue),
+        RecordType.LAST_EVENTS: (GroupKey, LastEventsValue),
         RecordType.LOG_ID: (LogKey, LogIdValue),
         RecordType.LOG_OWNER: (LogKey, LogOwnerValue),
         RecordType.LOG_RENEWAL: (LogKey, LogRenewalValue),

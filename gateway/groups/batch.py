@@ -11,6 +11,8 @@ from coordinator.engine import GroupEngine, Step
 from coordinator.events import Event
 from coordinator.records import DurableRecord
 from coordinator.topics import Topics
+from gateway.events.journal import Told
+from gateway.events.story import tell
 
 BATCH_MAX = 64
 """Requests of one batch; those who wait beyond it wait for the log twice."""
@@ -23,6 +25,7 @@ class Decision:
     event: Event
     step: Step
     topics: Topics
+    told: Told
 
 
 class Batch:
@@ -49,8 +52,10 @@ class Batch:
 
     def decide(self, event: Event, *, now_ms: int, topics: Topics) -> None:
         """Decide on the group as the decisions so far will leave it. Raises InvariantError."""
-        step = self._latest().handle(event, now_ms=now_ms, topics=topics)
-        self.decisions.append(Decision(event, step, topics))
+        engine = self._latest()
+        step = engine.handle(event, now_ms=now_ms, topics=topics)
+        told = Told(tell(engine.state, step.records, topics), now_ms)
+        self.decisions.append(Decision(event, step, topics, told))
 
     def _latest(self) -> GroupEngine:
         if not self.decisions:

@@ -5,14 +5,14 @@ records cannot be written, nothing has happened, and the client is told to try a
 know Kafka's messages, or on which connection somebody waits.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 import trio
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.engine import GroupEngine, Step
+from coordinator.engine import GroupEngine
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
     Event,
@@ -27,10 +27,9 @@ from coordinator.topic_names import topics_of_group, topics_of_request
 from coordinator.topics import Topics
 from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet, RegexResolution
 from gateway.cluster.errors import UpstreamError
-from gateway.events.event import Listener
-from gateway.events.log_lines import write_to_log
-from gateway.events.story import tell
-from gateway.groups.batch import Batch
+from gateway.events.envelope import Envelope
+from gateway.events.journal import Journal, last_events
+from gateway.groups.batch import Batch, Decision
 from gateway.groups.clock import Clock
 from gateway.groups.inbox import Ask, Inbox, MakeRequest
 from gateway.groups.regex_resolver import RegexResolver
@@ -64,7 +63,7 @@ class GroupTask:
         resolver: RegexResolver,
         state_log: StateLog,
         clock: Clock,
-        listener: Listener | None,
+        journal: Journal,
     ) -> None:
         self.group_id = group_id
         self._config = config
@@ -72,7 +71,7 @@ class GroupTask:
         self._resolver = resolver
         self._state_log = state_log
         self._clock = clock
-        self._listener = listener
+        self._journal = journal
         self._engine = GroupEngine(group_id, config)
         self._waiting: dict[int, Ask] = {}
         self._inbox = Inbox(clock)
@@ -152,6 +151,9 @@ class GroupTask:
             try:
                 engine = GroupEngine(self.group_id, self._config)
                 engine.load(await self._state_log.read(self.group_id), now_ms=self._clock.now_ms())
+                self._journal.take_up(
+                    self.group_id, await self._state_log.last_events(self.group_id)
+                )
                 await self._topics.get(topics_of_group(engine.state))
                 break
             except (StateLogError, UpstreamError) as error:
@@ -226,21 +228,30 @@ class GroupTask:
         """Let the log keep the batch, and then carry out its decisions. False if the group must be
         loaded again: over a bug, or because nobody knows whether the log has the batch."""
         try:
-            if batch.durable:
-                await self._state_log.append(self.group_id, batch.durable)
+            stamped = await self._write(batch)
         except StateLogError as error:
             log.error("state_log_failed", group_id=self.group_id, reason=str(error))  # noqa: TRY400
             self._undo(batch)
             return not isinstance(error, StateLogUnsure)
-        for decision in batch.decisions:
+        for decision, events in zip(batch.decisions, stamped, strict=True):
             try:
-                self._carry_out(decision.step, decision.topics)
+                self._carry_out(decision, events)
             except Exception:  # the boundary, as above
                 self._log_bug(decision.event)
                 if isinstance(decision.event, Happening):
                     self._inbox.postpone(decision.event, POSTPONED_MS)
                 return False
         return True
+
+    async def _write(self, batch: Batch) -> Sequence[Sequence[Envelope]]:
+        """What each decision tells; it may be told from now on. Raises StateLogError."""
+        if not batch.durable:
+            return [self._journal.stamp(each.told, self.group_id) for each in batch.decisions]
+        stamped = self._journal.stamp_batch([each.told for each in batch.decisions], self.group_id)
+        last = last_events(stamped)
+        records = batch.durable if last is None else (*batch.durable, last)
+        await self._state_log.append(self.group_id, records)
+        return stamped
 
     def _undo(self, batch: Batch) -> None:
         """Nothing of it has happened, but for what cannot be refused."""
@@ -255,15 +266,13 @@ class GroupTask:
         # The event's name only: the event itself may hold a client's data.
         log.exception("group_failed", group_id=self.group_id, event_type=type(event).__name__)
 
-    def _carry_out(self, step: Step, topics: Topics) -> None:
+    def _carry_out(self, decision: Decision, events: Sequence[Envelope]) -> None:
         """The records are durable: from here on nothing may fail."""
-        events = tell(self._engine.state, step.records, topics)
+        step = decision.step
+        if events:
+            self._journal.pass_on(events)
         for record in step.records:
             self._engine.apply(record)
-        for event in events:
-            write_to_log(event, self.group_id)
-            if self._listener is not None:
-                self._listener(event)
         for token, reply in step.replies:
             if (ask := self._waiting.pop(token, None)) is not None:
                 self._answer(ask, reply)

@@ -17,7 +17,7 @@ from coordinator.load import has_members
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topics import Topics
 from gateway.cluster.cluster import Cluster
-from gateway.events.event import Listener
+from gateway.events.journal import Journal
 from gateway.groups.clock import Clock
 from gateway.groups.group_task import GroupEnded, GroupTask
 from gateway.groups.hosting import Hosting, Mode, Verdict
@@ -45,7 +45,7 @@ class Registry:
         state_log: StateLog,
         max_groups: int,
         nursery: trio.Nursery,
-        listener: Listener | None = None,
+        journal: Journal,
     ) -> None:
         self._config = config
         self._cluster = cluster
@@ -54,7 +54,7 @@ class Registry:
         self._state_log = state_log
         self._max_groups = max_groups
         self._nursery = nursery
-        self._listener = listener
+        self._journal = journal
         self._clock = Clock()
         self._tasks: dict[str, GroupTask] = {}
         self._is_ending = False
@@ -62,6 +62,9 @@ class Registry:
     async def resume(self) -> None:
         """Take up the groups in the log that have members, before anybody asks for them: members
         that died while no gateway ran are timed out like others. Raises StateLogError."""
+        for group_id in await self._state_log.told_group_ids():
+            await trio.lowlevel.checkpoint()  # there may be thousands
+            self._journal.take_up(group_id, await self._state_log.last_events(group_id))
         left_out = 0
         for group_id in await self._state_log.group_ids():
             await trio.lowlevel.checkpoint()  # there may be thousands
@@ -190,7 +193,7 @@ class Registry:
                 resolver=self._resolver,
                 state_log=self._state_log,
                 clock=self._clock,
-                listener=self._listener,
+                journal=self._journal,
             )
             if self._is_ending:
                 task.release_waiting()

@@ -1,12 +1,13 @@
 """What a log comes down to: of each key the newest record, deleted ones gone.
 
-Its size follows the live state, not the history. Every log has one in memory, and answers from it:
-the values in it are those that the groups' engines hold.
+Its size follows the live state, not the history; but a deleted group's last events stay. Every log
+has one in memory, and answers from it: the values in it are those that the groups' engines hold.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from coordinator.records import DurableRecord, is_tombstone
+from gateway.state_log.last_events import LastEvents, LogRecord
 
 
 class CompactedLog:
@@ -14,6 +15,7 @@ class CompactedLog:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Hashable, DurableRecord]] = {}
+        self._last_events: dict[str, LastEvents] = {}
 
     def read(self, group_id: str) -> Sequence[DurableRecord]:
         """The records of one group, none if there is no such group."""
@@ -23,10 +25,21 @@ class CompactedLog:
         """The groups that have records."""
         return tuple(self._groups)
 
-    def put(self, group_id: str, batch: Iterable[DurableRecord]) -> None:
+    def last_events(self, group_id: str) -> LastEvents | None:
+        """The events of the last batch of one group that had some."""
+        return self._last_events.get(group_id)
+
+    def told_group_ids(self) -> Collection[str]:
+        """The groups that have or had events."""
+        return tuple(self._last_events)
+
+    def put(self, group_id: str, batch: Iterable[LogRecord]) -> None:
         """Take a batch in."""
         records = self._groups.setdefault(group_id, {})
         for record in batch:
+            if isinstance(record, LastEvents):
+                self._last_events[group_id] = record
+                continue
             records.pop(record.key, None)  # the newest comes last, as in a compacted log
             if not is_tombstone(record):
                 records[record.key] = record

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from coordinator.records import DurableRecord
+from gateway.state_log.last_events import LastEvents, LogRecord
 
 
 class StateLogError(Exception):
@@ -48,11 +49,19 @@ class StateLog(Protocol):
         """
         ...
 
+    async def last_events(self, group_id: str) -> LastEvents | None:
+        """The events of the group's last batch that had some. Raises StateLogError."""
+        ...
+
     async def group_ids(self) -> Collection[str]:
         """The groups that have records. Raises StateLogError."""
         ...
 
-    async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
+    async def told_group_ids(self) -> Collection[str]:
+        """The groups that have or had events, deleted ones as well. Raises StateLogError."""
+        ...
+
+    async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
         """Write a batch, all or none; it is durable when this returns.
 
         Raises StateLogError if nothing of it is in the log, StateLogUnsure if that is not known.

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from coordinator.records import DurableRecord
 from gateway.state_log.compacted import CompactedLog
+from gateway.state_log.last_events import LastEvents, LogRecord
 
 
 class MemoryLog:
@@ -23,5 +24,11 @@ class MemoryLog:
     async def group_ids(self) -> Collection[str]:
         return self._records.group_ids()
 
-    async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
+    async def last_events(self, group_id: str) -> LastEvents | None:
+        return self._records.last_events(group_id)
+
+    async def told_group_ids(self) -> Collection[str]:
+        return self._records.told_group_ids()
+
+    async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
         self._records.put(group_id, batch)

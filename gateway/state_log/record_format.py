@@ -1,7 +1,7 @@
-"""The engine's durable records as the bytes of a state log, and back.
+"""The records of a state log as bytes, and back: the engine's, and the last events of a group.
 
 Owns which of the engine's records is which record of Kafka's. Must not know where the bytes are
-kept. What a tombstone was written for is not kept: events are told before, from the record itself.
+kept. What a tombstone was written for is not kept: the events of its batch say it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,6 +28,7 @@ from coordinator.records import (
     is_tombstone,
 )
 from coordinator.topics import Partition, by_topic
+from gateway.state_log.last_events import LastEvents, LogRecord
 from kafka_codecs import state_records as wire
 from kafka_codecs.errors import WireError
 from kafka_codecs.state_records import RecordType
@@ -40,13 +41,15 @@ class Entry(NamedTuple):
     value: bytes | None
 
 
-def encode_record(group_id: str, record: DurableRecord) -> Entry:
+def encode_record(group_id: str, record: LogRecord) -> Entry:
     """The bytes of a record. Raises WireError if it has a value that cannot be written."""
+    if isinstance(record, LastEvents):
+        return _last_events_entry(group_id, record)
     key = wire.encode_key(*_key(group_id, record))
     return Entry(key, None if is_tombstone(record) else wire.encode_value(_value(record)))
 
 
-def decode_record(entry: Entry) -> tuple[str, DurableRecord]:
+def decode_record(entry: Entry) -> tuple[str, LogRecord]:
     """The group of a record, and the record.
 
     Raises WireError for bytes that are none, or one of a later groupferry.
@@ -55,12 +58,22 @@ def decode_record(entry: Entry) -> tuple[str, DurableRecord]:
     if isinstance(key, wire.LogKey):
         raise WireError(f"{record_type.name} is no record of a group")
     if entry.value is None:
+        if record_type is RecordType.LAST_EVENTS:
+            raise WireError("the events of a group are never deleted")
         return key.group_id, _tombstone(record_type, key)
     value = wire.decode_value(record_type, entry.value)
+    if isinstance(value, wire.LastEventsValue):
+        return key.group_id, LastEvents(sequence=value.sequence, lines=value.lines)
     try:
         return key.group_id, _record(key, value)
     except ValueError as error:  # a cause or a state that a later version knows
         raise WireError(f"{record_type.name}: {error}") from None
+
+
+def _last_events_entry(group_id: str, last: LastEvents) -> Entry:
+    value = wire.LastEventsValue(sequence=last.sequence, lines=last.lines)
+    key = wire.encode_key(RecordType.LAST_EVENTS, wire.GroupKey(group_id=group_id))
+    return Entry(key, wire.encode_value(value))
 
 
 def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsKey]:

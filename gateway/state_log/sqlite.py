@@ -14,6 +14,7 @@ import trio
 
 from coordinator.records import DurableRecord
 from gateway.state_log.compacted import CompactedLog
+from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLogError
 from gateway.state_log.record_format import encode_record
 from gateway.state_log.sqlite_reader import read_state
@@ -58,7 +59,13 @@ class SqliteLog:
     async def group_ids(self) -> Collection[str]:
         return self._records.group_ids()
 
-    async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
+    async def last_events(self, group_id: str) -> LastEvents | None:
+        return self._records.last_events(group_id)
+
+    async def told_group_ids(self) -> Collection[str]:
+        return self._records.told_group_ids()
+
+    async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
         """See `StateLog`. Whoever comes while nobody writes, writes all that waits by then."""
         if not batch:
             return

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.records import DurableRecord
 from gateway.state_log import commit_mark
 from gateway.state_log.commit_mark import DamagedMark, Mark
+from gateway.state_log.last_events import LogRecord
 from gateway.state_log.log import StateLogUnusable
 from gateway.state_log.record_format import Entry, decode_record
 from gateway.state_log.sqlite_layout import (
@@ -37,7 +37,7 @@ class StoredRow:
     position: int
     group_id: str
     entry: Entry
-    record: DurableRecord
+    record: LogRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

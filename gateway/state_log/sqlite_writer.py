@@ -89,6 +89,7 @@ class SqliteWriter:
         head = _make(connection, path.parent) if found is None else found.head
         last_position = found.rows[-1].position if found and found.rows else 0
         writer = cls(path, connection, head, last_position)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")  # an older file is one of ours now
         connection.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         writer._begin_and_commit(())  # whatever is wrong with writing is better known now

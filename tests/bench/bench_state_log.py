@@ -38,6 +38,7 @@ from coordinator.records import (
 )
 from coordinator.topics import Partition, Topics
 from gateway.anchor.identity import Gateway
+from gateway.events.journal import Journal
 from gateway.groups.hosting import Hosting
 from gateway.groups.registry import Registry
 from gateway.state_log.kafka.kafka_log import open_kafka_log
@@ -219,6 +220,7 @@ async def measure_joining(log: StateLog) -> str:
             state_log=log,
             max_groups=1,
             nursery=nursery,
+            journal=Journal(log.id),
         )
 
         async def join(number: int) -> None:

@@ -42,8 +42,10 @@ from gateway.cluster.topics import Topic
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
+from gateway.events.journal import Journal
 from gateway.groups.hosting import Hosting
 from gateway.groups.registry import Registry
+from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLogError
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.declaration import Struct
@@ -144,14 +146,14 @@ class ScriptedLog(MemoryLog):
             raise StateLogError("it cannot be read")
         return await super().read(group_id)
 
-    async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
+    async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
         if self.gate is not None:
             self.writing.set()
             await self.gate.wait()
         if self.is_failing:
             raise StateLogError("the disk is full")
         await super().append(group_id, batch)
-        self.batches.append(tuple(batch))
+        self.batches.append(tuple(record for record in batch if not isinstance(record, LastEvents)))
 
 
 class _SpeaksNothing:
@@ -201,7 +203,7 @@ class HostedGroups:
             state_log=self.log,
             max_groups=max_groups,
             nursery=nursery,
-            listener=self._hear,
+            journal=Journal(self.log.id, listener=self._hear),
         )
 
     def _hear(self, event: GatewayEvent) -> None:

@@ -33,6 +33,7 @@ from gateway.state_log.kafka.lease import LEASE_MS, Lease, now_ms
 from gateway.state_log.kafka.reading import read_all
 from gateway.state_log.kafka.topic import make_or_check
 from gateway.state_log.kafka.transactions import Fenced, TransactionalWriter, write_at_once
+from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import (
     StateLogError,
     StateLogTaken,
@@ -61,7 +62,7 @@ class _Write:
     """A batch of one group that waits for its transaction."""
 
     group_id: str
-    batch: Sequence[DurableRecord]
+    batch: Sequence[LogRecord]
     entries: Sequence[Entry]
     done: trio.Event = field(default_factory=trio.Event)
     error: StateLogError | None = None
@@ -105,7 +106,13 @@ class KafkaLog:
     async def group_ids(self) -> Collection[str]:
         return self._groups.group_ids()
 
-    async def append(self, group_id: str, batch: Sequence[DurableRecord]) -> None:
+    async def last_events(self, group_id: str) -> LastEvents | None:
+        return self._groups.last_events(group_id)
+
+    async def told_group_ids(self) -> Collection[str]:
+        return self._groups.told_group_ids()
+
+    async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
         try:
             entries = [encode_record(group_id, record) for record in batch]
         except WireError as error:

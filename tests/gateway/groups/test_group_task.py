@@ -496,7 +496,7 @@ async def test_a_listener_that_fails_ends_nothing(autojump_clock: MockClock) -> 
     """The records are in the log by then: the group is loaded with them."""
     async with hosted_groups() as groups:
         groups.events = _Hostile()
-        groups.registry._listener = groups.events.append  # noqa: SLF001, RUF100
+        groups.registry._journal._listener = groups.events.append  # noqa: SLF001, RUF100
         with capture_logs():
             reply = await groups.native("n")
         assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE

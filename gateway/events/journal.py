@@ -1,0 +1,138 @@
+"""Gives every event its place in a sequence, and passes it on: as a JSON line, as a log line, and
+to whoever listens.
+
+A group's sequence lives in the state log, with the events of its last batch: after a SIGKILL those
+are the only ones whose lines can be missing, and they are written again. Must not know what made an
+event.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from uuid import uuid4
+
+from gateway.events.catalog import read_line
+from gateway.events.envelope import Envelope
+from gateway.events.event import GatewayEvent, Listener
+from gateway.events.line_files import LineFiles
+from gateway.events.log_lines import write_to_log
+from gateway.state_log.last_events import LastEvents
+
+REPEATABLE_BYTES_MAX = 900 << 10
+"""Of a batch with more the log keeps the sequence only: as one record of a topic it would be
+refused (Kafka's `max.message.bytes` is 1 MiB), and the group's change with it."""
+
+
+class Told(NamedTuple):
+    """What one decision tells, and when it was made."""
+
+    events: Sequence[GatewayEvent]
+    at_ms: int
+
+
+class Journal:
+    """One of a process. `tell` is for what no batch of the state log caused."""
+
+    def __init__(
+        self,
+        gateway_id: str,
+        *,
+        files: LineFiles | None = None,
+        listener: Listener | None = None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._gateway_id = gateway_id
+        self._process_id = uuid4().hex
+        self._files = files
+        self._listener = listener
+        self._now_ms = now_ms
+        self._sequence = 0
+        self._groups: dict[str, int] = {}
+        """The last sequence of each group that has a line."""
+
+    def tell(self, event: GatewayEvent, group_id: str | None = None) -> None:
+        """An event of its own, about a group or about the gateway."""
+        self.pass_on(self.stamp(Told((event,), self._now_ms()), group_id))
+
+    def stamp(self, told: Told, group_id: str | None) -> Sequence[Envelope]:
+        """The next events of this process, to be passed on at once."""
+        after = None if group_id is None else self._groups.get(group_id, 0)
+        first = self._sequence + 1
+        self._sequence += len(told.events)
+        return [
+            self._envelope(
+                event, told.at_ms, group_id, sequence, process_id=self._process_id, after=after
+            )
+            for sequence, event in enumerate(told.events, first)
+        ]
+
+    def stamp_batch(self, batch: Sequence[Told], group_id: str) -> Sequence[Sequence[Envelope]]:
+        """The next events of a group, to be passed on when the state log has them; nothing has
+        happened before."""
+        sequences = itertools.count(self._groups.get(group_id, 0) + 1)
+        return [
+            [self._envelope(event, told.at_ms, group_id, next(sequences)) for event in told.events]
+            for told in batch
+        ]
+
+    def _envelope(
+        self,
+        event: GatewayEvent,
+        at_ms: int,
+        group_id: str | None,
+        sequence: int,
+        *,
+        process_id: str | None = None,
+        after: int | None = None,
+    ) -> Envelope:
+        return Envelope(
+            event=event.name,
+            schema_version=event.schema_version,
+            gateway_id=self._gateway_id,
+            group_id=group_id,
+            process_id=process_id,
+            sequence=sequence,
+            after=after,
+            at_ms=at_ms,
+            fields=event,
+        )
+
+    def pass_on(self, envelopes: Sequence[Envelope]) -> None:
+        """Once, and in the order of their sequence."""
+        self._write([envelope.line for envelope in envelopes])
+        for envelope in envelopes:
+            if envelope.group_id is not None and envelope.process_id is None:
+                self._groups[envelope.group_id] = envelope.sequence
+        for envelope in envelopes:
+            write_to_log(envelope.fields, envelope.group_id)
+            if self._listener is not None:
+                self._listener(envelope.fields)
+
+    def take_up(self, group_id: str, last: LastEvents | None) -> None:
+        """Go on where the state log says that the group is. Of its last batch is told what was not:
+        by this process all of it; what an earlier one may have told is only written again."""
+        if last is None:
+            return
+        known = self._groups.get(group_id)
+        if known is None:
+            self._groups[group_id] = last.sequence
+            self._write(last.lines)
+        else:
+            envelopes = [read_line(line) for line in last.lines]
+            self.pass_on([each for each in envelopes if each.sequence > known])
+            self._groups[group_id] = max(known, last.sequence)
+
+    def _write(self, lines: Sequence[str]) -> None:
+        if self._files is not None and lines:
+            self._files.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def last_events(envelopes: Sequence[Sequence[Envelope]]) -> LastEvents | None:
+    """What the state log is to keep of a batch; None if it tells nothing."""
+    flat = [envelope for decision in envelopes for envelope in decision]
+    if not flat:
+        return None
+    lines = tuple(envelope.line for envelope in flat)
+    is_small = sum(len(line.encode()) for line in lines) <= REPEATABLE_BYTES_MAX
+    return LastEvents(sequence=flat[-1].sequence, lines=lines if is_small else ())

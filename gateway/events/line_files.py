@@ -1,0 +1,119 @@
+"""JSON lines in a folder: the newest file grows until it is large or old, and the oldest ones go.
+
+Owns the files' names, lengths and ages. Never fails: what cannot be written is counted, and missing
+from the sequences that the lines carry. Written but not synced: a killed process loses nothing.
+Must not know what a line says.
+"""
+
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+
+FILE_BYTES_MAX = 64 << 20
+FILE_AGE_MAX_S = 24 * 60 * 60
+"""A file that is older, or that would be larger, is followed by another one."""
+FOLDER_BYTES_MAX = 4 << 30
+FOLDER_AGE_MAX_S = 30 * 24 * 60 * 60
+"""Files go, oldest first, when all together are larger, or when they were written so long ago."""
+
+FOLDER_NAME = "events"
+"""Of the folder, in the state folder."""
+PATTERN = "events-*.jsonl"
+_NAME = "events-{:%Y%m%dT%H%M%S}.{:03d}Z.jsonl"
+
+log = structlog.get_logger()
+
+
+class LineFiles:
+    """Appends to the newest file of a folder. One process at a time has the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+        self._size = 0
+        self._opened_s = 0.0
+        self.lost = 0
+        """Writes that failed since the last one that did not."""
+
+    def write(self, data: bytes) -> None:
+        """Append whole lines, all or none."""
+        try:
+            self._make_room(len(data))
+            self._append(data)
+        except OSError as error:
+            self.close()
+            self.lost += 1
+            if self.lost == 1:
+                reason = error.strerror or str(error)
+                log.error("events_lost", folder=str(self._folder), reason=reason)  # noqa: TRY400
+        else:
+            if self.lost:
+                log.info("events_written_again", folder=str(self._folder), lost=self.lost)
+                self.lost = 0
+
+    def close(self) -> None:
+        """Let go of the file; the next line opens one."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _make_room(self, size: int) -> None:
+        """See to it that there is a file to which `size` bytes may be added. Raises OSError."""
+        if self._descriptor is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            newest = max(self._folder.glob(PATTERN), default=None)
+            if newest is not None:
+                self._open(newest)
+        if self._descriptor is None or self._is_full(size):
+            self.close()
+            self._remove_old()
+            self._open(self._new_path())
+
+    def _is_full(self, size: int) -> bool:
+        is_old = not 0 <= time.time() - self._opened_s < FILE_AGE_MAX_S
+        return is_old or (self._size > 0 and self._size + size > FILE_BYTES_MAX)
+
+    def _open(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o644)
+        self._size = os.fstat(self._descriptor).st_size
+        self._opened_s = _made_at_s(path)
+        if self._size and os.pread(self._descriptor, 1, self._size - 1) != b"\n":
+            self._append(b"\n")  # the machine went down in the middle of a line
+
+    def _new_path(self) -> Path:
+        """Later than all that are there, whatever the clock says."""
+        newest = max(self._folder.glob(PATTERN), default=None)
+        made_at_ms = round(time.time() * 1000)
+        if newest is not None:
+            made_at_ms = max(made_at_ms, round(_made_at_s(newest) * 1000) + 1)
+        at = datetime.fromtimestamp(made_at_ms // 1000, UTC)
+        return self._folder / _NAME.format(at, made_at_ms % 1000)
+
+    def _append(self, data: bytes) -> None:
+        assert self._descriptor is not None
+        written = os.write(self._descriptor, data)
+        if written < len(data):
+            os.ftruncate(self._descriptor, self._size)
+            raise OSError(f"{written} of {len(data)} bytes could be written")
+        self._size += written
+
+    def _remove_old(self) -> None:
+        now_s, total = time.time(), FILE_BYTES_MAX
+        for path in sorted(self._folder.glob(PATTERN), reverse=True):
+            found = path.stat()
+            total += found.st_size
+            if total > FOLDER_BYTES_MAX or now_s - found.st_mtime > FOLDER_AGE_MAX_S:
+                path.unlink()
+
+
+def _made_at_s(path: Path) -> float:
+    """When a file was begun, by its name; 0 for a name that is not ours."""
+    try:
+        at = datetime.strptime(path.name, "events-%Y%m%dT%H%M%S.%f%z.jsonl")
+    except ValueError:
+        return 0.0
+    return at.timestamp()
