@@ -1,0 +1,85 @@
+"""A JSON line is the event that it was made from, or says why it is none."""
+
+import json
+from typing import Any
+
+import pytest
+
+from coordinator.records import RemovalCause
+from gateway.events.catalog import EVENTS, BadLine, read_line
+from gateway.events.envelope import Envelope
+from gateway.events.gateway_events import UpstreamLost
+from gateway.events.member_events import MemberLeft, PartitionsAssigned
+
+LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
+
+
+def envelope(**changes: Any) -> Envelope:
+    """A member's departure."""
+    return Envelope(
+        **{
+            "event": "member_left",
+            "schema_version": 1,
+            "gateway_id": "g",
+            "group_id": "orders",
+            "process_id": None,
+            "sequence": 7,
+            "after": None,
+            "at_ms": 1_800_000_000_000,
+            "fields": LEFT,
+            **changes,
+        }
+    )
+
+
+def test_every_event_is_in_the_catalog_under_its_past_tense_name() -> None:
+    """That of its class; helper classes are none."""
+    assert EVENTS["member_left"] is MemberLeft
+    assert EVENTS["upstream_lost"] is UpstreamLost
+    assert not [name for name in EVENTS if name.startswith("_")]
+    assert len(EVENTS) == len(set(EVENTS.values()))
+
+
+def test_an_event_comes_back_from_its_line() -> None:
+    """Whole, tuples and causes included."""
+    partitions = PartitionsAssigned(member_id="ü", member_epoch=3, partitions={"foo": (0, 2)})
+    for told in (
+        envelope(),
+        envelope(event="partitions_assigned", fields=partitions, group_id='"\n'),
+    ):
+        assert read_line(told.line) == told
+        assert "\n" not in told.line
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"", "Expecting value"),
+        (b"[]", "it is no event"),
+        (b"{}", "it is no event"),
+        (b'{"event": "\xff"}', "codec can't decode"),
+        (b"[" * 100_000, "recursion"),
+        ({"event": "member_vanished"}, "does not know 'member_vanished'"),
+        ({"schema_version": 2}, "of schema version 2"),
+        ({"event": ["member_left"]}, "does not know"),
+        ({"sequence": 0}, "sequence: "),
+        ({"sequence": "many"}, "sequence: "),
+        ({"surplus": 1}, "surplus: "),
+        ({"fields": {"member_id": "m"}}, "cause: Field required"),
+        ({"fields": {"member_id": "m", "cause": "left", "surplus": 1}}, "surplus: "),
+        ({"fields": {"member_id": "m", "cause": "boredom"}}, "cause: "),
+    ],
+    ids=str,
+)
+def test_a_line_that_is_none_says_why(line: bytes | dict[str, Any], why: str) -> None:
+    """Damaged, of a later groupferry, or somebody else's: never a traceback."""
+    if isinstance(line, dict):
+        line = json.dumps({**json.loads(envelope().line), **line}).encode()
+    with pytest.raises(BadLine, match=why):
+        read_line(line)
+
+
+def test_an_envelope_is_named_after_what_is_in_it() -> None:
+    """Otherwise a reader would take its fields for another event's."""
+    with pytest.raises(ValueError, match="member_left"):
+        envelope(event="member_fenced")

@@ -1,0 +1,163 @@
+"""JSON lines in a folder: how they are cut into files, what goes, and what a full disk does."""
+
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.events import line_files
+from gateway.events.line_files import PATTERN, LineFiles
+
+
+class Wall:
+    """The time of day, as the test has it."""
+
+    def __init__(self) -> None:
+        self.now_s = float(int(time.time()))  # files have the real one
+
+    def time(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
+    """The clock that the files go by."""
+    clock = Wall()
+    monkeypatch.setattr(line_files, "time", clock)
+    return clock
+
+
+def contents(folder: Path) -> list[bytes]:
+    """Of all files, in the order of their names."""
+    return [path.read_bytes() for path in sorted(folder.glob(PATTERN))]
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """The disk is full, as the kernel says it: no file can grow beyond this."""
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the process would end of it
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, allowed[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_lines_are_there_as_soon_as_they_are_written(tmp_path: Path, wall: Wall) -> None:
+    """A process that is killed now loses none; and the file is named after its first line."""
+    files = LineFiles(tmp_path / "events")
+    files.write(b"1\n")
+    files.write(b"2\n3\n")
+    assert contents(tmp_path / "events") == [b"1\n2\n3\n"]
+    (path,) = (tmp_path / "events").iterdir()
+    at = datetime.fromtimestamp(wall.now_s, UTC)
+    assert path.name == f"events-{at:%Y%m%dT%H%M%S}.000Z.jsonl"
+    files.close()
+
+
+def test_a_restart_goes_on_with_the_newest_file(tmp_path: Path, wall: Wall) -> None:
+    """A gateway that cannot stay up does not fill the folder with files."""
+    for number in range(3):
+        files = LineFiles(tmp_path)
+        files.write(b"%d\n" % number)
+        files.close()
+        wall.now_s += 1
+    assert contents(tmp_path) == [b"0\n1\n2\n"]
+
+
+def test_a_torn_line_stays_alone(tmp_path: Path, wall: Wall) -> None:
+    """The machine went down: what comes next begins a line of its own."""
+    first = LineFiles(tmp_path)
+    first.write(b'{"whole": 1}\n{"torn')
+    first.close()
+    second = LineFiles(tmp_path)
+    second.write(b'{"whole": 2}\n')
+    second.close()
+    assert contents(tmp_path) == [b'{"whole": 1}\n{"torn\n{"whole": 2}\n']
+
+
+def test_a_large_file_is_followed_by_another(
+    tmp_path: Path, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No line is cut in two; one that is larger than a file has one for itself."""
+    monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 10)
+    files = LineFiles(tmp_path)
+    for line in (b"12345\n", b"123\n", b"1\n", b"1234567890123\n", b"1\n"):
+        files.write(line)
+    files.close()
+    assert contents(tmp_path) == [b"12345\n123\n", b"1\n", b"1234567890123\n", b"1\n"]
+
+
+@pytest.mark.parametrize("step_s", [line_files.FILE_AGE_MAX_S, -3600.0])
+def test_an_old_file_is_followed_by_another(tmp_path: Path, wall: Wall, step_s: float) -> None:
+    """Also when the clock was set back, and then its name is a later one all the same."""
+    files = LineFiles(tmp_path)
+    files.write(b"1\n")
+    wall.now_s += step_s
+    files.write(b"2\n")
+    files.close()
+    assert contents(tmp_path) == [b"1\n", b"2\n"]
+
+
+def test_the_oldest_files_go_when_all_are_too_large(
+    tmp_path: Path, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the file that is about to grow, the folder never has more than its limit."""
+    monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 10)
+    monkeypatch.setattr(line_files, "FOLDER_BYTES_MAX", 35)
+    (tmp_path / "notes.txt").write_text("somebody else's")
+    files = LineFiles(tmp_path)
+    for number in range(9):
+        files.write(b"%09d\n" % number)
+        assert sum(map(len, contents(tmp_path))) <= 35
+    files.close()
+    assert contents(tmp_path)[-1] == b"000000008\n"
+    assert (tmp_path / "notes.txt").exists()
+
+
+def test_files_go_when_they_are_too_old(tmp_path: Path, wall: Wall) -> None:
+    """By when they were written last."""
+    files = LineFiles(tmp_path)
+    files.write(b"1\n")
+    (path,) = tmp_path.iterdir()
+    os.utime(path, (wall.now_s, wall.now_s))
+    wall.now_s += line_files.FOLDER_AGE_MAX_S + 1
+    files.write(b"2\n")
+    files.close()
+    assert contents(tmp_path) == [b"2\n"]
+
+
+def test_a_full_disk_costs_lines_and_nothing_else(tmp_path: Path, wall: Wall) -> None:
+    """One log line when it begins, one when it ends; what is there is whole lines."""
+    files = LineFiles(tmp_path)
+    files.write(b"before\n")
+    with capture_logs() as lines:
+        with files_of_at_most(10):
+            files.write(b"lost\n")
+            files.write(b"lost as well\n")
+            assert files.lost == 2
+        files.write(b"after\n")
+    files.close()
+    assert contents(tmp_path) == [b"before\nafter\n"]
+    assert [(line["event"], line.get("lost")) for line in lines] == [
+        ("events_lost", None),
+        ("events_written_again", 2),
+    ]
+
+
+def test_a_folder_that_cannot_be_made_is_a_full_disk_too(tmp_path: Path, wall: Wall) -> None:
+    """Somebody put a file there."""
+    (tmp_path / "events").write_text("")
+    files = LineFiles(tmp_path / "events")
+    with capture_logs() as lines:
+        files.write(b"1\n")
+    assert [line["event"] for line in lines] == ["events_lost"]
