@@ -1,4 +1,4 @@
-"""The commands: `groupferry serve`, `state`, `demo`, `simulate`, `--version`.
+"""The commands: `groupferry serve`, `state`, `events`, `demo`, `simulate`, `--version`.
 
 Owns flags, exit statuses and what is printed about a refusal: one line per reason on stderr, never
 a traceback. 0 is success, 1 a run that failed, 2 a wrong call, 128 plus its number a signal.
@@ -15,7 +15,7 @@ from typing import NoReturn, get_args
 
 import trio
 
-from gateway import logs, serve, settings, show_state, simulate
+from gateway import logs, serve, settings, show_events, show_state, simulate
 from gateway.demo import summary
 from gateway.demo.borrowed_cluster import borrowed, random_prefix
 from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX, embedded
@@ -23,6 +23,7 @@ from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted
 from gateway.demo.run import run as run_demo
 from gateway.demo.upstream import OpenUpstream
+from gateway.events.line_files import FOLDER_NAME
 from gateway.state_log.log import StateLogError, StateLogUnusable
 
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
@@ -114,6 +115,21 @@ def _state(options: argparse.Namespace) -> int:
     return _FAILED
 
 
+def _events(options: argparse.Namespace) -> int:
+    try:
+        folder = settings.state_folder(options.state_dir) / FOLDER_NAME
+        if show_events.run(folder, options.group, follows=options.follow, as_json=options.json):
+            return 0
+    except BrokenPipeError:  # whoever read them has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, OSError) as error:
+        _say(str(error))
+    else:
+        _say(f"there are no events in {folder}; see --state-dir")
+    return _FAILED
+
+
 def _simulate(options: argparse.Namespace) -> int:
     is_fine, report = simulate.run(options.first_seed, options.seeds)
     sys.stdout.write(report + "\n")
@@ -156,12 +172,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Print the records of the state log, also of a gateway that is running.",
         allow_abbrev=False,
     )
-    state.add_argument(
-        "--state-dir",
-        metavar="DIR",
-        default=os.environ.get(f"{settings.ENVIRONMENT_PREFIX}STATE_DIR"),
-        help="the gateway's folder (default: that of its own --state-dir)",
-    )
+    _add_state_dir(state)
     state.add_argument(
         "--upstream", metavar="HOST:PORT[,...]", help="read the log in this cluster (--state kafka)"
     )
@@ -173,6 +184,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     state.add_argument("--group", metavar="ID", help="records of this group only")
     state.set_defaults(command=_state)
+
+    events = commands.add_parser(
+        "events",
+        help="print what happened to the groups",
+        description="Print the events in a gateway's folder, also of one that is running.",
+        allow_abbrev=False,
+    )
+    _add_state_dir(events)
+    events.add_argument("--group", metavar="ID", help="events of this group only")
+    events.add_argument("--follow", action="store_true", help="and those to come, until Ctrl-C")
+    events.add_argument("--json", action="store_true", help="the JSON lines as they are")
+    events.set_defaults(command=_events)
 
     demo = commands.add_parser(
         "demo",
@@ -199,6 +222,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     simulating.set_defaults(command=_simulate)
     return parser
+
+
+def _add_state_dir(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        default=os.environ.get(f"{settings.ENVIRONMENT_PREFIX}STATE_DIR"),
+        help="the gateway's folder (default: that of its own --state-dir)",
+    )
 
 
 def _add_demo_options(demo: argparse.ArgumentParser) -> None:

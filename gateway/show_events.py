@@ -1,0 +1,49 @@
+"""`groupferry events`: what happened, for people or as the JSON lines that there are.
+
+Changes nothing and takes no lock, so it can look while a gateway runs.
+"""
+
+import json
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gateway.events.catalog import BadLine
+from gateway.events.envelope import Envelope
+from gateway.events.line_files import PATTERN
+from gateway.events.reading import read_lines
+
+NO_GROUP = "-"
+_PLAIN = re.compile(r"[\w./:@+>-]+", re.ASCII)
+
+
+def run(folder: Path, group_id: str | None, *, follows: bool, as_json: bool) -> bool:
+    """Print the events, of one group or of all; False if the folder has none. Raises OSError."""
+    if not follows and not any(folder.glob(PATTERN)):
+        return False
+    for line in read_lines(folder, follows=follows):
+        if isinstance(line.found, BadLine):
+            sys.stderr.write(f"groupferry: {line.path.name} line {line.number}: {line.found}\n")
+        elif group_id is None or line.found.group_id == group_id:
+            sys.stdout.write((line.text if as_json else _readable(line.found)) + "\n")
+            if follows:
+                sys.stdout.flush()
+    return True
+
+
+def _readable(told: Envelope) -> str:
+    at = datetime.fromtimestamp(told.at_ms / 1000, UTC)
+    group = NO_GROUP if told.group_id is None else _shown(told.group_id)
+    fields = [f"{name}={_shown(value)}" for name, value in told.fields.fields.items()]
+    return "  ".join(
+        [f"{at:%Y-%m-%d %H:%M:%S}.{told.at_ms % 1000:03}Z", group, told.event, *fields]
+    )
+
+
+def _shown(value: Any) -> str:
+    """As it is if it is plain; otherwise as JSON, so that no client id steers the terminal."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        return value
+    return json.dumps(value, separators=(",", ":"))

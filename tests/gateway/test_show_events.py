@@ -1,0 +1,85 @@
+"""`groupferry events`: what happened, read by people and by scripts."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator.records import RemovalCause
+from gateway import cli
+from gateway.events.gateway_events import UpstreamLost
+from gateway.events.member_events import MemberLeft
+from tests.support.told_lines import told_line
+
+
+def fill(folder: Path, *lines: str) -> None:
+    """Let a gateway have written them."""
+    (folder / "events").mkdir()
+    (folder / "events" / "events-1.jsonl").write_text("".join(lines))
+
+
+def test_events_are_lines_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """When, of which group, what, and its fields."""
+    lost = UpstreamLost(reason="no broker answers", next_retry_s=1.5)
+    fill(tmp_path, told_line(1), told_line(1, group_id=None, process_id="p", event=lost))
+    assert cli.main(["events", "--state-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2027-01-15 08:00:00.123Z  orders  member_left  member_id=m1  cause=left",
+        '2027-01-15 08:00:00.123Z  -  upstream_lost  reason="no broker answers"  next_retry_s=1.5',
+    ]
+
+
+def test_no_name_steers_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Clients choose their ids, and groups theirs."""
+    event = MemberLeft(member_id="\x1b[2J\x9b2J\u202e a=b", cause=RemovalCause.LEFT)
+    fill(tmp_path, told_line(1, group_id="\x1b]0;x\x07\n", event=event))
+    assert cli.main(["events", "--state-dir", str(tmp_path)]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.isprintable()
+    assert line.isascii()
+
+
+def test_a_groups_events_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The lines as they are; those of others and repeats are left out."""
+    fill(tmp_path, told_line(1), told_line(1, group_id="other"), told_line(1), told_line(2))
+    assert cli.main(["events", "--state-dir", str(tmp_path), "--group", "orders", "--json"]) == 0
+    assert capsys.readouterr().out == told_line(1) + told_line(2)
+
+
+def test_a_bad_line_is_named_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And the rest is printed."""
+    fill(tmp_path, "nonsense\n", told_line(1))
+    assert cli.main(["events", "--state-dir", str(tmp_path), "--json"]) == 0
+    told = capsys.readouterr()
+    assert told.out == told_line(1)
+    assert told.err.startswith("groupferry: events-1.jsonl line 1: ")
+    assert len(told.err.splitlines()) == 1
+
+
+def test_a_folder_without_events_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is made there."""
+    assert cli.main(["events", "--state-dir", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        f"groupferry: there are no events in {tmp_path / 'events'}; see --state-dir\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_whoever_has_read_enough_may_go(tmp_path: Path) -> None:
+    """`groupferry events | head -1` is no error."""
+    fill(tmp_path, *(told_line(number) for number in range(1, 5_000)))
+    program = "import sys; from gateway.cli import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "events", "--state-dir", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 0
