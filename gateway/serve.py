@@ -208,9 +208,9 @@ async def run_gateway(
     start, ListenError if a port cannot be had, StateLogError if the log cannot be read.
     Cancelled, it closes everything at once.
     """
-    cluster = Cluster(upstream)
     state_log = state_log or MemoryLog()
     journal = Journal(state_log.id, files=events, listener=listener)
+    cluster = Cluster(upstream, tell=journal.tell)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
         can_hold = not is_embedded(await cluster.versions_of(min(cluster.brokers)))
@@ -223,6 +223,7 @@ async def run_gateway(
             forward_patterns,
             gateway,
             longest_session_ms=groups.longest_session_ms,
+            tell=journal.tell,
         )
         registry = Registry(
             config=groups,
@@ -239,19 +240,25 @@ async def run_gateway(
             gateway=gateway,
             links=links,
             coordinator_of=coordinators.node_of,
-            groups=AnchoredGroups(registry, hosting),
+            groups=AnchoredGroups(registry, hosting, journal.tell),
             linger_s=anchor_linger_s,
             anchors_max=ANCHORS_PER_GROUP * max_groups,
             nursery=nursery,
             is_on=can_hold,
         )
         service = GroupService(
-            registry, hosting, coordinators, anchors, shows_members=shows_members
+            registry,
+            hosting,
+            coordinators,
+            anchors,
+            shows_members=shows_members,
+            tell=journal.tell,
         )
         await registry.resume()
+        nursery.start_soon(service.run)
         async with trio.open_nursery() as serving:
             address: Address = await serving.start(
-                partial(serve, data_path, service, cluster, stop=stop)
+                partial(serve, data_path, service, cluster, stop=stop, tell=journal.tell)
             )
             journal.tell(
                 GatewayStarted(

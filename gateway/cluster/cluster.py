@@ -19,6 +19,9 @@ from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefuse
 from gateway.cluster.metadata_memory import without_leaders
 from gateway.cluster.topic_names import TopicNames
 from gateway.cluster.topics import Topic, names_in, topics_in, with_topic_ids
+from gateway.events.event import Tell
+from gateway.events.gateway_events import UpstreamBack, UpstreamLost
+from gateway.events.log_lines import write_to_log
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -46,10 +49,15 @@ class Cluster:
     """One Kafka cluster. `run` keeps it up to date; call the rest once that has started."""
 
     def __init__(
-        self, bootstrap: Sequence[Address], *, poll_interval_s: float = POLL_INTERVAL_S
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        poll_interval_s: float = POLL_INTERVAL_S,
+        tell: Tell = write_to_log,
     ) -> None:
         self._bootstrap = tuple(bootstrap)
         self._poll_interval_s = poll_interval_s
+        self._tell = tell
         self._connections: dict[int, BrokerConnection] = {}
         self._connecting: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
         self._failures: dict[int, tuple[float, UpstreamError]] = {}  # the latest, and when
@@ -224,12 +232,12 @@ class Cluster:
                 wait_s = backoff_s
                 backoff_s = min(2 * backoff_s, LAST_BACKOFF_S)
                 if not lost:
-                    log.warning("upstream_lost", reason=str(error), next_retry_s=wait_s)
+                    self._tell(UpstreamLost(reason=str(error), next_retry_s=wait_s))
                 lost = True
             else:
                 wait_s, backoff_s = self._poll_interval_s, FIRST_BACKOFF_S
                 if lost:
-                    log.info("upstream_back", brokers=sorted(self.brokers))
+                    self._tell(UpstreamBack(brokers=tuple(sorted(self.brokers))))
                 lost = False
 
     def _learn(self, answer: MetadataResponse, names: tuple[str, ...]) -> None:

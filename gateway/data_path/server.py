@@ -19,6 +19,9 @@ from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.listeners import Listeners
 from gateway.data_path.splice import PipePool
 from gateway.data_path.stream import BufferPool
+from gateway.events.event import Tell
+from gateway.events.gateway_events import DrainFinished, DrainStarted
+from gateway.events.log_lines import write_to_log
 
 log = structlog.get_logger()
 
@@ -32,6 +35,7 @@ async def serve(
     cluster: Cluster,
     *,
     stop: trio.Event,
+    tell: Tell = write_to_log,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve clients until `stop`, then answer what is in flight, and return.
@@ -76,12 +80,12 @@ async def serve(
             connections.cancel_scope.cancel()  # it never served
         else:
             connections.cancel_scope.deadline = trio.current_time() + config.limits.drain_timeout_s
-            log.info("drain_started", connections=clients.count)
+            tell(DrainStarted(connections=clients.count))
             clients.drain()
     pipes.close()
     if failure:
         raise failure
-    log.info("drain_finished", in_time=not connections.cancel_scope.cancelled_caught)
+    tell(DrainFinished(in_time=not connections.cancel_scope.cancelled_caught))
 
 
 async def _follow(cluster: Cluster, listeners: Listeners) -> None:

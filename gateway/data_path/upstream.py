@@ -70,7 +70,8 @@ class Upstream:
         self._tasks = tasks
         self._limits = limits
         self._make_source = make_source
-        self._software = ClientSoftware()
+        self.software = ClientSoftware()
+        """How the client has introduced itself."""
         self._connection: UpstreamConnection | None = None
 
     @property
@@ -93,7 +94,7 @@ class Upstream:
 
         Raises UpstreamError if it is away and was never met.
         """
-        self._software = software
+        self.software = software
         try:
             await self._opened()
         except UpstreamError:
@@ -158,7 +159,7 @@ class Upstream:
         return self._connection
 
     async def _open(self) -> UpstreamConnection:
-        self.node_id, opened = await self._way.connect(self._software)
+        self.node_id, opened = await self._way.connect(self.software)
         if self.is_met and opened.spoken.api_keys != self.spoken.api_keys:
             opened.close()
             raise UpstreamChanged

@@ -6,7 +6,7 @@ event in particular.
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -37,3 +37,9 @@ class GatewayEvent(BaseModel):
 
 
 Listener = Callable[[GatewayEvent], None]
+
+
+class Tell(Protocol):
+    """Whoever sees something happen tells it so: about a group, or about the gateway."""
+
+    def __call__(self, event: GatewayEvent, group_id: str | None = None) -> None: ...

@@ -1,11 +1,11 @@
 """What happens to a group as a whole."""
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from coordinator.records import EpochCause
 from coordinator.volatile import GenericPhase
-from gateway.events.event import GatewayEvent
+from gateway.events.event import GatewayEvent, Level
 
 Direction: TypeAlias = Literal["generic->consumer", "consumer->generic"]
 
@@ -35,6 +35,31 @@ class GroupConverted(GatewayEvent):
     """How many went along."""
     cause: str
     """Who joined, left, was fenced or switched, and so brought it about."""
+
+
+class ConversionRefused(GatewayEvent):
+    """A client that would have converted the group was turned away."""
+
+    direction: Direction
+    """The one that it would have taken."""
+    member_id: str
+    client_id: str
+    reason: str
+    """As the client was told."""
+
+
+class GroupForwarded(GatewayEvent):
+    """The cluster's own coordinator has the group from now on."""
+
+    reason: str
+
+
+class GroupTaken(GatewayEvent):
+    """Somebody else has the group in the cluster: its members here are fenced."""
+
+    level: ClassVar[Level] = "error"
+    reason: str
+    """Who is in it."""
 
 
 class GroupEpochBumped(GatewayEvent):

@@ -13,6 +13,27 @@ Partitions: TypeAlias = Mapping[str, tuple[int, ...]]
 """Partition numbers by topic."""
 
 
+class ClientSeen(GatewayEvent):
+    """A client asked to join, or said something new of itself; of forwarded groups too."""
+
+    member_id: str
+    """The one that it has or was given, empty if it has none yet."""
+    client_id: str
+    client_host: str
+    instance_id: str | None
+    """The group.instance.id; null if it is no static member."""
+    software_name: str
+    """As it introduced itself, groupferry's own if it did not."""
+    software_version: str
+    protocol: Protocol
+    protocol_type: str
+    """`consumer`, or what else shares groups in the classic protocol."""
+    embedded_version: int | None
+    """The lowest version of its embedded subscriptions; null if it has none."""
+    assignors: tuple[str, ...]
+    """Those that it offers, most wanted first; of the new protocol the one that it asks for."""
+
+
 class MemberJoined(GatewayEvent):
     """Somebody came into the group, also under a new member id."""
 

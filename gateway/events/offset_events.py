@@ -26,6 +26,8 @@ class OffsetsCommitted(GatewayEvent):
 
     member_id: str
     """Who committed, empty if it was nobody in the group."""
+    is_transactional: bool
+    """Whether they count only once their transaction is committed."""
     from_ms: int
     """When the first of them was stored, in milliseconds since 1970 (UTC)."""
     to_ms: int

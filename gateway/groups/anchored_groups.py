@@ -3,22 +3,21 @@
 Must not know how an anchor is held.
 """
 
-import structlog
-
 from coordinator.events import OffsetCommitEnded
 from gateway.anchor.anchor import Whose
+from gateway.events.event import Tell
+from gateway.events.group_events import GroupTaken
 from gateway.groups.hosting import Hosting, Mode
 from gateway.groups.registry import Registry
-
-log = structlog.get_logger()
 
 
 class AnchoredGroups:
     """See `gateway.anchor.anchor.Groups`."""
 
-    def __init__(self, registry: Registry, hosting: Hosting) -> None:
+    def __init__(self, registry: Registry, hosting: Hosting, tell: Tell) -> None:
         self._registry = registry
         self._hosting = hosting
+        self._tell = tell
 
     def is_live(self, group_id: str) -> bool:
         """Whether the group has members here."""
@@ -41,6 +40,6 @@ class AnchoredGroups:
             case _:
                 pass
         if self._registry.is_live(group_id):
-            log.error("group_taken", group_id=group_id, reason=verdict.why)
+            self._tell(GroupTaken(reason=verdict.why), group_id)
             self._registry.give_way(group_id)
         return Whose.THEIRS

@@ -23,8 +23,12 @@ from gateway.anchor.errors import NotAnchored
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
+from gateway.events.event import Tell
+from gateway.events.log_lines import write_to_log
 from gateway.groups import messages
 from gateway.groups.admin_apis import AdminApis
+from gateway.groups.clients_seen import ClientsSeen
+from gateway.groups.commit_tally import CommitTally
 from gateway.groups.config_apis import ConfigApis
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
@@ -76,6 +80,7 @@ class GroupService:
         anchors: Anchors,
         *,
         shows_members: bool,
+        tell: Tell = write_to_log,
     ) -> None:
         """`shows_members`: whether DescribeGroups shows those of consumer groups."""
         self._registry = registry
@@ -86,6 +91,8 @@ class GroupService:
         self._configs = ConfigApis(registry)
         self._offsets = OffsetApis(registry, anchors)
         self._fetch = OffsetFetchApi(registry)
+        self._clients = ClientsSeen(tell)
+        self._commits = CommitTally(tell)
 
     async def answer(self, request: GroupRequest) -> Struct:
         """The answer to one request.
@@ -94,9 +101,19 @@ class GroupService:
         GroupFailed after a bug of ours: then the connection has to end.
         """
         try:
-            return await self._answer(request)
+            answer = await self._answer(request)
         except UpstreamLost:
             return await self._answer_alone(request)
+        self._clients.note(request, answer)
+        self._commits.note(request, answer)
+        return answer
+
+    async def run(self) -> None:
+        """Tell what was committed, now and then until cancelled, and then the rest of it."""
+        try:
+            await self._commits.run()
+        finally:
+            self._commits.flush()
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:
         """The broker is away: the client is to try again, here or at the group's new coordinator.

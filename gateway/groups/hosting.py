@@ -22,6 +22,9 @@ from gateway.anchor.identity import Gateway
 from gateway.cluster.broker_connection import Versions
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
+from gateway.events.event import Tell
+from gateway.events.group_events import GroupForwarded
+from gateway.events.log_lines import write_to_log
 from gateway.groups.embedded_upstream import is_embedded
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
@@ -118,12 +121,14 @@ class Hosting:
         gateway: Gateway,
         *,
         longest_session_ms: int,
+        tell: Tell = write_to_log,
     ) -> None:
         """`longest_session_ms`: how long a member may go on believing that it owns something,
         without a word from whoever gave it that."""
         self._cluster = cluster
         self._forward_patterns = forward_patterns
         self._gateway = gateway
+        self._tell = tell
         self._replaced: dict[str, None] = {}
         self._forwarded: dict[str, None] = {}
         self._reported: dict[str, str] = {}
@@ -140,7 +145,7 @@ class Hosting:
     def forward(self, group_id: str, why: str) -> None:
         """From now on the group belongs to the cluster's coordinator."""
         if group_id not in self._forwarded:
-            log.info("group_forwarded", group_id=group_id, reason=why)
+            self._tell(GroupForwarded(reason=why), group_id)
         self._forwarded[group_id] = None
         _forget_oldest(self._forwarded)
 

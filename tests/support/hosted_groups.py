@@ -39,6 +39,7 @@ from gateway.anchor.identity import Gateway
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import Topic
+from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
@@ -160,6 +161,7 @@ class _SpeaksNothing:
     """An upstream that is good for nothing."""
 
     versions: Mapping[int, tuple[int, int]] = {}
+    software = ClientSoftware()
 
 
 def lone_request(message: Struct, version: int) -> GroupRequest:

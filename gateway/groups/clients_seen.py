@@ -1,0 +1,98 @@
+"""Who comes to a group, hosted or forwarded: said once, until it says something else of itself.
+
+Also who is turned away because the group cannot become a consumer group: that is said to a client
+in the one answer that it gets. Must not know why the answer is as it is.
+"""
+
+from coordinator.conversion.embedded import version_of
+from coordinator.errors import ErrorCode
+from gateway.data_path.group_apis import GroupRequest
+from gateway.events.event import Tell
+from gateway.events.group_events import ConversionRefused
+from gateway.events.member_events import ClientSeen
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.declaration import Struct
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+
+REMEMBERED_MAX = 20_000
+"""Clients that were told of; of more than that, the oldest are told of again."""
+
+
+class ClientsSeen:
+    """`note` sees each join and its answer."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._told: dict[int, None] = {}
+
+    def note(self, request: GroupRequest, answer: Struct) -> None:
+        """Tell what is new in it."""
+        match request.message, answer:
+            case JoinGroupRequest(group_id=group_id) as message, JoinGroupResponse():
+                member_id = answer.member_id or message.member_id
+                self._once(group_id, _classic(request, message, member_id))
+            case (
+                ConsumerGroupHeartbeatRequest(group_id=group_id, member_epoch=0) as message,
+                ConsumerGroupHeartbeatResponse(error_code=error),
+            ):
+                seen = _native(request, message, answer.member_id or message.member_id)
+                self._once(group_id, seen)
+                if error == ErrorCode.GROUP_ID_NOT_FOUND:
+                    self._once(
+                        group_id,
+                        ConversionRefused(
+                            direction="generic->consumer",
+                            member_id=seen.member_id,
+                            client_id=seen.client_id,
+                            reason=answer.error_message or "",
+                        ),
+                    )
+            case _:
+                pass
+
+    def _once(self, group_id: str, event: ClientSeen | ConversionRefused) -> None:
+        key = hash((group_id, event))  # clients choose how long their names are
+        if key not in self._told:
+            self._tell(event, group_id)
+        self._told.pop(key, None)
+        self._told[key] = None
+        if len(self._told) > REMEMBERED_MAX:
+            del self._told[next(iter(self._told))]
+
+
+def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -> ClientSeen:
+    is_consumer = message.protocol_type == CONSUMER_PROTOCOL_TYPE
+    versions = [version_of(each.metadata) for each in message.protocols] if is_consumer else []
+    return ClientSeen(
+        member_id=member_id,
+        client_id=request.header.client_id or "",
+        client_host=f"/{request.client_host}",
+        instance_id=message.group_instance_id,
+        software_name=request.upstream.software.name,
+        software_version=request.upstream.software.version,
+        protocol="classic",
+        protocol_type=message.protocol_type,
+        embedded_version=min(versions, default=None),
+        assignors=tuple(each.name for each in message.protocols),
+    )
+
+
+def _native(
+    request: GroupRequest, message: ConsumerGroupHeartbeatRequest, member_id: str
+) -> ClientSeen:
+    return ClientSeen(
+        member_id=member_id,
+        client_id=request.header.client_id or "",
+        client_host=f"/{request.client_host}",
+        instance_id=message.instance_id,
+        software_name=request.upstream.software.name,
+        software_version=request.upstream.software.version,
+        protocol="consumer",
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        embedded_version=None,
+        assignors=() if message.server_assignor is None else (message.server_assignor,),
+    )
