@@ -22,9 +22,9 @@ class ClientSeen(GatewayEvent):
     client_host: str
     instance_id: str | None
     """The group.instance.id; null if it is no static member."""
-    software_name: str
-    """As it introduced itself, groupferry's own if it did not."""
-    software_version: str
+    software_name: str | None
+    """As it introduced itself; null if it did not, as clients before Kafka 2.4."""
+    software_version: str | None
     protocol: Protocol
     protocol_type: str
     """`consumer`, or what else shares groups in the classic protocol."""

@@ -6,6 +6,8 @@ in the one answer that it gets. Must not know why the answer is as it is.
 
 from coordinator.conversion.embedded import version_of
 from coordinator.errors import ErrorCode
+from gateway.cluster.broker_connection import SOFTWARE_NAME
+from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.group_apis import GroupRequest
 from gateway.events.event import Tell
 from gateway.events.group_events import ConversionRefused
@@ -65,6 +67,7 @@ class ClientsSeen:
 
 
 def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -> ClientSeen:
+    software = _software(request)
     is_consumer = message.protocol_type == CONSUMER_PROTOCOL_TYPE
     versions = [version_of(each.metadata) for each in message.protocols] if is_consumer else []
     return ClientSeen(
@@ -72,8 +75,8 @@ def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -
         client_id=request.header.client_id or "",
         client_host=f"/{request.client_host}",
         instance_id=message.group_instance_id,
-        software_name=request.upstream.software.name,
-        software_version=request.upstream.software.version,
+        software_name=software.name if software else None,
+        software_version=software.version if software else None,
         protocol="classic",
         protocol_type=message.protocol_type,
         embedded_version=min(versions, default=None),
@@ -84,15 +87,22 @@ def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -
 def _native(
     request: GroupRequest, message: ConsumerGroupHeartbeatRequest, member_id: str
 ) -> ClientSeen:
+    software = _software(request)
     return ClientSeen(
         member_id=member_id,
         client_id=request.header.client_id or "",
         client_host=f"/{request.client_host}",
         instance_id=message.instance_id,
-        software_name=request.upstream.software.name,
-        software_version=request.upstream.software.version,
+        software_name=software.name if software else None,
+        software_version=software.version if software else None,
         protocol="consumer",
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         embedded_version=None,
         assignors=() if message.server_assignor is None else (message.server_assignor,),
     )
+
+
+def _software(request: GroupRequest) -> ClientSoftware | None:
+    """What the client introduced itself as; its upstream connection has our name otherwise."""
+    software = request.upstream.software
+    return None if software.name == SOFTWARE_NAME else software
