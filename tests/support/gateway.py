@@ -10,12 +10,19 @@ import trio
 from coordinator.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import DataPathConfig, Limits
+from gateway.events import gateway_events
 from gateway.events.event import GatewayEvent
+from gateway.events.group_events import ConversionRefused, GroupForwarded
+from gateway.events.member_events import ClientSeen
+from gateway.events.offset_events import OffsetsCommitted
 from gateway.serve import ANCHOR_LINGER_S, run_gateway
 from gateway.state_log.log import StateLog
 from kafka_codecs.metadata import MetadataRequest
 
 Address = tuple[str, int]
+
+SEEN_ON_THE_WAY = (ClientSeen, ConversionRefused, GroupForwarded, OffsetsCommitted)
+"""Events of groups whose engine need not have been asked."""
 
 QUICK = GroupConfig(generic_initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
 """For tests on the wall clock: nothing waits for more members."""
@@ -31,7 +38,7 @@ class Gateway:
     """Set it to let the gateway drain."""
     ended: trio.Event = field(default_factory=trio.Event)
     events: list[GatewayEvent] = field(default_factory=list)
-    """Everything that it told of its groups."""
+    """Everything that its groups' engines told."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -44,6 +51,11 @@ class Gateway:
         async with await BrokerConnection.open(*self.address) as connection:
             answer = await connection.ask(MetadataRequest(topics=()))
         return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+
+
+def _is_of_an_engine(event: GatewayEvent) -> bool:
+    is_of_the_gateway = type(event).__module__ == gateway_events.__name__
+    return not is_of_the_gateway and not isinstance(event, SEEN_ON_THE_WAY)
 
 
 @asynccontextmanager
@@ -80,7 +92,7 @@ async def whole_gateway(
             stop=stop,
             anchor_linger_s=anchor_linger_s,
             state_log=state_log,
-            listener=events.append,
+            listener=lambda event: events.append(event) if _is_of_an_engine(event) else None,
             task_status=task_status,
         )
         ended.set()

@@ -1,0 +1,169 @@
+"""What a group tells, as lines: no gap and nothing twice, whatever becomes of the log or the
+gateway."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from coordinator.config import GroupConfig
+from coordinator.errors import ErrorCode
+from coordinator.events import DeleteGroupReceived
+from gateway.events.envelope import Envelope
+from gateway.events.journal import Journal
+from gateway.events.line_files import LineFiles
+from gateway.events.reading import read_lines
+from gateway.state_log.last_events import LogRecord
+from gateway.state_log.log import StateLogUnsure
+from gateway.state_log.memory import MemoryLog
+from tests.support.hosted_groups import GROUP, HostedGroups, ScriptedLog, hosted_groups
+
+CONFIG = GroupConfig(generic_initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
+
+
+def told(folder: Path) -> list[Envelope]:
+    """Every event, once, in the order of writing."""
+    return [line.found for line in read_lines(folder) if isinstance(line.found, Envelope)]
+
+
+def check_gaps(events: Iterable[Envelope]) -> None:
+    """Each sequence begins with 1 and grows by 1."""
+    last: dict[tuple[str | None, str | None], int] = {}
+    for each in events:
+        sequence = (each.process_id, None if each.process_id else each.group_id)
+        assert each.sequence == last.get(sequence, 0) + 1, each
+        last[sequence] = each.sequence
+        if each.process_id is not None and each.group_id is not None:
+            assert each.after == last.get((None, each.group_id), 0)
+
+
+def write_lines(groups: HostedGroups, folder: Path) -> LineFiles:
+    """Let the groups' events become lines in a folder."""
+    files = LineFiles(folder)
+    groups.registry._journal = Journal(groups.log.id, files=files)  # noqa: SLF001, RUF100
+    return files
+
+
+async def roll(groups: HostedGroups, group: str = GROUP) -> None:
+    """From classic to native and back, with a rejoin on the way."""
+    member_id = (await groups.lone_classic_member(group=group)).member_id
+    native = await groups.native("n", group=group)
+    await groups.beat(member_id, 1, group=group)
+    joined = await groups.join(member_id, owned={}, group=group)
+    await groups.sync(member_id, joined.generation, group=group)
+    await groups.native("n", native.member_epoch, owned={}, group=group)
+    await groups.native("n", -1, group=group)
+
+
+async def test_a_groups_lines_have_no_gap(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """Through both conversions; what no record tells has the process's sequence."""
+    async with hosted_groups(config=CONFIG) as groups:
+        write_lines(groups, tmp_path)
+        await roll(groups)
+        await roll(groups, "other")
+    events = told(tmp_path)
+    check_gaps(events)
+    assert {each.event for each in events if each.process_id} >= {"member_state_moved"}
+    recorded = [each.event for each in events if not each.process_id and each.group_id == GROUP]
+    assert recorded.count("group_converted") == 2
+    assert {each.group_id for each in events} == {GROUP, "other"}
+
+
+@pytest.mark.parametrize("killed_at", range(1, 11))
+async def test_a_gateway_that_is_killed_at_any_line_leaves_no_gap(
+    tmp_path: Path, autojump_clock: MockClock, killed_at: int
+) -> None:
+    """Between a batch and its lines: the next gateway writes them again, also those of groups that
+    nobody asks for."""
+    log = ScriptedLog()
+    async with hosted_groups(config=CONFIG, log=log) as groups:
+        files = write_lines(groups, tmp_path)
+        write, left = files.write, killed_at
+
+        def dies(data: bytes) -> None:
+            nonlocal left
+            left -= 1
+            if left > 0:
+                write(data)
+            else:
+                log.is_failing = True  # a dead process writes nothing any more
+
+        with capture_logs(), pytest.MonkeyPatch.context() as patched, trio.move_on_after(60):
+            patched.setattr(files, "write", dies)
+            await roll(groups)
+    assert left <= 0
+    log.is_failing = False
+    last = await log.last_events(GROUP)
+    assert last is not None
+    async with hosted_groups(config=CONFIG, log=log) as groups:
+        write_lines(groups, tmp_path)
+        await groups.registry.resume()
+        await wait_all_tasks_blocked()
+    of_group = [each for each in told(tmp_path) if each.process_id is None]
+    check_gaps(of_group)
+    assert of_group[-1].sequence == last.sequence
+
+
+async def test_a_deleted_groups_sequence_goes_on(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """Were it to begin anew, readers would take the next events for repeats."""
+    async with hosted_groups(config=CONFIG) as groups:
+        write_lines(groups, tmp_path)
+        await groups.native("n")
+        await groups.native("n", -1)
+        await groups.ask(lambda token, _: DeleteGroupReceived(token=token))
+        assert await groups.log.group_ids() == ()
+        await trio.sleep(60)
+        await groups.native("n")
+    events = told(tmp_path)
+    check_gaps(events)
+    assert [each.event for each in events].count("group_created") == 2
+
+
+async def test_a_batch_that_fails_leaves_no_gap(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """Nothing has happened; what happens next has its numbers."""
+    async with hosted_groups(config=CONFIG) as groups:
+        write_lines(groups, tmp_path)
+        await groups.native("n")
+        groups.log.is_failing = True
+        with capture_logs():
+            await groups.native("other")
+        groups.log.is_failing = False
+        await groups.native("third")
+    check_gaps(told(tmp_path))
+
+
+async def test_a_batch_in_doubt_is_told_once(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """When the log turns out to have it."""
+    async with hosted_groups(config=CONFIG) as groups:
+        write_lines(groups, tmp_path)
+        await groups.native("n")
+
+        async def append(group_id: str, batch: Iterable[LogRecord]) -> None:
+            await MemoryLog.append(groups.log, group_id, tuple(batch))
+            raise StateLogUnsure("nobody knows")
+
+        with pytest.MonkeyPatch.context() as patched, capture_logs() as lines:
+            patched.setattr(groups.log, "append", append)
+            reply = await groups.native("m")
+            await wait_all_tasks_blocked()
+        assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        joined = [line["member_id"] for line in lines if line["event"] == "member_joined"]
+        assert joined == ["m"]
+    check_gaps(told(tmp_path))
+    assert [e.event for e in told(tmp_path)].count("member_joined") == 2
+
+
+async def test_a_heartbeat_that_finds_all_well_writes_nothing(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """Neither a line nor a record: they come thousands of times a second."""
+    async with hosted_groups(config=CONFIG) as groups:
+        write_lines(groups, tmp_path)
+        epoch = (await groups.native("n")).member_epoch
+        lines, batches = len(told(tmp_path)), len(groups.log.batches)
+        for _ in range(3):
+            await groups.native("n", epoch)
+        assert (len(told(tmp_path)), len(groups.log.batches)) == (lines, batches)
