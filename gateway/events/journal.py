@@ -57,6 +57,8 @@ class Journal:
 
     def stamp(self, told: Told, group_id: str | None) -> Sequence[Envelope]:
         """The next events of this process, to be passed on at once."""
+        if not told.events:  # a heartbeat that found all well
+            return ()
         after = None if group_id is None else self._groups.get(group_id, 0)
         first = self._sequence + 1
         self._sequence += len(told.events)

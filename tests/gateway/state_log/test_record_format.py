@@ -14,6 +14,7 @@ from coordinator.records import (
     GenericGroupMetadata,
     MemberMetadata,
 )
+from gateway.state_log.last_events import LastEvents
 from gateway.state_log.record_format import Entry, decode_record, encode_record
 from kafka_codecs import WireError, state_records
 from kafka_codecs.state_records import RecordType
@@ -75,6 +76,20 @@ def test_the_first_version_of_the_format_is_read_for_ever(name: str) -> None:
 def test_the_first_version_is_the_one_that_is_written(name: str) -> None:
     """As long as there is no second one; with it come files of its own."""
     assert encode_record(GROUP, RECORDS[name]) == stored(name)
+
+
+def test_the_last_events_come_back_from_what_the_first_version_wrote() -> None:
+    """Theirs is the second format of the file; of the record it is the first."""
+    last = LastEvents(sequence=1 << 40, lines=('{"event": "member_left"}', "ü"))
+    assert decode_record(encode_record(GROUP, last)) == (GROUP, last)
+    assert encode_record(GROUP, last) == stored("last_events")
+
+
+def test_the_last_events_are_never_deleted() -> None:
+    """The group's sequence would begin anew."""
+    entry = encode_record(GROUP, LastEvents(sequence=1, lines=()))
+    with pytest.raises(WireError, match="never deleted"):
+        decode_record(Entry(entry.key, None))
 
 
 def test_a_subscription_is_kept_once() -> None:

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ import trio
 
 from coordinator.records import DurableRecord, TargetAssignmentMetadata
 from gateway.state_log.compacted import CompactedLog
+from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogError, StateLogUnusable
 from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite import BATCHES_MAX, SqliteLog, open_sqlite_log
@@ -133,6 +134,32 @@ async def test_the_first_version_of_the_file_is_read_for_ever(tmp_path: Path) ->
         assert log.id == "0af7651916cd43dd8448eb211c80319c"
         found = {record.key: record for record in await log.read(GROUP)}
         assert found == {record.key: record for record in RECORDS.values()}
+
+
+async def test_an_older_file_becomes_one_of_this_format(tmp_path: Path) -> None:
+    """The older groupferry would refuse it as damaged otherwise, and not say why."""
+    shutil.copy(GOLDEN / "state_v1.sqlite", tmp_path / "state.sqlite")
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, [LastEvents(sequence=2, lines=("one", "two"))])
+    with closing(sqlite3.connect(tmp_path / "state.sqlite")) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+    async with open_sqlite_log(tmp_path) as log:
+        assert await log.last_events(GROUP) == LastEvents(sequence=2, lines=("one", "two"))
+        assert len(await log.read(GROUP)) == len({record.key for record in RECORDS.values()})
+
+
+async def test_the_last_events_of_a_group_outlive_it(tmp_path: Path) -> None:
+    """And make no group: nobody would know what to show of it."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, [epoch(1), LastEvents(sequence=1, lines=("one",))])
+        gone = TargetAssignmentMetadata(epoch=None)
+        await log.append(GROUP, [gone, LastEvents(sequence=2, lines=("two",))])
+        assert await log.group_ids() == ()
+    async with open_sqlite_log(tmp_path) as log:
+        assert (await log.group_ids(), await log.read(GROUP)) == ((), ())
+        assert await log.told_group_ids() == (GROUP,)
+        assert await log.last_events(GROUP) == LastEvents(sequence=2, lines=("two",))
+        assert await log.last_events("other") is None
 
 
 # -- who waits for what --------------------------------------------------------------------------
