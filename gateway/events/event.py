@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-Level = Literal["info", "warning", "error"]
+Level = Literal["debug", "info", "warning", "error"]
 
 _HUMP = re.compile(r"(?<!^)(?=[A-Z])")
 

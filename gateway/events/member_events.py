@@ -1,11 +1,11 @@
 """What happens to one member, and to the partitions that it has."""
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from coordinator.records import RemovalCause
 from coordinator.volatile import MemberPhase
-from gateway.events.event import GatewayEvent
+from gateway.events.event import GatewayEvent, Level
 
 Protocol: TypeAlias = Literal["classic", "consumer"]
 
@@ -89,6 +89,15 @@ class _PartitionsMoved(GatewayEvent):
     member_epoch: int
     """Of a member of a generic group the generation."""
     partitions: Partitions
+
+
+class PartitionsStated(_PartitionsMoved):
+    """A member said what it owns: with a join, or because that has changed.
+
+    The epoch is the one that it named, -1 if it named none.
+    """
+
+    level: ClassVar[Level] = "debug"
 
 
 class PartitionsRevoked(_PartitionsMoved):

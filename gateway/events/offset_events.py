@@ -1,10 +1,11 @@
 """What members commit."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from gateway.events.event import GatewayEvent
+from gateway.events.event import GatewayEvent, Level
 
 
 class CommittedOffsets(BaseModel):
@@ -24,6 +25,7 @@ class CommittedOffsets(BaseModel):
 class OffsetsCommitted(GatewayEvent):
     """The cluster has stored commits; several in one event."""
 
+    level: ClassVar[Level] = "debug"
     member_id: str
     """Who committed, empty if it was nobody in the group."""
     is_transactional: bool

@@ -64,7 +64,8 @@ def tables() -> str:
 def _section(event: type[GatewayEvent]) -> Iterator[str]:
     yield f"### `{event.name}`"
     yield ""
-    yield f"{inspect.getdoc(event)} Schema version {event.schema_version}."
+    meaning = " ".join((inspect.getdoc(event) or "").split())
+    yield f"{meaning} Schema version {event.schema_version}."
     if event.model_fields:
         yield ""
         yield from _table(event.model_json_schema())

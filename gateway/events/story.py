@@ -300,7 +300,7 @@ class _Teller:
             return frozenset()
 
     def _named(self, partitions: Iterable[Partition]) -> Partitions:
-        return {name: tuple(n) for name, n in self._topics.names(partitions).items()}
+        return self._topics.names(partitions)
 
 
 def _conversion(state: GroupState, records: Sequence[Record]) -> GatewayEvent | None:

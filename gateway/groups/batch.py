@@ -12,6 +12,7 @@ from coordinator.events import Event
 from coordinator.records import DurableRecord
 from coordinator.topics import Topics
 from gateway.events.journal import Told
+from gateway.events.statements import statement
 from gateway.events.story import tell
 
 BATCH_MAX = 64
@@ -54,8 +55,10 @@ class Batch:
         """Decide on the group as the decisions so far will leave it. Raises InvariantError."""
         engine = self._latest()
         step = engine.handle(event, now_ms=now_ms, topics=topics)
-        told = Told(tell(engine.state, step.records, topics), now_ms)
-        self.decisions.append(Decision(event, step, topics, told))
+        events = tell(engine.state, step.records, topics)
+        if (stated := statement(event, step, topics)) is not None:
+            events.insert(0, stated)
+        self.decisions.append(Decision(event, step, topics, Told(events, now_ms)))
 
     def _latest(self) -> GroupEngine:
         if not self.decisions:

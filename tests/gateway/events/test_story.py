@@ -462,7 +462,11 @@ async def test_a_members_whole_life_can_be_followed_by_its_id(autojump_clock: Mo
                 member_id, joined.generation + 1, assignments={member_id: {"foo": [0, 1, 2]}}
             )
             await groups.leave(member_id)
-        life = [line for line in lines if line.get("member_id") == member_id]
+        life = [
+            line
+            for line in lines
+            if line.get("member_id") == member_id and line["log_level"] == "info"
+        ]
         assert all(line["group_id"] == GROUP for line in life)
         assert [line["event"] if "to_state" not in line else line["to_state"] for line in life] == [
             "member_joined",

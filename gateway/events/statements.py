@@ -1,0 +1,56 @@
+"""Tells what members say that they own, in their own requests.
+
+The engine's records say what was granted; this is the other side of it, to be compared. Must not
+know what the engine makes of it.
+"""
+
+from coordinator.engine import Step
+from coordinator.events import ConsumerHeartbeatReceived, Event, JoinGroupReceived
+from coordinator.topics import Topics
+from gateway.events.member_events import PartitionsStated
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
+from kafka_codecs.errors import WireError
+
+FIRST_VERSION_WITH_OWNED = 1
+"""Of an embedded subscription: before it, nothing is said of what is owned."""
+
+
+def statement(event: Event, step: Step, topics: Topics) -> PartitionsStated | None:
+    """What a request says of its member's partitions, unless it was refused at once."""
+    match event:
+        case ConsumerHeartbeatReceived(owned=frozenset() as owned):
+            stated = PartitionsStated(
+                member_id=event.member_id,
+                member_epoch=event.member_epoch,
+                partitions=topics.names(owned),
+            )
+        case JoinGroupReceived(member_id=str(member_id)) if member_id:
+            found = _embedded(event)
+            if found is None:
+                return None
+            stated = found
+        case _:
+            return None
+    is_refused = any(token == event.token and reply.error for token, reply in step.replies)
+    return None if is_refused else stated
+
+
+def _embedded(event: JoinGroupReceived) -> PartitionsStated | None:
+    """What the first of its subscriptions says that can say it."""
+    if event.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return None
+    for _name, metadata in event.protocols:
+        try:
+            version, subscription = decode_subscription(metadata)
+        except WireError:
+            continue
+        if version >= FIRST_VERSION_WITH_OWNED:
+            return PartitionsStated(
+                member_id=event.member_id,
+                member_epoch=subscription.generation_id,
+                partitions={
+                    each.topic: tuple(sorted(each.partitions))
+                    for each in subscription.owned_partitions
+                },
+            )
+    return None

@@ -1,0 +1,89 @@
+"""What members say that they own is told as they said it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from coordinator.config import GroupConfig
+from coordinator.engine import Step
+from coordinator.events import Event, JoinGroupReceived
+from gateway.events.statements import statement
+from tests.support.group_script import GroupScript, embedded_assignment, subscription
+
+NO_DELAYS = GroupConfig(consumer_assignment_interval_ms=0, generic_initial_rebalance_delay_ms=0)
+
+
+class Stated(GroupScript):
+    """A group, and what each of its members' requests states."""
+
+    def __init__(self) -> None:
+        self.stated: list[Mapping[str, Any]] = []
+        super().__init__(config=NO_DELAYS)
+
+    def feed(self, event: Event) -> Step:
+        step = super().feed(event)
+        found = statement(event, step, self.topics)
+        if found is not None:
+            self.stated.append(found.fields)
+        return step
+
+
+def test_a_native_member_states_what_it_owns_when_that_changes() -> None:
+    """Nothing when it joins is a statement too; silence is none."""
+    group = Stated()
+    epoch = group.native("n").member_epoch
+    group.native("n", epoch)
+    group.native("n", epoch, owned={"foo": [2, 0]})
+    assert group.stated == [
+        {"member_id": "n", "member_epoch": 0, "partitions": {}},
+        {"member_id": "n", "member_epoch": epoch, "partitions": {"foo": [0, 2]}},
+    ]
+
+
+def test_a_refused_request_states_nothing() -> None:
+    """It is of somebody who is not in the group, or not any more."""
+    group = Stated()
+    group.native("n")
+    group.stated.clear()
+    group.native("stranger", 7, owned={"foo": [0]})
+    assert group.stated == []
+
+
+def test_a_classic_member_states_it_with_a_rejoin() -> None:
+    """Without a member id there is nobody who could own something."""
+    group = Stated()
+    group.send_join("")
+    assert group.stated == []
+    ids = group.stable_generic_group({"a": {"foo": [0, 1, 2]}})
+    group.stated.clear()
+    group.send_join(ids["a"], owned={"foo": [1, 0]})
+    (stated,) = group.stated
+    assert (stated["member_id"], stated["partitions"]) == (ids["a"], {"foo": [0, 1]})
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "metadata"),
+    [
+        ("consumer", b"\x00\x00" + subscription(["foo"])[2:]),
+        ("consumer", b"\x00"),
+        ("consumer", embedded_assignment({"foo": [0]})[:-1]),
+        ("connect", subscription(["foo"], owned={"foo": [0]})),
+    ],
+)
+def test_who_cannot_say_it_states_nothing(protocol_type: str, metadata: bytes) -> None:
+    """The oldest subscriptions, malformed ones, and other protocols."""
+    event = JoinGroupReceived(
+        token=0,
+        version=9,
+        member_id="m",
+        instance_id=None,
+        client_id="c",
+        client_host="/",
+        protocol_type=protocol_type,
+        protocols=(("range", metadata),),
+        session_timeout_ms=1,
+        rebalance_timeout_ms=1,
+        fresh_id=None,  # type: ignore[arg-type]
+    )
+    assert statement(event, Step(), Stated().topics) is None
