@@ -8,9 +8,13 @@ import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from gateway.demo import mock_cluster
+from gateway.events.envelope import Envelope
+from gateway.events.member_events import ClientSeen
+from gateway.events.offset_events import OffsetsCommitted
 from gateway.state_log.sqlite_reader import read_state
 from tests.support.group_client import group_client
 from tests.support.serve_process import ServeProcess, free_port, serving
+from tests.support.told_lines import check_gaps, told
 
 TOPIC = "numbers"
 PARTITIONS = 4
@@ -118,7 +122,27 @@ async def test_real_consumers_do_not_notice_that_the_gateway_was_killed(tmp_path
                     assert gateway.events(unwanted) == []
                 for member in members:
                     await member.leave()
+                await gateway.terminate()
+            check_events(told(tmp_path / "events"))
             nursery.cancel_scope.cancel()
+
+
+def check_events(events: list[Envelope]) -> None:
+    """Two processes have written them, the first of which was killed."""
+    check_gaps(events)
+    names = [each.event for each in events]
+    assert names.count("gateway_started") == 2
+    assert names.count("gateway_ended") == 1
+    assert names.count("group_created") == 1
+    seen = [each.fields for each in events if isinstance(each.fields, ClientSeen)]
+    assert {each.protocol for each in seen} == {"classic", "consumer"}
+    assert {each.software_name for each in seen} == {"confluent-kafka-python"}
+    commits = [each.fields for each in events if isinstance(each.fields, OffsetsCommitted)]
+    last = {each.partition: each.last for event in commits for each in event.offsets[TOPIC]}
+    assert sum(last.values()) == 300
+    assert not [
+        each for event in commits for each in event.offsets[TOPIC] if each.lowest < each.first
+    ]
 
 
 async def refused(gateway: ServeProcess) -> None:

@@ -1,9 +1,13 @@
-"""JSON lines of events as a gateway would have written them."""
+"""JSON lines of events: as a gateway would have written them, and as it did."""
+
+from collections.abc import Iterable
+from pathlib import Path
 
 from coordinator.records import RemovalCause
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
 from gateway.events.member_events import MemberLeft
+from gateway.events.reading import read_lines
 
 AT_MS = 1_800_000_000_123
 
@@ -29,3 +33,19 @@ def told_line(
         fields=event,
     )
     return envelope.line + "\n"
+
+
+def told(folder: Path) -> list[Envelope]:
+    """Every event, once, in the order of writing."""
+    return [line.found for line in read_lines(folder) if isinstance(line.found, Envelope)]
+
+
+def check_gaps(events: Iterable[Envelope]) -> None:
+    """Each sequence begins with 1 and grows by 1."""
+    last: dict[tuple[str | None, str | None], int] = {}
+    for each in events:
+        sequence = (each.process_id, None if each.process_id else each.group_id)
+        assert each.sequence == last.get(sequence, 0) + 1, each
+        last[sequence] = each.sequence
+        if each.process_id is not None and each.group_id is not None:
+            assert each.after == last.get((None, each.group_id), 0)

@@ -12,32 +12,15 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
 from coordinator.events import DeleteGroupReceived
-from gateway.events.envelope import Envelope
 from gateway.events.journal import Journal
 from gateway.events.line_files import LineFiles
-from gateway.events.reading import read_lines
 from gateway.state_log.last_events import LogRecord
 from gateway.state_log.log import StateLogUnsure
 from gateway.state_log.memory import MemoryLog
 from tests.support.hosted_groups import GROUP, HostedGroups, ScriptedLog, hosted_groups
+from tests.support.told_lines import check_gaps, told
 
 CONFIG = GroupConfig(generic_initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
-
-
-def told(folder: Path) -> list[Envelope]:
-    """Every event, once, in the order of writing."""
-    return [line.found for line in read_lines(folder) if isinstance(line.found, Envelope)]
-
-
-def check_gaps(events: Iterable[Envelope]) -> None:
-    """Each sequence begins with 1 and grows by 1."""
-    last: dict[tuple[str | None, str | None], int] = {}
-    for each in events:
-        sequence = (each.process_id, None if each.process_id else each.group_id)
-        assert each.sequence == last.get(sequence, 0) + 1, each
-        last[sequence] = each.sequence
-        if each.process_id is not None and each.group_id is not None:
-            assert each.after == last.get((None, each.group_id), 0)
 
 
 def write_lines(groups: HostedGroups, folder: Path) -> LineFiles:
