@@ -4,6 +4,7 @@ Changes nothing and takes no lock. A repeat is known by its place in its sequenc
 what is done with an event.
 """
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +48,8 @@ def _lines(folder: Path, *, follows: bool) -> Iterator[Line]:
     while True:
         for path in sorted(folder.glob(PATTERN)):
             if done is None or path > done:
-                yield from _of_file(path, follows=follows)
+                with contextlib.suppress(FileNotFoundError):  # the oldest goes at any time
+                    yield from _of_file(path, follows=follows)
                 done = path
         if not follows:
             return
