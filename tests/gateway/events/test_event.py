@@ -22,7 +22,7 @@ def test_an_event_does_not_change_and_has_no_surprises() -> None:
     """Its readers rely on a fixed set of fields."""
     event = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
     with pytest.raises(ValidationError, match="frozen"):
-        event.member_id = "n"  # type: ignore[misc]
+        event.member_id = "n"
     with pytest.raises(ValidationError, match="surplus"):
         MemberLeft(member_id="m", cause=RemovalCause.LEFT, surplus=1)  # type: ignore[call-arg]
 
