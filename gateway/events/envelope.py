@@ -6,6 +6,7 @@ sequence of their group (`process_id` is null), which goes on over restarts: the
 by (gateway, group, sequence). All others carry the sequence of the process that saw them.
 """
 
+from functools import cached_property
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
@@ -41,7 +42,7 @@ class Envelope(BaseModel):
             raise ValueError(f"the fields are those of {self.fields.name}")
         return self
 
-    @property
+    @cached_property
     def line(self) -> str:
         """As JSON, without a line end."""
         return self.model_dump_json()
