@@ -31,6 +31,7 @@ from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.journal import Journal
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.groups.anchored_groups import AnchoredGroups
+from gateway.groups.clock import Clock
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
 from gateway.groups.group_service import GroupService
@@ -209,7 +210,8 @@ async def run_gateway(
     Cancelled, it closes everything at once.
     """
     state_log = state_log or MemoryLog()
-    journal = Journal(state_log.id, files=events, listener=listener)
+    # The groups' kind of clock: a step of the wall clock must not put events out of order.
+    journal = Journal(state_log.id, files=events, listener=listener, now_ms=Clock().now_ms)
     cluster = Cluster(upstream, tell=journal.tell)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)

@@ -4,7 +4,6 @@ A group may commit thousands of times in a second; of each partition the first, 
 last offset are kept, so that what went back is seen. Must not know who owns a partition.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -53,9 +52,7 @@ class _Interval:
 class CommitTally:
     """`note` sees each commit and its answer; `run` ends the intervals."""
 
-    def __init__(
-        self, tell: Tell, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    ) -> None:
+    def __init__(self, tell: Tell, now_ms: Callable[[], int]) -> None:
         self._tell = tell
         self._now_ms = now_ms
         self._intervals: dict[_Committer, _Interval] = {}

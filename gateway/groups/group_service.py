@@ -28,6 +28,7 @@ from gateway.events.log_lines import write_to_log
 from gateway.groups import messages
 from gateway.groups.admin_apis import AdminApis
 from gateway.groups.clients_seen import ClientsSeen
+from gateway.groups.clock import Clock
 from gateway.groups.commit_tally import CommitTally
 from gateway.groups.config_apis import ConfigApis
 from gateway.groups.coordinators import Coordinators
@@ -92,7 +93,7 @@ class GroupService:
         self._offsets = OffsetApis(registry, anchors)
         self._fetch = OffsetFetchApi(registry)
         self._clients = ClientsSeen(tell)
-        self._commits = CommitTally(tell)
+        self._commits = CommitTally(tell, Clock().now_ms)
 
     async def answer(self, request: GroupRequest) -> Struct:
         """The answer to one request.

@@ -33,7 +33,7 @@ def envelope(**changes: Any) -> Envelope:
 
 
 def test_every_event_is_in_the_catalog_under_its_past_tense_name() -> None:
-    """That of its class; helper classes are none."""
+    """That of its class; classes that they share are none."""
     assert EVENTS["member_left"] is MemberLeft
     assert EVENTS["upstream_lost"] is UpstreamLost
     assert not [name for name in EVENTS if name.startswith("_")]
