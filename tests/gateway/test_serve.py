@@ -109,11 +109,8 @@ async def test_the_demos_gateway_tells_a_listener_and_ends_when_cancelled() -> N
         host, _, port = bootstrap.rpartition(":")
         async with group_client((host, int(port)), "g") as client:
             assert (await client.native("n")).error_code == 0
-        assert [event.name for event in events][:3] == [
-            "gateway_started",
-            "group_created",
-            "member_joined",
-        ]
+        assert events[0].name == "gateway_started"
+        assert {"group_created", "member_joined"} <= {event.name for event in events}
         nursery.cancel_scope.cancel()
     with pytest.raises(OSError, match="all attempts to connect"):
         await trio.open_tcp_stream(host, int(port))
