@@ -9,6 +9,7 @@ field to the error (see `assembly`).
 """
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from io import SEEK_END, BytesIO
 from itertools import pairwise
@@ -32,18 +33,18 @@ STRING_SIZE_MAX = 0x7FFF
 """UTF-8 bytes of the longest string; Kafka has the same limit for compact strings."""
 
 
-class WireType(AnyConstruct):
+class WireType(AnyConstruct, ABC):
     """A construct that needs neither context nor path, and knows the fewest bytes it can take."""
 
     min_size: int
 
+    @abstractmethod
     def read(self, stream: BytesIO) -> Any:
         """Take one value off the stream."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, value: Any, stream: BytesIO) -> None:
         """Append one value to the stream."""
-        raise NotImplementedError
 
     def _parse(self, stream: Any, context: Any, path: Any) -> Any:  # noqa: ARG002 construct's own
         return self.read(stream)

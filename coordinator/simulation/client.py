@@ -4,6 +4,7 @@ What all kinds of clients share. From its assign callback until its revoke callb
 its process is dead, a client owns a partition. It goes on from the committed offset, and commits.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,7 +89,7 @@ class Surroundings:
         return self.network.cluster.topics
 
 
-class Client:
+class Client(ABC):
     """One process. `is_honest`: it follows the protocol, and nobody may take what it owns."""
 
     kind = "client"
@@ -108,35 +109,35 @@ class Client:
 
     # -- what a kind of client does --------------------------------------------------------------
 
+    @abstractmethod
     def start(self) -> None:
         """The process starts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """The application asks for a clean end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """The application wants other topics."""
-        raise NotImplementedError
 
     def wants(self, name: str) -> bool:
         """Whether it subscribes to a topic."""
         return name in self.topics
 
     @property
+    @abstractmethod
     def epoch(self) -> int:
         """Its generation or member epoch, as it knows it."""
-        raise NotImplementedError
 
     def stated_epoch(self) -> int:
         """What its requests say of that."""
         return self.epoch
 
     @property
+    @abstractmethod
     def is_settled(self) -> bool:
         """Its last heartbeat was fine and nothing is left to do."""
-        raise NotImplementedError
 
     # -- life and death --------------------------------------------------------------------------
 
@@ -314,8 +315,7 @@ class Client:
             if answer.reply.error in RETRIABLE:
                 self.later(RETRY_MS, again)
             else:
-                if answer.reply.error:
-                    self.commit_refused(answer.reply.error)
+                # What follows from a refusal is for the heartbeats to say.
                 done(*args)
 
         self.ask(
@@ -331,9 +331,6 @@ class Client:
             again,
             positions,
         )
-
-    def commit_refused(self, error: ErrorCode) -> None:
-        """The application hears of it; what follows is for the heartbeats to say."""
 
     def _fetch(self, claims: dict[Partition, Claim]) -> None:
         """Ask for the committed offsets of what is still owned."""

@@ -193,6 +193,9 @@ def test_an_array_is_refused_before_its_first_element() -> None:
         def read(self, stream: Any) -> None:
             raise AssertionError
 
+        def write(self, value: Any, stream: Any) -> None:
+            raise AssertionError
+
     with pytest.raises(ConstructError, match="2 elements cannot fit in 5 bytes"):
         parse_all(Array(INT32, Explosive(), nullable=False), octets("00000002 0102030405"))
 
@@ -202,6 +205,12 @@ def test_elements_that_take_no_bytes_cannot_be_declared() -> None:
 
     class Nothing(WireType):
         min_size = 0
+
+        def read(self, stream: Any) -> None:
+            raise AssertionError
+
+        def write(self, value: Any, stream: Any) -> None:
+            raise AssertionError
 
     with pytest.raises(TypeError, match="no count of them could be checked"):
         Array(INT32, Nothing(), nullable=False)

@@ -100,7 +100,7 @@ def anchors_off(nursery: trio.Nursery) -> Anchors:
     """As in front of the embedded cluster, which is asked nothing."""
 
     async def nobody(group_id: str) -> int:
-        raise NotImplementedError
+        raise AssertionError(f"an anchor that is off asks for nobody's coordinator: {group_id}")
 
     return Anchors(
         gateway=OURS,

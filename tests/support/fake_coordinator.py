@@ -80,7 +80,7 @@ class FakeCoordinator:
             case LeaveGroupRequest():
                 return self._leave(self.group(message.group_id), message)
             case _:
-                raise NotImplementedError(message)
+                raise AssertionError(f"no request of a classic member: {message}")
 
     def check_commit(self, message: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
         """The error code of a commit; a group without a member takes any that names none."""
