@@ -36,6 +36,7 @@ from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
 from gateway.groups.group_service import GroupService
 from gateway.groups.hosting import Hosting
+from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.registry import Registry
 from gateway.settings import Settings, addresses
 from gateway.state_folder import StateFolderError, locked
@@ -211,7 +212,9 @@ async def run_gateway(
     """
     state_log = state_log or MemoryLog()
     # The groups' kind of clock: a step of the wall clock must not put events out of order.
-    journal = Journal(state_log.id, files=events, listener=listener, now_ms=Clock().now_ms)
+    clock = Clock()
+    journal = Journal(state_log.id, files=events, listener=listener, now_ms=clock.now_ms)
+    offsets = OffsetTally(journal.tell, clock.now_ms)
     cluster = Cluster(upstream, tell=journal.tell)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
@@ -235,6 +238,7 @@ async def run_gateway(
             max_groups=max_groups,
             nursery=nursery,
             journal=journal,
+            offsets=offsets,
         )
         coordinators = Coordinators(cluster)
         links = Links(cluster)
@@ -253,11 +257,12 @@ async def run_gateway(
             hosting,
             coordinators,
             anchors,
+            offsets=offsets,
             shows_members=shows_members,
             tell=journal.tell,
         )
         await registry.resume()
-        nursery.start_soon(service.run)
+        nursery.start_soon(offsets.run)
         async with trio.open_nursery() as serving:
             address: Address = await serving.start(
                 partial(serve, data_path, service, cluster, stop=stop, tell=journal.tell)

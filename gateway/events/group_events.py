@@ -38,14 +38,14 @@ class GroupConverted(GatewayEvent):
 
 
 class ConversionRefused(GatewayEvent):
-    """A client that would have converted the group was turned away."""
+    """A client was turned away that would have converted the group, or brought it nearer to it."""
 
     direction: Direction
     """The one that it would have taken."""
     member_id: str
     client_id: str
     reason: str
-    """As the client was told."""
+    """As the client was told, if its protocol can say it."""
 
 
 class GroupForwarded(GatewayEvent):

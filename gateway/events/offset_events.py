@@ -1,4 +1,4 @@
-"""What members commit."""
+"""What members fetch and commit."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -6,6 +6,30 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from gateway.events.event import GatewayEvent, Level
+
+
+class FetchedOffset(BaseModel):
+    """The committed offset of one partition, as it was given out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    partition: int
+    offset: int
+    """-1: nothing was committed; whoever asked begins where its own settings say."""
+
+
+class OffsetsFetched(GatewayEvent):
+    """The cluster has said from where to go on, to a member or to somebody who asked for one.
+
+    What is asked for again is told again only when partitions of the member have moved meanwhile.
+    """
+
+    level: ClassVar[Level] = "debug"
+    member_id: str
+    """Who asked, empty if that is not known: before version 9 a request names nobody, and its
+    connection may not have done so either."""
+    offsets: Mapping[str, tuple[FetchedOffset, ...]]
+    """By topic."""
 
 
 class CommittedOffsets(BaseModel):

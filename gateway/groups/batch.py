@@ -12,6 +12,7 @@ from coordinator.events import Event
 from coordinator.records import DurableRecord
 from coordinator.topics import Topics
 from gateway.events.journal import Told
+from gateway.events.refusals import refused_conversion
 from gateway.events.statements import statement
 from gateway.events.story import tell
 
@@ -58,6 +59,8 @@ class Batch:
         events = tell(engine.state, step.records, topics)
         if (stated := statement(event, step, topics)) is not None:
             events.insert(0, stated)
+        if (refused := refused_conversion(engine.state, event, step)) is not None:
+            events.append(refused)
         self.decisions.append(Decision(event, step, topics, Told(events, now_ms)))
 
     def _latest(self) -> GroupEngine:

@@ -1,7 +1,7 @@
 """Who comes to a group, hosted or forwarded: said once, until it says something else of itself.
 
-Also who is turned away because the group cannot become a consumer group: that is said to a client
-in the one answer that it gets. Must not know why the answer is as it is.
+Also who is turned away because the group cannot become a consumer group: that is said to a native
+client in the one answer that it gets. Must not know why the answer is as it is.
 """
 
 from coordinator.conversion.embedded import version_of

@@ -28,8 +28,6 @@ from gateway.events.log_lines import write_to_log
 from gateway.groups import messages
 from gateway.groups.admin_apis import AdminApis
 from gateway.groups.clients_seen import ClientsSeen
-from gateway.groups.clock import Clock
-from gateway.groups.commit_tally import CommitTally
 from gateway.groups.config_apis import ConfigApis
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
@@ -39,8 +37,10 @@ from gateway.groups.inbox import MakeRequest
 from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
 from gateway.groups.offset_fetch_shapes import failed, groups_of, response_of
+from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.refusals import GroupMessage, not_yet, refusal
 from gateway.groups.registry import Registry, TooManyGroups
+from gateway.groups.speakers import Speakers
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -80,6 +80,7 @@ class GroupService:
         coordinators: Coordinators,
         anchors: Anchors,
         *,
+        offsets: OffsetTally,
         shows_members: bool,
         tell: Tell = write_to_log,
     ) -> None:
@@ -91,9 +92,10 @@ class GroupService:
         self._admin = AdminApis(registry, coordinators, anchors, shows_members=shows_members)
         self._configs = ConfigApis(registry)
         self._offsets = OffsetApis(registry, anchors)
-        self._fetch = OffsetFetchApi(registry)
+        self._speakers = Speakers()
+        self._fetch = OffsetFetchApi(registry, offsets, self._speakers)
         self._clients = ClientsSeen(tell)
-        self._commits = CommitTally(tell, Clock().now_ms)
+        self._tally = offsets
 
     async def answer(self, request: GroupRequest) -> Struct:
         """The answer to one request.
@@ -106,15 +108,9 @@ class GroupService:
         except UpstreamLost:
             return await self._answer_alone(request)
         self._clients.note(request, answer)
-        self._commits.note(request, answer)
+        self._speakers.note(request, answer)
+        self._tally.note_commit(request, answer)
         return answer
-
-    async def run(self) -> None:
-        """Tell what was committed, now and then until cancelled, and then the rest of it."""
-        try:
-            await self._commits.run()
-        finally:
-            self._commits.flush()
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:
         """The broker is away: the client is to try again, here or at the group's new coordinator.

@@ -32,6 +32,7 @@ from gateway.events.journal import Journal, last_events
 from gateway.groups.batch import Batch, Decision
 from gateway.groups.clock import Clock
 from gateway.groups.inbox import Ask, Inbox, MakeRequest
+from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError, StateLogUnsure
@@ -64,6 +65,7 @@ class GroupTask:
         state_log: StateLog,
         clock: Clock,
         journal: Journal,
+        offsets: OffsetTally,
     ) -> None:
         self.group_id = group_id
         self._config = config
@@ -72,6 +74,7 @@ class GroupTask:
         self._state_log = state_log
         self._clock = clock
         self._journal = journal
+        self._offsets = offsets
         self._engine = GroupEngine(group_id, config)
         self._waiting: dict[int, Ask] = {}
         self._inbox = Inbox(clock)
@@ -245,6 +248,8 @@ class GroupTask:
 
     async def _write(self, batch: Batch) -> Sequence[Sequence[Envelope]]:
         """What each decision tells; it may be told from now on. Raises StateLogError."""
+        for decision in batch.decisions:
+            self._offsets.make_way(self.group_id, decision.told.events)
         if not batch.durable:
             return [self._journal.stamp(each.told, self.group_id) for each in batch.decisions]
         stamped = self._journal.stamp_batch([each.told for each in batch.decisions], self.group_id)

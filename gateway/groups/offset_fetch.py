@@ -22,7 +22,9 @@ from gateway.groups.offset_fetch_shapes import (
     response_of,
     told_apart,
 )
+from gateway.groups.offset_tally import NOBODY, OffsetTally
 from gateway.groups.registry import Registry, TooManyGroups
+from gateway.groups.speakers import Speakers
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
@@ -39,8 +41,10 @@ Groups = tuple[OffsetFetchRequestGroup, ...]
 class OffsetFetchApi:
     """Answers OffsetFetch for hosted and forwarded groups alike."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, tally: OffsetTally, speakers: Speakers) -> None:
         self._registry = registry
+        self._tally = tally
+        self._speakers = speakers
 
     async def fetch(
         self, request: GroupRequest, message: OffsetFetchRequest
@@ -53,6 +57,9 @@ class OffsetFetchApi:
         passed = tuple(group for group in vetted if isinstance(group, OffsetFetchRequestGroup))
         fetched = await _fetch(request, passed, require_stable=message.require_stable)
         answers = {answer.group_id: answer for answer in fetched}
+        for group in groups:
+            if group.group_id in answers:
+                self._note(request, group, answers[group.group_id])
         return response_of(
             tuple(
                 failed(group, verdict, version)
@@ -62,6 +69,17 @@ class OffsetFetchApi:
             ),
             version,
         )
+
+    def _note(
+        self,
+        request: GroupRequest,
+        group: OffsetFetchRequestGroup,
+        answer: OffsetFetchResponseGroup,
+    ) -> None:
+        """Only a group with members has somebody who may go on from there."""
+        if self._registry.is_live(group.group_id):
+            member_id = group.member_id or self._speakers.member_of(request, group.group_id)
+            self._tally.note_fetch(group.group_id, member_id or NOBODY, answer.topics)
 
     async def _vetted(self, group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup | ErrorCode:
         """What to ask the cluster for, or why not to."""

@@ -22,6 +22,7 @@ from gateway.groups.clock import Clock
 from gateway.groups.group_task import GroupEnded, GroupTask
 from gateway.groups.hosting import Hosting, Mode, Verdict
 from gateway.groups.inbox import MakeRequest
+from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError
@@ -46,6 +47,7 @@ class Registry:
         max_groups: int,
         nursery: trio.Nursery,
         journal: Journal,
+        offsets: OffsetTally,
     ) -> None:
         self._config = config
         self._cluster = cluster
@@ -55,6 +57,7 @@ class Registry:
         self._max_groups = max_groups
         self._nursery = nursery
         self._journal = journal
+        self._offsets = offsets
         self._clock = Clock()
         self._tasks: dict[str, GroupTask] = {}
         self._is_ending = False
@@ -194,6 +197,7 @@ class Registry:
                 state_log=self._state_log,
                 clock=self._clock,
                 journal=self._journal,
+                offsets=self._offsets,
             )
             if self._is_ending:
                 task.release_waiting()

@@ -39,7 +39,9 @@ from coordinator.records import (
 from coordinator.topics import Partition, Topics
 from gateway.anchor.identity import Gateway
 from gateway.events.journal import Journal
+from gateway.groups.clock import Clock
 from gateway.groups.hosting import Hosting
+from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.registry import Registry
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.log import StateLog
@@ -208,6 +210,7 @@ async def measure_joining(log: StateLog) -> str:
     cluster = ScriptedCluster(foo=JOINING)
     async with trio.open_nursery() as nursery:
         config = GroupConfig()
+        journal = Journal(log.id)
         registry = Registry(
             config=config,
             cluster=cluster,
@@ -220,7 +223,8 @@ async def measure_joining(log: StateLog) -> str:
             state_log=log,
             max_groups=1,
             nursery=nursery,
-            journal=Journal(log.id),
+            journal=journal,
+            offsets=OffsetTally(journal.tell, Clock().now_ms),
         )
 
         async def join(number: int) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from gateway.demo import mock_cluster
 from gateway.events.envelope import Envelope
 from gateway.events.member_events import ClientSeen
-from gateway.events.offset_events import OffsetsCommitted
+from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.state_log.sqlite_reader import read_state
 from tests.support.group_client import group_client
 from tests.support.serve_process import ServeProcess, free_port, serving
@@ -137,6 +137,11 @@ def check_events(events: list[Envelope]) -> None:
     seen = [each.fields for each in events if isinstance(each.fields, ClientSeen)]
     assert {each.protocol for each in seen} == {"classic", "consumer"}
     assert {each.software_name for each in seen} == {"confluent-kafka-python"}
+    fetches = [each.fields for each in events if isinstance(each.fields, OffsetsFetched)]
+    assert {each.member_id for each in fetches} == {each.member_id for each in seen}
+    assert {each.partition for event in fetches for each in event.offsets[TOPIC]} == set(
+        range(PARTITIONS)
+    )
     commits = [each.fields for each in events if isinstance(each.fields, OffsetsCommitted)]
     last = {each.partition: each.last for event in commits for each in event.offsets[TOPIC]}
     assert sum(last.values()) == 300

@@ -14,14 +14,20 @@ from gateway.events import gateway_events
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import ConversionRefused, GroupForwarded
 from gateway.events.member_events import ClientSeen
-from gateway.events.offset_events import OffsetsCommitted
+from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.serve import ANCHOR_LINGER_S, run_gateway
 from gateway.state_log.log import StateLog
 from kafka_codecs.metadata import MetadataRequest
 
 Address = tuple[str, int]
 
-SEEN_ON_THE_WAY = (ClientSeen, ConversionRefused, GroupForwarded, OffsetsCommitted)
+SEEN_ON_THE_WAY = (
+    ClientSeen,
+    ConversionRefused,
+    GroupForwarded,
+    OffsetsCommitted,
+    OffsetsFetched,
+)
 """Events of groups whose engine need not have been asked."""
 
 QUICK = GroupConfig(generic_initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)

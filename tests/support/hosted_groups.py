@@ -44,7 +44,9 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
 from gateway.events.journal import Journal
+from gateway.groups.clock import Clock
 from gateway.groups.hosting import Hosting
+from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.registry import Registry
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLogError
@@ -198,6 +200,8 @@ class HostedGroups:
             Gateway(log_id=self.log.id),
             longest_session_ms=config.longest_session_ms,
         )
+        journal = Journal(self.log.id, listener=self._hear)
+        self.offsets = OffsetTally(journal.tell, Clock().now_ms)
         self.registry = Registry(
             config=config,
             cluster=self.cluster,
@@ -205,7 +209,8 @@ class HostedGroups:
             state_log=self.log,
             max_groups=max_groups,
             nursery=nursery,
-            journal=Journal(self.log.id, listener=self._hear),
+            journal=journal,
+            offsets=self.offsets,
         )
 
     def _hear(self, event: GatewayEvent) -> None:

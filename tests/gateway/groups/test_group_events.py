@@ -14,10 +14,25 @@ from coordinator.errors import ErrorCode
 from coordinator.events import DeleteGroupReceived
 from gateway.events.journal import Journal
 from gateway.events.line_files import LineFiles
+from gateway.groups.offset_tally import OffsetTally
 from gateway.state_log.last_events import LogRecord
 from gateway.state_log.log import StateLogUnsure
 from gateway.state_log.memory import MemoryLog
-from tests.support.hosted_groups import GROUP, HostedGroups, ScriptedLog, hosted_groups
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tests.support.hosted_groups import (
+    GROUP,
+    HostedGroups,
+    ScriptedLog,
+    hosted_groups,
+    lone_request,
+)
 from tests.support.told_lines import check_gaps, told
 
 CONFIG = GroupConfig(generic_initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
@@ -26,7 +41,10 @@ CONFIG = GroupConfig(generic_initial_rebalance_delay_ms=0, consumer_assignment_i
 def write_lines(groups: HostedGroups, folder: Path) -> LineFiles:
     """Let the groups' events become lines in a folder."""
     files = LineFiles(folder)
-    groups.registry._journal = Journal(groups.log.id, files=files)  # noqa: SLF001, RUF100
+    journal = Journal(groups.log.id, files=files)
+    groups.registry._journal = journal  # noqa: SLF001, RUF100
+    groups.offsets = OffsetTally(journal.tell, lambda: 0)
+    groups.registry._offsets = groups.offsets  # noqa: SLF001, RUF100
     return files
 
 
@@ -150,3 +168,51 @@ async def test_a_heartbeat_that_finds_all_well_writes_nothing(
         for _ in range(3):
             await groups.native("n", epoch)
         assert (len(told(tmp_path)), len(groups.log.batches)) == (lines, batches)
+
+
+async def test_what_a_member_committed_is_told_before_it_goes(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """Whoever reads the lines one by one knows the owner of every offset."""
+    async with hosted_groups(config=CONFIG) as groups:
+        write_lines(groups, tmp_path)
+        await groups.native("n")
+        partition = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=5, committed_metadata=""
+        )
+        commit = OffsetCommitRequest(
+            group_id=GROUP,
+            member_id="n",
+            topics=(OffsetCommitRequestTopic(name="foo", partitions=(partition,)),),
+        )
+        stored = OffsetCommitResponsePartition(partition_index=0)
+        topic = OffsetCommitResponseTopic(name="foo", partitions=(stored,))
+        answer = OffsetCommitResponse(topics=(topic,))
+        groups.offsets.note_commit(lone_request(commit, 9), answer)
+        await groups.native("n", -1)
+    events = told(tmp_path)
+    check_gaps(events)
+    names = [each.event for each in events]
+    last = names.index("offsets_committed")
+    assert {"partitions_assigned"} <= set(names[:last])
+    assert set(names[last:]) == {
+        "offsets_committed",
+        "partitions_released",
+        "member_left",
+        "group_epoch_bumped",
+    }
+
+
+async def test_a_classic_member_that_is_turned_away_is_told(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """Its answer has a code and no reason."""
+    async with hosted_groups(config=CONFIG) as groups:
+        write_lines(groups, tmp_path)
+        await groups.native("n")
+        reply = await groups.join("late", metadata=b"\x00")
+        assert reply.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    events = told(tmp_path)
+    check_gaps(events)
+    (refused,) = [each for each in events if each.event == "conversion_refused"]
+    assert (refused.group_id, refused.fields.fields["member_id"]) == (GROUP, "late")

@@ -1,0 +1,66 @@
+"""Who cannot go back to the classic protocol is told, with the reason."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from coordinator.config import GroupConfig, MigrationPolicy
+from coordinator.engine import Step
+from coordinator.events import Event
+from gateway.events.refusals import refused_conversion
+from tests.support.group_script import GroupScript
+
+
+class Refused(GroupScript):
+    """A group, and whom it turned away."""
+
+    def __init__(self, policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL) -> None:
+        self.refused: list[Mapping[str, Any]] = []
+        super().__init__(
+            config=GroupConfig(
+                consumer_assignment_interval_ms=0,
+                generic_initial_rebalance_delay_ms=0,
+                consumer_migration_policy=policy,
+            )
+        )
+
+    def feed(self, event: Event) -> Step:
+        before = self.engine.fork()
+        step = super().feed(event)
+        found = refused_conversion(before.state, event, step)
+        if found is not None:
+            self.refused.append(found.fields)
+        return step
+
+
+def test_a_classic_join_that_the_group_cannot_take_is_told() -> None:
+    """With the engine's reason."""
+    group = Refused()
+    group.native("n")
+    member_id = group.take_id()
+    group.join(member_id, metadata=b"\x00")
+    (told,) = group.refused
+    assert told["direction"] == "consumer->generic"
+    assert (told["member_id"], told["client_id"]) == (member_id, "client")
+    assert told["reason"]
+
+
+def test_the_policy_that_keeps_classic_members_out_is_the_reason() -> None:
+    """An operator chose it."""
+    group = Refused(MigrationPolicy.DISABLED)
+    group.native("n")
+    group.join()
+    (told,) = group.refused
+    assert "migration policy disabled" in told["reason"]
+
+
+def test_other_refusals_are_none_of_a_conversion() -> None:
+    """A stranger's id; a classic group's own quarrels; a member that may come."""
+    group = Refused()
+    group.native("n")
+    group.join("stranger", owned={"foo": [0]})
+    group.join(group.take_id())
+    assert group.refused == []
+    classic = Refused()
+    classic.stable_generic_group({"a": {"foo": [0, 1, 2]}})
+    classic.join(protocol="unheard-of")
+    assert classic.refused == []

@@ -1,0 +1,385 @@
+"""What members fetch and commit is told together, in time, and nothing that went back is lost."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from coordinator.records import RemovalCause
+from coordinator.volatile import GenericPhase
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GroupConverted, GroupStateMoved
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRevoked,
+)
+from gateway.groups import offset_tally
+from gateway.groups.offset_tally import OffsetTally
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kafka_codecs.offset_fetch import (
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from tests.support.hosted_groups import lone_request
+
+
+class Tally(OffsetTally):
+    """What was told, with its group, and a clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.at_ms = 100
+        self.told: list[tuple[str | None, Mapping[str, Any]]] = []
+        super().__init__(self._hear, lambda: self.at_ms)
+
+    def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
+        self.told.append((group_id, event.fields))
+
+    def commit(
+        self,
+        offsets: Mapping[int, int],
+        *,
+        member_id: str = "m",
+        group_id: str = "orders",
+        errors: Mapping[int, int] | None = None,
+    ) -> None:
+        """A member's commit of some partitions of foo, and the cluster's answer."""
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            member_id=member_id,
+            topics=(
+                OffsetCommitRequestTopic(
+                    name="foo",
+                    partitions=tuple(
+                        OffsetCommitRequestPartition(
+                            partition_index=partition, committed_offset=at, committed_metadata=""
+                        )
+                        for partition, at in offsets.items()
+                    ),
+                ),
+            ),
+        )
+        answer = OffsetCommitResponse(
+            topics=(
+                OffsetCommitResponseTopic(
+                    name="foo",
+                    partitions=tuple(
+                        OffsetCommitResponsePartition(
+                            partition_index=partition, error_code=(errors or {}).get(partition, 0)
+                        )
+                        for partition in offsets
+                    ),
+                ),
+            )
+        )
+        self.note_commit(lone_request(request, 9), answer)
+
+    def fetch(
+        self,
+        offsets: Mapping[int, int],
+        *,
+        member_id: str = "m",
+        group_id: str = "orders",
+        errors: Mapping[int, int] | None = None,
+    ) -> None:
+        """What a member was told of some partitions of foo."""
+        topic = OffsetFetchResponseTopics(
+            name="foo",
+            partitions=tuple(
+                OffsetFetchResponsePartitions(
+                    partition_index=partition,
+                    committed_offset=at,
+                    metadata="",
+                    error_code=(errors or {}).get(partition, 0),
+                )
+                for partition, at in offsets.items()
+            ),
+        )
+        self.note_fetch(group_id, member_id, (topic,))
+
+    @property
+    def members(self) -> list[tuple[str | None, str]]:
+        """Of each event its group and its member."""
+        return [(group_id, fields["member_id"]) for group_id, fields in self.told]
+
+
+def entry(partition: int, commits: int, first: int, lowest: int, last: int) -> dict[str, int]:
+    """One partition of an event."""
+    return {
+        "partition": partition,
+        "commits": commits,
+        "first": first,
+        "lowest": lowest,
+        "last": last,
+    }
+
+
+def test_of_each_partition_the_first_the_lowest_and_the_last_offset_are_told() -> None:
+    """What went back in between is seen."""
+    tally = Tally()
+    tally.commit({1: 50, 0: 10})
+    tally.at_ms = 170
+    tally.commit({0: 4})
+    tally.commit({0: 12})
+    tally.flush()
+    assert tally.told == [
+        (
+            "orders",
+            {
+                "member_id": "m",
+                "is_transactional": False,
+                "from_ms": 100,
+                "to_ms": 170,
+                "offsets": {"foo": [entry(0, 3, 10, 4, 12), entry(1, 1, 50, 50, 50)]},
+            },
+        )
+    ]
+    tally.flush()
+    assert len(tally.told) == 1
+
+
+def test_each_member_of_each_group_has_an_event_of_its_own() -> None:
+    """Who committed is what counts when an offset went back."""
+    tally = Tally()
+    tally.commit({0: 1})
+    tally.commit({0: 2}, member_id="n")
+    tally.commit({0: 3}, group_id="other")
+    tally.flush()
+    assert [(group_id, fields["member_id"]) for group_id, fields in tally.told] == [
+        ("orders", "m"),
+        ("orders", "n"),
+        ("other", "m"),
+    ]
+
+
+def test_what_the_cluster_did_not_store_is_not_told() -> None:
+    """Each partition has an answer of its own."""
+    tally = Tally()
+    tally.commit({0: 1}, errors={0: 14})
+    tally.flush()
+    assert tally.told == []
+    tally.commit({0: 1, 1: 2}, errors={0: 14})
+    tally.note_commit(
+        lone_request(HeartbeatRequest(group_id="orders", generation_id=1, member_id="m"), 4),
+        HeartbeatResponse(),
+    )
+    tally.flush()
+    assert tally.told[0][1]["offsets"] == {"foo": [entry(1, 1, 2, 2, 2)]}
+
+
+def test_commits_of_a_transaction_are_told_apart() -> None:
+    """It may be aborted yet."""
+    tally = Tally()
+    request = TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id="orders",
+        producer_id=1,
+        producer_epoch=0,
+        member_id="m",
+        topics=(
+            TxnOffsetCommitRequestTopic(
+                name="foo",
+                partitions=(
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=5, committed_metadata=None
+                    ),
+                ),
+            ),
+        ),
+    )
+    answer = TxnOffsetCommitResponse(
+        topics=(
+            TxnOffsetCommitResponseTopic(
+                name="foo", partitions=(TxnOffsetCommitResponsePartition(partition_index=0),)
+            ),
+        )
+    )
+    tally.commit({0: 9})
+    tally.note_commit(lone_request(request, 4), answer)
+    tally.flush()
+    assert [fields["is_transactional"] for _group_id, fields in tally.told] == [False, True]
+
+
+def test_an_interval_ends_early_when_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory has a limit."""
+    monkeypatch.setattr(offset_tally, "PARTITIONS_MAX", 3)
+    tally = Tally()
+    tally.commit({0: 1, 1: 1})
+    tally.make_way("orders", [left("m")])
+    assert len(tally.told) == 1
+    tally.commit({0: 1}, group_id="other")
+    assert len(tally.told) == 1
+    tally.commit({0: 2, 1: 2}, member_id="n")
+    assert len(tally.told) == 3
+    tally.commit({0: 1, 1: 1})
+    assert len(tally.told) == 3
+
+
+def test_a_member_starts_where_it_was_told_first() -> None:
+    """It is told at once; who asks again and again while it commits gets its own commits."""
+    tally = Tally()
+    tally.fetch({1: -1, 0: 7, 2: -1}, errors={2: 14})
+    expected = {"member_id": "m", "offsets": {"foo": [started(0, 7), started(1, -1)]}}
+    assert tally.told == [("orders", expected)]
+    tally.fetch({0: 9, 1: 3})
+    assert len(tally.told) == 1
+    tally.fetch({0: 9, 2: 8})
+    assert tally.told[1:] == [("orders", {"member_id": "m", "offsets": {"foo": [started(2, 8)]}})]
+
+
+def test_a_fetch_that_failed_is_not_told() -> None:
+    """Nobody begins there."""
+    tally = Tally()
+    tally.fetch({0: -1}, errors={0: 14})
+    assert tally.told == []
+
+
+def test_each_member_of_each_group_has_starts_of_its_own() -> None:
+    """The same partition is fetched by one after the other."""
+    tally = Tally()
+    tally.fetch({0: 7})
+    tally.fetch({0: 7}, member_id="n")
+    tally.fetch({0: 7}, group_id="other")
+    assert len(tally.told) == 3
+
+
+def test_too_many_starts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory has a limit; then something is told twice."""
+    monkeypatch.setattr(offset_tally, "PARTITIONS_MAX", 2)
+    tally = Tally()
+    tally.fetch({0: 7, 1: 7})
+    tally.fetch({0: 7, 1: 7})
+    assert len(tally.told) == 1
+    tally.fetch({2: 7})
+    tally.fetch({0: 7, 1: 7})
+    assert len(tally.told) == 3
+
+
+def started(partition: int, offset: int) -> dict[str, int]:
+    """One partition of an event."""
+    return {"partition": partition, "offset": offset}
+
+
+def left(member_id: str) -> MemberLeft:
+    """A member's departure."""
+    return MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)
+
+
+def moved(
+    event: type[PartitionsAssigned | PartitionsReleased | PartitionsRevoked],
+) -> GatewayEvent:
+    """What happens to partitions of m."""
+    return event(member_id="m", member_epoch=2, partitions={"foo": (0,)})
+
+
+MOVES = [
+    left("m"),
+    MemberFenced(member_id="m", cause=RemovalCause.SESSION_EXPIRED),
+    MemberReplaced(member_id="m", replaced_by="n"),
+    moved(PartitionsReleased),
+    moved(PartitionsAssigned),
+]
+
+
+@pytest.mark.parametrize("event", MOVES, ids=lambda event: event.name)
+def test_what_a_member_did_is_told_before_its_partitions_move_on(event: GatewayEvent) -> None:
+    """And what somebody did who may have been that member; others go on."""
+    tally = Tally()
+    for member_id in ("n", "", "m"):
+        tally.commit({0: 5}, member_id=member_id)
+    tally.commit({0: 5}, group_id="other")
+    tally.make_way("orders", [event])
+    assert tally.members == [("orders", "m"), ("orders", "")]
+    tally.flush()
+    assert tally.members[2:] == [("orders", "n"), ("other", "m")]
+
+
+@pytest.mark.parametrize("event", MOVES, ids=lambda event: event.name)
+def test_who_fetches_after_partitions_have_moved_starts_anew(event: GatewayEvent) -> None:
+    """A member that has lost a partition may get it back, behind another one's commits."""
+    tally = Tally()
+    for member_id in ("n", "", "m"):
+        tally.fetch({0: 5}, member_id=member_id)
+    tally.told.clear()
+    tally.make_way("orders", [event])
+    for member_id in ("n", "", "m"):
+        tally.fetch({0: 9}, member_id=member_id)
+    assert tally.members == [("orders", ""), ("orders", "m")]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        GroupConverted(
+            direction="generic->consumer", is_live=True, group_epoch=1, members=1, cause=""
+        ),
+        GroupStateMoved(
+            from_state=GenericPhase.STABLE,
+            to_state=GenericPhase.PREPARING_REBALANCE,
+            generation=1,
+        ),
+    ],
+    ids=lambda event: event.name,
+)
+def test_what_all_members_did_is_told_before_the_group_moves_on(event: GatewayEvent) -> None:
+    """A generic group does not say whose partitions are released."""
+    tally = Tally()
+    tally.commit({0: 5})
+    tally.commit({0: 5}, member_id="n")
+    tally.commit({0: 5}, group_id="other")
+    tally.make_way("orders", [event])
+    assert [fields["member_id"] for _group_id, fields in tally.told] == ["m", "n"]
+    tally.fetch({0: 5})
+    tally.make_way("orders", [event])
+    tally.fetch({0: 5})
+    assert len(tally.told) == 4
+
+
+def test_nothing_else_ends_an_interval() -> None:
+    """A member that is to give partitions up goes on committing until it does."""
+    tally = Tally()
+    tally.commit({0: 5})
+    tally.fetch({0: 5})
+    tally.told.clear()
+    joined = MemberJoined(
+        member_id="m", client_id="", client_host="", instance_id=None, protocol="classic"
+    )
+    tally.make_way("orders", [moved(PartitionsRevoked), joined])
+    tally.make_way("unknown", [moved(PartitionsReleased)])
+    tally.fetch({0: 5})
+    assert tally.told == []
+
+
+async def test_an_interval_ends_by_itself(autojump_clock: MockClock) -> None:
+    """Without another commit; and with the gateway."""
+    tally = Tally()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tally.run)
+        tally.commit({0: 1})
+        await trio.sleep(offset_tally.INTERVAL_S + 0.1)
+        assert len(tally.told) == 1
+        tally.commit({0: 2})
+        nursery.cancel_scope.cancel()
+    assert len(tally.told) == 2
