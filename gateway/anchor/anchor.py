@@ -78,6 +78,7 @@ class Anchor:
         self._linger_s = linger_s
         self._ids: AnchorIds | None = None
         self._heard_s = -math.inf
+        self._lost_s = trio.current_time()
         self._needed_until_s = trio.current_time() + linger_s
         # With members here and no anchor, the group may have been given away a moment ago.
         self._must_look = groups.is_live(self.group_id)
@@ -92,6 +93,12 @@ class Anchor:
         later; None while it is not, or not surely."""
         is_held = self.phase is Phase.STABLE and trio.current_time() < self._held_until_s
         return self._ids if is_held and self._heard_s >= since_s else None
+
+    @property
+    def lost_for_s(self) -> float:
+        """How long the group has not been held, 0 while it is."""
+        since_s = self._held_until_s if self.phase is Phase.STABLE else self._lost_s
+        return max(0.0, trio.current_time() - since_s)
 
     def need(self) -> None:
         """Somebody relies on it: it lingers from now on at the earliest."""
@@ -133,6 +140,7 @@ class Anchor:
     def start_again(self) -> None:
         """`run` was ended by a bug: whatever it was doing, the group is to be taken again."""
         self.phase = Phase.LOST
+        self._lost_s = trio.current_time()
 
     async def run(self) -> None:
         """Hold the group until nobody needs it, or somebody else has it."""
@@ -304,5 +312,7 @@ class Anchor:
 
     def _move(self, phase: Phase) -> None:
         check_move(self.phase, phase)
+        if self.phase is Phase.STABLE:
+            self._lost_s = trio.current_time()
         self.phase = phase
         self.announce()

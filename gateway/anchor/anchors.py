@@ -21,8 +21,8 @@ log = structlog.get_logger()
 JOIN_PATIENCE_S = 10.0
 """How long a join waits for the anchor: Kafka's initial delay of 3 s, and then some."""
 MEMBER_PATIENCE_S = 3.0
-"""The same for whatever a member sends: its next heartbeat waits behind it, and a session may be
-as short as 6 s."""
+"""The same for whatever a member sends, counted from when the group was lost: its next heartbeat
+waits behind all that it has sent, and a session may be as short as 6 s."""
 RESTART_S = 5.0
 """After a bug of ours."""
 LEAVE_TIMEOUT_S = 5.0
@@ -59,12 +59,15 @@ class Anchors:
         self, group_id: str, *, patience_s: float = JOIN_PATIENCE_S, since_s: float = -math.inf
     ) -> AnchorIds | None:
         """The ids under which the group is held, as soon as it is, and the cluster has confirmed
-        so at `since_s` or later; None where anchors are off. Raises NotAnchored.
+        so at `since_s` or later; None where anchors are off.
+
+        In a group with members all waiting is over `patience_s` after the group was lost, however
+        many requests come: they wait one behind the other. Raises NotAnchored.
         """
         if not self._is_on:
             return None
         anchor: Anchor | None = None
-        with trio.move_on_after(patience_s):
+        with trio.move_on_after(max(0.0, patience_s - self._waited_s(group_id))):
             while not self._is_ending:
                 anchor = self._needed(group_id)
                 ids = anchor.ids(since_s=since_s) or await self._held(anchor, since_s)
@@ -73,6 +76,13 @@ class Anchors:
                 if anchor.has_given_way:
                     break
         raise NotAnchored("the gateway is ending" if anchor is None else anchor.why)
+
+    def _waited_s(self, group_id: str) -> float:
+        """How long members of the group may have waited for its anchor already."""
+        anchor = self._anchors.get(group_id)
+        if anchor is None or not self._groups.is_live(group_id):
+            return 0.0
+        return anchor.lost_for_s
 
     async def _held(self, anchor: Anchor, since_s: float) -> AnchorIds | None:
         """Wait for this one; None if it came to an end instead, or the gateway does."""

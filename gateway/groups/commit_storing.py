@@ -52,7 +52,7 @@ async def store(
     try:
         while (patience_s := give_up_s - trio.current_time()) > 0:
             if message.member_id or registry.is_live(group_id) or anchors.is_here(group_id):
-                ids = await anchors.hold(group_id, patience_s=patience_s)
+                ids = await _held(request, group_id, anchors, patience_s)
             is_on_its_way = True
             answer = await _send(request, message, ids)
             is_on_its_way = False
@@ -76,6 +76,16 @@ async def store(
         else:
             registry.end_commit(group_id, OffsetCommitEnded(commit=commit))
     return not_yet(message, request.header.api_version, why)
+
+
+async def _held(
+    request: GroupRequest, group_id: str, anchors: Anchors, patience_s: float
+) -> AnchorIds | None:
+    """The ids to commit under. Nobody waits for them who could not commit: raises UpstreamAway,
+    NotAnchored."""
+    if not await request.upstream.is_there():
+        raise UpstreamAway
+    return await anchors.hold(group_id, patience_s=patience_s)
 
 
 async def _send(

@@ -5,6 +5,7 @@ not know which groups are hosted.
 """
 
 import contextlib
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -38,6 +39,7 @@ class Coordinators:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._nodes: dict[str, tuple[int, float]] = {}
+        self._silent_s = -math.inf  # when the others last took too long to answer
 
     async def is_at(self, group_id: str, node_id: int) -> bool:
         """Whether the group's coordinator is this broker. Raises UpstreamError if unknown."""
@@ -87,9 +89,17 @@ class Coordinators:
         return Coordinator(key=group_id, node_id=node_id, host=host, port=port)
 
     async def where_instead(self, group_id: str, away: int) -> int | None:
-        """The group's coordinator now that this broker is away, as far as the others know it."""
-        with contextlib.suppress(UpstreamError), trio.move_on_after(LOOK_PATIENCE_S):
+        """The group's coordinator now that this broker is away, as far as the others know it.
+
+        If they do not answer in time, nobody waits for them again so soon: of all that a member has
+        sent each would, and its heartbeats behind them.
+        """
+        if trio.current_time() - self._silent_s < ASK_AGAIN_S:
+            return None
+        with contextlib.suppress(UpstreamError), trio.move_on_after(LOOK_PATIENCE_S) as look:
             return await self.node_of(group_id, doubtful=away)
+        if look.cancelled_caught:
+            self._silent_s = trio.current_time()
         return None
 
     async def node_of(self, group_id: str, *, doubtful: int | None = None) -> int:

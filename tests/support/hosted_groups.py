@@ -75,6 +75,8 @@ class ScriptedCluster(Cluster):
         self.partition_counts = dict(partition_counts or {"foo": 3})
         self.failure: UpstreamError | None = None
         """Raised by whatever asks the cluster."""
+        self.hangs = False
+        """Whether nobody learns where a coordinator is."""
         self.topic_questions: list[frozenset[str]] = []
         """The names that the cluster was asked about, each time that it had to be."""
         self.coordinators: dict[str, int] = {}
@@ -108,6 +110,8 @@ class ScriptedCluster(Cluster):
 
     async def coordinator_of(self, group_id: str, *, doubtful: int | None = None) -> int:
         self.coordinator_questions.append(group_id)
+        if self.hangs:
+            await trio.sleep_forever()
         await trio.lowlevel.checkpoint()
         self._check()
         return self.coordinators.get(group_id, 1)

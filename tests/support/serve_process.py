@@ -69,6 +69,13 @@ class ServeProcess:
         """Every event of this name so far."""
         return [line for line in self.log if line["event"] == name]
 
+    def print_log(self) -> None:
+        """For the output of a test that fails. Refusals are left out: clients try again and again,
+        for as long as they are refused."""
+        for line in self.log:
+            if line["event"] != "request_refused":
+                print(json.dumps(line))
+
     async def until_event(self, name: str, count: int = 1) -> LogLine:
         """Wait until the log has had so many of an event, and return the last."""
         while len(self.events(name)) < count:
@@ -149,7 +156,10 @@ async def serving(
         await gateway.start()
         with trio.fail_after(START_LIMIT_S):
             await gateway.until_event("gateway_started")
-        yield gateway
+        try:
+            yield gateway
+        finally:
+            gateway.print_log()
         nursery.cancel_scope.cancel()
 
 

@@ -6,7 +6,12 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.events import OffsetCommitEnded
-from gateway.anchor.anchors import JOIN_PATIENCE_S, LEAVE_TIMEOUT_S, RESTART_S
+from gateway.anchor.anchors import (
+    JOIN_PATIENCE_S,
+    LEAVE_TIMEOUT_S,
+    MEMBER_PATIENCE_S,
+    RESTART_S,
+)
 from gateway.anchor.errors import NotAnchored
 from gateway.cluster.errors import UpstreamError
 from kafka_codecs.declaration import Struct
@@ -50,6 +55,34 @@ async def test_nobody_is_kept_waiting_for_long(autojump_clock: MockClock) -> Non
             await scene.anchors.hold(GROUP)
         assert trio.current_time() - began_s == pytest.approx(JOIN_PATIENCE_S)
         assert scene.anchors.is_here(GROUP)
+
+
+async def test_members_wait_no_longer_the_more_they_send(autojump_clock: MockClock) -> None:
+    """Their heartbeats wait behind all of it, and a session may be as short as 6 s. Who is to be
+    the first member has none; and a group that was held in between may be waited for again."""
+
+    async def waits_s(requests: int) -> float:
+        began_s = trio.current_time()
+        for _ in range(requests):
+            with pytest.raises(NotAnchored):
+                await scene.anchors.hold(GROUP, patience_s=MEMBER_PATIENCE_S)
+        return trio.current_time() - began_s
+
+    async with anchor_scene() as scene:
+        ids = await scene.anchors.hold(GROUP)
+        scene.groups.live.add(GROUP)
+        for _ in range(2):
+            scene.links.before = refuse
+            scene.anchors.commit_lost(GROUP, ids, 5)
+            await trio.sleep(1)
+            assert await waits_s(requests=10) == pytest.approx(MEMBER_PATIENCE_S - 1)
+            scene.links.before = None
+            await scene.until_held()
+            ids = await scene.anchors.hold(GROUP)
+        scene.groups.live.clear()
+        scene.links.before = refuse
+        scene.anchors.commit_lost(GROUP, ids, 5)
+        assert await waits_s(requests=2) == pytest.approx(2 * MEMBER_PATIENCE_S)
 
 
 async def test_the_reason_is_told_to_who_waits(autojump_clock: MockClock) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import trio
 
+from gateway.anchor.anchors import MEMBER_PATIENCE_S
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
@@ -29,15 +30,15 @@ class Scene:
     client: GroupClient
     epoch: int
 
-    async def commit(self) -> int:
+    async def commit(self, partition: int = 0) -> int:
         """The error code of a commit."""
-        answered = await self.client.commit({0: 7}, member_id=MEMBER, epoch=self.epoch)
-        return answered[0]
+        answered = await self.client.commit({partition: 7}, member_id=MEMBER, epoch=self.epoch)
+        return answered[partition]
 
 
 @asynccontextmanager
-async def away() -> AsyncIterator[Scene]:
-    """It comes back with `running_fake_broker`."""
+async def away(*, owes_an_answer: bool = False) -> AsyncIterator[Scene]:
+    """It comes back with `running_fake_broker`. `owes_an_answer`: to a commit of partition 0."""
     broker = OffsetBroker()
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
@@ -47,9 +48,15 @@ async def away() -> AsyncIterator[Scene]:
                 group_client(gateway.address, "g") as client,
             ):
                 epoch = (await client.native(MEMBER)).member_epoch
-                first_run.cancel()
-                await broker.down_to(0)
-                yield Scene(broker, gateway, client, epoch)
+                scene = Scene(broker, gateway, client, epoch)
+                async with trio.open_nursery() as committing:
+                    if owes_an_answer:
+                        broker.gate = trio.Event()
+                        committing.start_soon(scene.commit)
+                        await broker.asked.wait()
+                    first_run.cancel()
+                    await broker.down_to(0)
+                yield scene
             nursery.cancel_scope.cancel()
 
 
@@ -68,6 +75,21 @@ async def test_heartbeats_go_on_and_commits_are_to_be_tried_again() -> None:
                 await trio.sleep(0.05)
             assert scene.broker.offsets == {0: 7}
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
+
+
+async def test_commits_do_not_wait_for_an_anchor_that_the_broker_must_take() -> None:
+    """One commit was on its way when the broker went, so the anchor is to be taken again, which
+    takes as long as the broker is away. The member's heartbeats are behind its other commits."""
+    async with away(owes_an_answer=True) as scene:
+        with trio.fail_after(MEMBER_PATIENCE_S):
+            for partition in (0, 1, 2, 1, 2):
+                assert await scene.commit(partition) == COORDINATOR_LOAD_IN_PROGRESS
+            assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
+        scene.broker.gate = None
+        async with running_fake_broker(scene.broker):
+            while await scene.commit():  # noqa: ASYNC110  # nobody would tell
+                await trio.sleep(0.05)
+            assert scene.broker.offsets == {0: 7}
 
 
 async def test_a_client_that_comes_back_finds_its_group_where_it_was() -> None:

@@ -6,7 +6,7 @@ from trio.testing import MockClock
 
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import coordinators as module
-from gateway.groups.coordinators import ASK_AGAIN_S, Coordinators
+from gateway.groups.coordinators import ASK_AGAIN_S, LOOK_PATIENCE_S, Coordinators
 from tests.support.hosted_groups import ScriptedCluster
 
 
@@ -51,6 +51,23 @@ async def test_a_cluster_that_does_not_answer_is_no_answer() -> None:
     cluster.failure = UpstreamError("nobody listens")
     with pytest.raises(UpstreamError):
         await Coordinators(cluster).is_at("g", 1)
+
+
+async def test_a_cluster_that_hangs_is_not_waited_for_by_each_request(
+    autojump_clock: MockClock,
+) -> None:
+    """A member's heartbeats wait behind all the commits that it has sent; before long the cluster
+    may answer again."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    cluster.hangs = True
+    for group_id in ("g", "h", "g", "h"):
+        assert await coordinators.where_instead(group_id, 1) is None
+    assert trio.current_time() == pytest.approx(LOOK_PATIENCE_S)
+    await trio.sleep(ASK_AGAIN_S)
+    cluster.hangs = False
+    cluster.coordinators["g"] = 2
+    assert await coordinators.where_instead("g", 1) == 2
 
 
 async def test_so_many_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
