@@ -7,10 +7,12 @@ a traceback. 0 is success, 1 a run that failed, 2 a wrong call, 128 plus its num
 import argparse
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import NoReturn, get_args
 
 import trio
@@ -76,6 +78,10 @@ def _demo(options: argparse.Namespace) -> int:
         most = options.partitions * RATE_PER_PARTITION_MAX
         _say(f"--rate: at most {most} for {options.partitions} partitions, the demo is in memory")
         return _WRONG_CALL
+    folder: Path | None = options.state_dir
+    if folder is not None and (why := _not_new(folder)):
+        _say(f"--state-dir: {why}")
+        return _WRONG_CALL
     logs.configure(options.log_format, options.log_level)
     wanted = Options(
         consumers=options.consumers,
@@ -85,7 +91,8 @@ def _demo(options: argparse.Namespace) -> int:
         rate=options.rate,
     )
     try:
-        outcome = trio.run(run_demo, wanted, serve.run_demo_gateway, open_upstream)
+        run_gateway = partial(serve.run_demo_gateway, state_dir=folder)
+        outcome = trio.run(run_demo, wanted, run_gateway, open_upstream)
     except Interrupted as interruption:
         _say(f"demo ended by {interruption}")
         return interruption.exit_status
@@ -93,10 +100,30 @@ def _demo(options: argparse.Namespace) -> int:
         sys.stdout.write(summary.as_json(outcome) + "\n")
     else:
         summary.show(outcome)
+        if folder is not None:
+            sys.stdout.write(_report_line(folder) + "\n")
     if outcome.reason is not None:
         _say(f"demo failed: {outcome.reason}")
         return _FAILED
     return 0
+
+
+def _not_new(folder: Path) -> str | None:
+    """Why the demo cannot have this folder: its cluster is a new one each time, and what an earlier
+    one left behind would be told as if it were of the same."""
+    try:
+        is_empty = not any(folder.iterdir())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    return None if is_empty else f"{folder} is not empty, give a new folder"
+
+
+def _report_line(folder: Path) -> str:
+    """The command that reports on what happened in the demo."""
+    words = ["groupferry", "report", f"{folder / FOLDER_NAME}", "--output", f"{folder / 'report'}"]
+    return shlex.join(words)
 
 
 def _state(options: argparse.Namespace) -> int:
@@ -234,7 +261,8 @@ def _add_state_dir(command: argparse.ArgumentParser) -> None:
 
 
 def _add_demo_options(demo: argparse.ArgumentParser) -> None:
-    demo.set_defaults(upstream=None, prefix=None)  # first, or their help would show it
+    # first, or their help would show it
+    demo.set_defaults(upstream=None, prefix=None, state_dir=None)
     demo.add_argument(
         "--upstream",
         type=_addresses,
@@ -247,6 +275,13 @@ def _add_demo_options(demo: argparse.ArgumentParser) -> None:
         type=_prefix,
         default=argparse.SUPPRESS,
         help="there, of the topic and the group that are made and removed (default: a random one)",
+    )
+    demo.add_argument(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        default=argparse.SUPPRESS,
+        help="a new folder for what the gateway keeps, its events above all (default: none)",
     )
     defaults = Options()
     for name, most, default, about in (

@@ -7,10 +7,11 @@ import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import structlog
 import trio
@@ -169,10 +170,21 @@ async def run_demo_gateway(
     group_config: GroupConfig,
     listener: Listener,
     *,
+    state_dir: Path | None = None,
     task_status: trio.TaskStatus[str],
 ) -> None:
-    """The demo's gateway: on ports that the system chooses, until cancelled."""
-    async with trio.open_nursery() as nursery:
+    """The demo's gateway: on ports that the system chooses, until cancelled. What `serve` keeps in
+    its state folder is kept in `state_dir`, or nowhere.
+
+    Raises what `run_gateway` does, StateFolderError, and StateLogUnusable.
+    """
+    async with AsyncExitStack() as kept, trio.open_nursery() as nursery:
+        state_log: StateLog | None = None
+        events: LineFiles | None = None
+        if state_dir is not None:
+            kept.enter_context(locked(state_dir))
+            state_log = await kept.enter_async_context(open_sqlite_log(state_dir))
+            events = kept.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))
         host, port = await nursery.start(
             partial(
                 run_gateway,
@@ -182,6 +194,8 @@ async def run_demo_gateway(
                 forward_patterns=(),
                 max_groups=DEMO_MAX_GROUPS,
                 stop=trio.Event(),
+                state_log=state_log,
+                events=events,
                 listener=listener,
             )
         )
@@ -216,72 +230,73 @@ async def run_gateway(
     journal = Journal(state_log.id, files=events, listener=listener, now_ms=clock.now_ms)
     offsets = OffsetTally(journal.tell, clock.now_ms)
     cluster = Cluster(upstream, tell=journal.tell)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(cluster.run)
-        can_hold = not is_embedded(await cluster.versions_of(min(cluster.brokers)))
-        if can_hold:
-            # Not time but the anchor tells when a commit can no longer be stored.
-            groups = replace(groups, lost_commit_hold_ms=None)
-        gateway = Gateway(log_id=state_log.id)
-        hosting = Hosting(
-            cluster,
-            forward_patterns,
-            gateway,
-            longest_session_ms=groups.longest_session_ms,
-            tell=journal.tell,
-        )
-        registry = Registry(
-            config=groups,
-            cluster=cluster,
-            hosting=hosting,
-            state_log=state_log,
-            max_groups=max_groups,
-            nursery=nursery,
-            journal=journal,
-            offsets=offsets,
-        )
-        coordinators = Coordinators(cluster)
-        links = Links(cluster)
-        anchors = Anchors(
-            gateway=gateway,
-            links=links,
-            coordinator_of=coordinators.node_of,
-            groups=AnchoredGroups(registry, hosting, journal.tell),
-            linger_s=anchor_linger_s,
-            anchors_max=ANCHORS_PER_GROUP * max_groups,
-            nursery=nursery,
-            is_on=can_hold,
-        )
-        service = GroupService(
-            registry,
-            hosting,
-            coordinators,
-            anchors,
-            offsets=offsets,
-            shows_members=shows_members,
-            tell=journal.tell,
-        )
-        await registry.resume()
-        nursery.start_soon(offsets.run)
-        async with trio.open_nursery() as serving:
-            address: Address = await serving.start(
-                partial(serve, data_path, service, cluster, stop=stop, tell=journal.tell)
+    with ExitStack() as at_end:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(cluster.run)
+            can_hold = not is_embedded(await cluster.versions_of(min(cluster.brokers)))
+            if can_hold:
+                # Not time but the anchor tells when a commit can no longer be stored.
+                groups = replace(groups, lost_commit_hold_ms=None)
+            gateway = Gateway(log_id=state_log.id)
+            hosting = Hosting(
+                cluster,
+                forward_patterns,
+                gateway,
+                longest_session_ms=groups.longest_session_ms,
+                tell=journal.tell,
             )
-            journal.tell(
-                GatewayStarted(
-                    version=version("groupferry"),
-                    bootstrap=f"{address[0]}:{address[1]}",
-                    brokers=tuple(sorted(cluster.brokers)),
+            registry = Registry(
+                config=groups,
+                cluster=cluster,
+                hosting=hosting,
+                state_log=state_log,
+                max_groups=max_groups,
+                nursery=nursery,
+                journal=journal,
+                offsets=offsets,
+            )
+            coordinators = Coordinators(cluster)
+            links = Links(cluster)
+            anchors = Anchors(
+                gateway=gateway,
+                links=links,
+                coordinator_of=coordinators.node_of,
+                groups=AnchoredGroups(registry, hosting, journal.tell),
+                linger_s=anchor_linger_s,
+                anchors_max=ANCHORS_PER_GROUP * max_groups,
+                nursery=nursery,
+                is_on=can_hold,
+            )
+            service = GroupService(
+                registry,
+                hosting,
+                coordinators,
+                anchors,
+                offsets=offsets,
+                shows_members=shows_members,
+                tell=journal.tell,
+            )
+            await registry.resume()
+            nursery.start_soon(offsets.run)
+            async with trio.open_nursery() as serving:
+                address: Address = await serving.start(
+                    partial(serve, data_path, service, cluster, stop=stop, tell=journal.tell)
                 )
-            )
-            if not can_hold:
-                log.info("anchors_off", reason="the embedded cluster cannot hold any")
-            task_status.started(address)
-            await stop.wait()
-            registry.release_waiting()
-            anchors.release_waiting()
-        if not state_log.outlives_process:
-            await anchors.leave_all()
-        links.close()
-        nursery.cancel_scope.cancel()
-    journal.tell(GatewayEnded())
+                journal.tell(
+                    GatewayStarted(
+                        version=version("groupferry"),
+                        bootstrap=f"{address[0]}:{address[1]}",
+                        brokers=tuple(sorted(cluster.brokers)),
+                    )
+                )
+                at_end.callback(journal.tell, GatewayEnded())
+                if not can_hold:
+                    log.info("anchors_off", reason="the embedded cluster cannot hold any")
+                task_status.started(address)
+                await stop.wait()
+                registry.release_waiting()
+                anchors.release_waiting()
+            if not state_log.outlives_process:
+                await anchors.leave_all()
+            links.close()
+            nursery.cancel_scope.cancel()

@@ -37,6 +37,8 @@ from gateway.demo.upstream import OpenUpstream, Upstream
 from gateway.error_groups import first_of
 from gateway.events.event import GatewayEvent, Listener
 from gateway.events.group_events import Direction, GroupConverted
+from gateway.state_folder import StateFolderError
+from gateway.state_log.log import StateLogError, StateLogUnusable
 
 _FLUSH_LIMIT_S = 15.0
 _DRAIN_LIMIT_S = 30.0
@@ -164,7 +166,13 @@ class Demo:
             await self._run_gateway(
                 upstream, GROUP_CONFIG, self._hear_gateway, task_status=task_status
             )
-        except* (UpstreamError, ListenError) as failures:
+        except* (
+            UpstreamError,
+            ListenError,
+            StateFolderError,
+            StateLogUnusable,
+            StateLogError,
+        ) as failures:
             raise DemoError(f"the gateway did not start: {first_of(failures)}") from None
 
     async def _produce(

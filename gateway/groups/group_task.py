@@ -28,7 +28,7 @@ from coordinator.topics import Topics
 from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet, RegexResolution
 from gateway.cluster.errors import UpstreamError
 from gateway.events.envelope import Envelope
-from gateway.events.journal import Journal, last_events
+from gateway.events.journal import Journal, Told, last_events
 from gateway.groups.batch import Batch, Decision
 from gateway.groups.clock import Clock
 from gateway.groups.inbox import Ask, Inbox, MakeRequest
@@ -248,8 +248,9 @@ class GroupTask:
 
     async def _write(self, batch: Batch) -> Sequence[Sequence[Envelope]]:
         """What each decision tells; it may be told from now on. Raises StateLogError."""
-        for decision in batch.decisions:
-            self._offsets.make_way(self.group_id, decision.told.events)
+        for each in batch.decisions:
+            before = self._offsets.make_way(self.group_id, each.told.events)
+            self._journal.pass_on(self._journal.stamp(Told(before, each.told.at_ms), self.group_id))
         if not batch.durable:
             return [self._journal.stamp(each.told, self.group_id) for each in batch.decisions]
         stamped = self._journal.stamp_batch([each.told for each in batch.decisions], self.group_id)

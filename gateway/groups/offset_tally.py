@@ -7,7 +7,7 @@ partitions move on: commits are told before the event that says so, and who come
 Must not know who owns a partition.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -156,11 +156,12 @@ class OffsetTally:
         )
         self._tell(event, group_id)
 
-    def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> None:
-        """The group is about to tell this: tell before it what was committed by those whose
-        partitions it is about."""
+    def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
+        """The group is about to tell `events`: what is to be told before, because those committed
+        it whose partitions they are about."""
+        ended: list[OffsetsCommitted] = []
         if group_id not in self._groups and group_id not in self._starts:
-            return
+            return ended
         for event in events:
             match event:
                 case (
@@ -171,19 +172,21 @@ class OffsetTally:
                     | MemberReplaced(member_id=member_id)
                 ):
                     for each in (member_id, NOBODY):
-                        self._end(group_id, each)
+                        ended += self._end(group_id, each)
                         self._forget_starts(group_id, each)
                 case GroupConverted() | GroupDeleted() | GroupStateMoved():
-                    self._end(group_id)
+                    ended += self._end(group_id)
                     for each in list(self._starts.get(group_id, ())):
                         self._forget_starts(group_id, each)
                 case _:
                     pass
+        return ended
 
     def flush(self) -> None:
         """Tell all commits that were not told yet."""
         for group_id in list(self._groups):
-            self._end(group_id)
+            for event in self._end(group_id):
+                self._tell(event, group_id)
 
     def _add(self, interval: _Interval, topic: str, partition: int, offset: int) -> None:
         partitions = interval.topics.setdefault(topic, {})
@@ -193,14 +196,14 @@ class OffsetTally:
             partitions[partition] = _Offsets(offset, offset, offset)
             self._partitions += 1
 
-    def _end(self, group_id: str, member_id: str | None = None) -> None:
-        """Tell what this member has committed, or everybody."""
+    def _end(self, group_id: str, member_id: str | None = None) -> Iterator[OffsetsCommitted]:
+        """What this member has committed, or everybody."""
         intervals = self._groups.get(group_id, {})
         for committer in list(intervals):
             if member_id in (None, committer.member_id):
                 interval = intervals.pop(committer)
                 self._partitions -= interval.size
-                self._tell(_committed(committer, interval), group_id)
+                yield _committed(committer, interval)
         if not intervals:
             self._groups.pop(group_id, None)
 

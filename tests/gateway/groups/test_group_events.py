@@ -194,6 +194,7 @@ async def test_what_a_member_committed_is_told_before_it_goes(
     check_gaps(events)
     names = [each.event for each in events]
     last = names.index("offsets_committed")
+    assert [each.at_ms for each in events[last:]] == [events[-1].at_ms] * len(names[last:])
     assert {"partitions_assigned"} <= set(names[:last])
     assert set(names[last:]) == {
         "offsets_committed",

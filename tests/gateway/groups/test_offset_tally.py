@@ -1,6 +1,6 @@
 """What members fetch and commit is told together, in time, and nothing that went back is lost."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
+from gateway.events.offset_events import OffsetsCommitted
 from gateway.groups import offset_tally
 from gateway.groups.offset_tally import OffsetTally
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -118,6 +119,13 @@ class Tally(OffsetTally):
             ),
         )
         self.note_fetch(group_id, member_id, (topic,))
+
+    def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
+        """Told at once, as the group does."""
+        ended = super().make_way(group_id, events)
+        for event in ended:
+            self._hear(event, group_id)
+        return ended
 
     @property
     def members(self) -> list[tuple[str | None, str]]:

@@ -1,0 +1,85 @@
+"""`groupferry demo` as users run it, and the events that it leaves behind."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from gateway.events import schema
+from tests.support.serve_process import PROGRAM
+from tests.support.told_lines import check_gaps, told
+
+OF_A_ROLL = {
+    *("gateway_started", "gateway_ended", "client_seen"),
+    *("group_created", "group_converted", "group_state_moved", "group_epoch_bumped"),
+    *("target_computed", "member_joined", "member_left", "member_state_moved"),
+    *("partitions_assigned", "partitions_released", "partitions_stated"),
+    *("offsets_fetched", "offsets_committed"),
+}
+
+
+def demo(folder: Path) -> "subprocess.CompletedProcess[str]":
+    """A short run that keeps its events."""
+    return subprocess.run(
+        [
+            *(sys.executable, "-c", PROGRAM, "demo", "--log-level=error"),
+            *("--state-dir", f"{folder}", "--consumers=2", "--partitions=4"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a demo left behind that went well."""
+    made = tmp_path_factory.mktemp("demos") / "a demo"
+    done = demo(made)
+    assert done.returncode == 0, done.stderr
+    wanted = f"groupferry report '{made}/events' --output '{made}/report'"
+    assert done.stdout.splitlines()[-1] == wanted
+    return made
+
+
+def test_every_line_is_as_the_json_schema_says(folder: Path) -> None:
+    """Real lines, not what a test made up; and every kind of them that a roll should tell."""
+    validator = Draft202012Validator(json.loads(schema.SCHEMA.read_text()))
+    (file,) = (folder / "events").iterdir()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        validator.validate(line)
+    assert {line["event"] for line in lines} >= OF_A_ROLL
+
+
+def test_a_line_that_says_something_else_is_found(folder: Path) -> None:
+    """Or the schema would be no help."""
+    validator = Draft202012Validator(json.loads(schema.SCHEMA.read_text()))
+    (file,) = (folder / "events").iterdir()
+    line = json.loads(file.read_text().splitlines()[0])
+    assert not validator.is_valid({**line, "fields": {**line["fields"], "more": 1}})
+    assert not validator.is_valid({**line, "event": "group_vanished"})
+    assert not validator.is_valid({**line, "schema_version": 99})
+
+
+def test_no_sequence_has_a_gap(folder: Path) -> None:
+    """It begins and ends with the gateway."""
+    events = told(folder / "events")
+    check_gaps(events)
+    assert (events[0].event, events[-1].event) == ("gateway_started", "gateway_ended")
+    assert all(each.fields.fields["member_id"] for each in events if each.event.startswith("off"))
+
+
+def test_a_folder_is_for_one_demo(folder: Path) -> None:
+    """Another one has another cluster, whose offsets begin with 0 again."""
+    refused = demo(folder)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        f"groupferry: --state-dir: {folder} is not empty, give a new folder\n"
+    )
+    file = folder / "lock"
+    assert demo(file).stderr == f"groupferry: --state-dir: {file}: Not a directory\n"
