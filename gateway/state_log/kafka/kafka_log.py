@@ -52,6 +52,9 @@ TRANSACTION_WRITES_MAX = 256
 TRANSACTION_BYTES_MAX = 4 << 20
 """Batches go together into a transaction until there are so many, or so much of them."""
 RETAKE_S = 1.0
+GIVE_WAY_S = 2.0
+"""How long we write nothing when somebody claims the log. librdkafka asks for it twice a second,
+and in vain while a transaction of ours ends: it could miss the moments between them for long."""
 
 log = structlog.get_logger()
 R = TypeVar("R")
@@ -172,7 +175,9 @@ class KafkaLog:
             entries = [entry for write in writes for entry in write.entries]
             asked_ms = now_ms()
             try:
-                await self._in_thread(writer.write, entries or [renewal_entry(self._owner)])
+                is_claimed = await self._in_thread(
+                    writer.write, entries or [renewal_entry(self._owner)]
+                )
             except StateLogError as error:
                 log.warning("state_log_failed", topic=self._topic, reason=str(error))
                 for write in writes:
@@ -186,6 +191,9 @@ class KafkaLog:
                 for write in writes:
                     content.groups.put(write.group_id, write.batch)
                     write.end()
+                if is_claimed:  # by somebody who may still fail to take it: then we go on
+                    log.info("state_log_claimed", topic=self._topic, pause_s=GIVE_WAY_S)
+                    await trio.sleep(GIVE_WAY_S)
 
     def _next_writes(self) -> Sequence[_Write]:
         size, count = 0, 0

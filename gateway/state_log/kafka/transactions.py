@@ -81,8 +81,12 @@ class TransactionalWriter:
         )
         self._must_abort = False
         self._is_closing = threading.Event()
+        self._undelivered = 0
         self._last_offset = -1
         self._went_back_to: int | None = None
+        self._next_offset: int | None = None
+        """Of our next record, if nobody else writes; None while that is not known."""
+        self._is_claimed = False
 
     def open(self, timeout_s: float) -> None:
         """Fence whoever had the log; what he left unfinished is finished or undone when this
@@ -95,15 +99,21 @@ class TransactionalWriter:
                 raise Fenced(_reason(error)) from None
             raise StateLogError(f"the cluster does not let us write: {_reason(error)}") from None
 
-    def write(self, entries: Iterable[Entry]) -> None:
-        """Write one batch; it is in the log when this returns. Raises StateLogError if it is not,
-        Fenced if that is not known, StateLogUnusable if this is not the log that we wrote before.
+    def write(self, entries: Iterable[Entry]) -> bool:
+        """Write one batch; it is in the log when this returns. True if somebody else has written
+        there since the batch before: that is how the log is claimed.
+
+        Raises StateLogError if it is not in the log, Fenced if that is not known, StateLogUnusable
+        if this is not the log that we wrote before.
         """
         try:
             self._abort_what_is_left()
             self._producer.begin_transaction()
             self._must_abort = True
+            self._undelivered = 0
+            self._is_claimed = False
             for entry in entries:
+                self._undelivered += 1
                 self._producer.produce(
                     self._topic,
                     entry.value,
@@ -121,25 +131,34 @@ class TransactionalWriter:
                 f" {self._went_back_to} is no longer the last: it is not the log of the groups any"
                 " more. Delete it; its groups are forgotten then, and their members join anew"
             )
+        return self._is_claimed
 
     def close(self) -> None:
         """From any thread: let no call go on for long."""
         self._is_closing.set()
 
     def _check_offset(self, error: KafkaError | None, message: Message) -> None:
-        """Offsets only grow, unless the topic is made anew or a broker loses the end of it."""
+        """Offsets only grow, unless the topic is made anew or a broker loses the end of it; and
+        they grow by one, unless somebody else writes."""
+        if error is not None:
+            return
+        self._undelivered -= 1
         offset = message.offset()
-        if error is not None or offset is None or offset < 0:  # a repetition may have none
+        if offset is None or offset < 0:  # a repetition may have none
+            self._next_offset = None
             return
         if offset <= self._last_offset and self._went_back_to is None:
             self._went_back_to = self._last_offset
-        self._last_offset = offset
+        if self._next_offset is not None and offset > self._next_offset:
+            self._is_claimed = True
+        self._last_offset, self._next_offset = offset, offset + 1
 
     def _abort_what_is_left(self) -> None:
         """Of a batch that failed before its commit was sent."""
         if self._must_abort:
             self._producer.abort_transaction(WAIT_SLICE_S)
             self._must_abort = False
+            self._next_offset = None  # nobody tells how much of it is in the topic
 
     def _commit(self) -> None:
         """Ask until there is an answer: the outcome of a commit may not stay in doubt."""
@@ -148,12 +167,15 @@ class TransactionalWriter:
                 self._producer.commit_transaction(WAIT_SLICE_S)
             except KafkaException as error:
                 _give_up_if_fatal(error)
-                if error.args[0].txn_requires_abort():
+                # A commit is only sent once all records are delivered.
+                if error.args[0].txn_requires_abort() and self._undelivered:
                     raise StateLogError(f"the cluster does not take it: {_reason(error)}") from None
                 if not error.args[0].retriable():
                     raise Fenced(_reason(error)) from None
             else:
                 self._must_abort = False
+                if self._next_offset is not None:
+                    self._next_offset += 1  # the commit takes one, too
                 return
         raise Fenced("the gateway ends")
 

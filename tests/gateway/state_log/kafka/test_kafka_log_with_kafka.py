@@ -17,8 +17,13 @@ from structlog.testing import capture_logs
 
 from coordinator.records import TargetAssignmentMetadata
 from gateway import cli
-from gateway.state_log.kafka.content import Content
-from gateway.state_log.kafka.kafka_log import PARTITION, KafkaLog, open_kafka_log
+from gateway.state_log.kafka.content import Content, owner_entry
+from gateway.state_log.kafka.kafka_log import (
+    GIVE_WAY_S,
+    PARTITION,
+    KafkaLog,
+    open_kafka_log,
+)
 from gateway.state_log.kafka.lease import LEASE_MS
 from gateway.state_log.kafka.transactions import TRANSACTION_TIMEOUT_MS, write_at_once
 from gateway.state_log.log import (
@@ -28,6 +33,7 @@ from gateway.state_log.log import (
     StateLogUnusable,
 )
 from gateway.state_log.record_format import encode_record
+from kafka_codecs.state_records import LogOwnerValue
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster, running_kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
@@ -153,6 +159,34 @@ async def test_who_comes_too_late_lets_the_owner_be(kafka: KafkaCluster) -> None
                 while nursery.child_tasks:
                     await owner.append("a", [epoch(1)])
     assert [line["event"] for line in lines] == []
+
+
+async def test_who_has_the_log_gives_way_to_a_claim(kafka: KafkaCluster) -> None:
+    """Nobody can take it while a transaction ends, and one that writes all the time always ends
+    one. A claim that leads to nothing costs a pause, and no more."""
+    topic = "state-busy"
+    claim = owner_entry(LogOwnerValue(owner_id="other", host="h", process_id=1, since=1))
+
+    async def longest_write(log: KafkaLog, length_s: float) -> float:
+        longest, end = 0.0, trio.current_time() + length_s
+        while (began := trio.current_time()) < end:
+            await log.append("a", [epoch(1)])
+            longest = max(longest, trio.current_time() - began)
+        return longest
+
+    async with opened(kafka, topic) as log:
+        await log.append("a", [epoch(1)])
+        with capture_logs() as lines:
+            await longest_write(log, 1)
+        assert lines == []
+        config = {"bootstrap.servers": kafka.bootstrap_servers}
+        await trio.to_thread.run_sync(
+            partial(write_at_once, config, claim, topic=topic, partition=PARTITION)
+        )
+        with capture_logs() as lines:
+            assert await longest_write(log, 2 * GIVE_WAY_S) > GIVE_WAY_S
+        assert [line["event"] for line in lines] == ["state_log_claimed"]
+        await until(lambda: log.may_answer)
 
 
 async def test_many_write_together(kafka: KafkaCluster) -> None:
