@@ -286,6 +286,7 @@ async def run_gateway(
                     GatewayStarted(
                         version=version("groupferry"),
                         bootstrap=f"{address[0]}:{address[1]}",
+                        cluster_id=cluster.cluster_id,
                         brokers=tuple(sorted(cluster.brokers)),
                     )
                 )

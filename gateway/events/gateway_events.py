@@ -12,6 +12,8 @@ class GatewayStarted(GatewayEvent):
     """Of groupferry."""
     bootstrap: str
     """Host and port that clients are to be given."""
+    cluster_id: str | None
+    """The cluster's own id, null if it has none."""
     brokers: tuple[int, ...]
     """Node ids of the cluster's brokers."""
 

@@ -94,12 +94,19 @@ class GroupConfigsAltered(GatewayEvent):
     """All that it overrides now, by Kafka's names."""
 
 
+class TopicsGone(GatewayEvent):
+    """Topics that the group follows were deleted, perhaps to be made anew: their partitions are
+    nobody's, and are not told of again."""
+
+    topics: tuple[str, ...]
+
+
 class RegexResolved(GatewayEvent):
     """A regular expression that members subscribe with stands for other topics than before."""
 
     regex: str
-    topics: int
-    """How many it matches."""
+    matches: int
+    """How many topics."""
     added: tuple[str, ...]
     """The first few of those that it did not match before, by name."""
     removed: tuple[str, ...]

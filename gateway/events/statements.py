@@ -18,7 +18,7 @@ FIRST_VERSION_WITH_OWNED = 1
 def statement(event: Event, step: Step, topics: Topics) -> PartitionsStated | None:
     """What a request says of its member's partitions, unless it was refused at once."""
     match event:
-        case ConsumerHeartbeatReceived(owned=frozenset() as owned):
+        case ConsumerHeartbeatReceived(owned=frozenset() as owned) if event.member_id:
             stated = PartitionsStated(
                 member_id=event.member_id,
                 member_epoch=event.member_epoch,

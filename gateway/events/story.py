@@ -58,7 +58,6 @@ from gateway.events.member_events import (
     MemberReplaced,
     MemberStateMoved,
     MemberSwitched,
-    Partitions,
     PartitionsAssigned,
     PartitionsReleased,
     PartitionsRevoked,
@@ -71,6 +70,7 @@ NAMED_TOPICS_MAX = 20
 """Topics that an event about a regular expression names; of all it gives the number."""
 
 _OWN_WILL = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
+_NOTHING = Assignment(member_epoch=0, previous_epoch=0)
 _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
 
 
@@ -98,12 +98,8 @@ class _Teller:
         # A replacement is first a copy of the member whose place it takes, then itself.
         self._new = _new_members(state, records)
         self._joined: set[str] = set()
-        # Members of the generic group are in the consumer group that a conversion makes of it.
-        self._carried_over = (
-            frozenset(state.group.members) if isinstance(state.group, GenericGroup) else frozenset()
-        )
+        self._carried_over = _carried_over(state, topics)
         self._moved = 0
-        self._inherited: Assignment | None = None
 
     def tell(self) -> Iterator[GatewayEvent]:
         for record in self._records:
@@ -119,7 +115,7 @@ class _Teller:
             case GenericMemberPut(member):
                 yield from self._generic_member(member)
             case GenericMemberDropped(member_id, cause):
-                yield from self._removed(member_id, cause)
+                yield from self._generic_member_dropped(member_id, cause)
             case MemberPhaseMoved(member_id, phase):
                 yield from self._phase(member_id, phase)
             case GroupConfigs(overrides=overrides):
@@ -180,14 +176,19 @@ class _Teller:
                 to_state=reached,
                 generation=value.generation,
             )
-        for member in value.members:
-            before = group.members.get(member.member_id)
-            if before is None or member.assignment != before.assignment:
-                yield PartitionsAssigned(
-                    member_id=member.member_id,
-                    member_epoch=value.generation,
-                    partitions=self._named(self._embedded(member.assignment, value.protocol)),
-                )
+        granted = {
+            member.member_id: self._embedded(member.assignment, value.protocol)
+            for member in value.members
+        }
+        epoch = value.generation
+        for member_id, partitions in granted.items():
+            yield from self._released(
+                member_id, epoch, _has(group, member_id, self._topics) - partitions
+            )
+        for member_id, partitions in granted.items():
+            yield from self._assigned(
+                member_id, epoch, partitions - _has(group, member_id, self._topics)
+            )
 
     def _generic_state(self, core: GenericCore) -> Iterator[GatewayEvent]:
         group = self._state.group
@@ -200,9 +201,26 @@ class _Teller:
             )
 
     def _generic_member(self, member: GenericMember) -> Iterator[GatewayEvent]:
+        """Somebody new, who has what he had if he replaces another; or an interrupted rebalance
+        takes away what was assigned (spec 2.6)."""
         group = self._state.group
-        if not (isinstance(group, GenericGroup) and member.member_id in group.members):
+        if not isinstance(group, GenericGroup) or member.member_id not in group.members:
             yield self._comes(member)
+        if isinstance(group, GenericGroup):
+            epoch = group.core.generation
+            before = _has(group, member.member_id, self._topics)
+            after = self._embedded(member.assignment, group.core.protocol)
+            yield from self._released(member.member_id, epoch, before - after)
+            yield from self._assigned(member.member_id, epoch, after - before)
+
+    def _generic_member_dropped(
+        self, member_id: str, cause: RemovalCause
+    ) -> Iterator[GatewayEvent]:
+        group = self._state.group
+        if isinstance(group, GenericGroup) and cause is not RemovalCause.GROUP_CONVERTED:
+            partitions = _has(group, member_id, self._topics)
+            yield from self._released(member_id, group.core.generation, partitions)
+        yield from self._removed(member_id, cause)
 
     def _member(self, member: Member) -> Iterator[GatewayEvent]:
         group = self._state.group
@@ -243,32 +261,42 @@ class _Teller:
 
     def _assignment(self, member_id: str, after: Assignment | None) -> Iterator[GatewayEvent]:
         group = self._state.group
+        if after is None and self._removals.get(member_id) is RemovalCause.GROUP_CONVERTED:
+            return
         before = group.assignments.get(member_id) if isinstance(group, ConsumerGroup) else None
-        cause = self._removals.get(member_id)
-        if after is None and cause in _STILL_THERE:
-            self._inherited = before if cause is RemovalCause.REPLACED else None
-            return
-        if before is None and self._inherited is not None:
-            before, self._inherited = self._inherited, None
-        elif before is None and member_id in self._carried_over:
-            return
-        before = before or Assignment(member_epoch=0, previous_epoch=0)
-        epoch = after.member_epoch if after else before.member_epoch
-        after = after or Assignment(member_epoch=epoch, previous_epoch=epoch)
-        held_before = before.assigned.keys() | before.pending_revocation.keys()
-        held_after = after.assigned.keys() | after.pending_revocation.keys()
-        changes = {
-            PartitionsRevoked: after.pending_revocation.keys() - before.pending_revocation.keys(),
-            PartitionsReleased: held_before - held_after,
-            PartitionsAssigned: after.assigned.keys() - before.assigned.keys(),
-        }
-        for event, partitions in changes.items():
-            if partitions:
-                yield event(
-                    member_id=member_id,
-                    member_epoch=epoch,
-                    partitions=self._named(partitions),
-                )
+        epoch = (after or before or _NOTHING).member_epoch
+        had, has = before or _NOTHING, after or _NOTHING
+        assigned_before = had.assigned.keys() | self._carried_over.pop(member_id, frozenset())
+        held_before = assigned_before | had.pending_revocation.keys()
+        held_after = has.assigned.keys() | has.pending_revocation.keys()
+        revoked = held_before & (has.pending_revocation.keys() - had.pending_revocation.keys())
+        yield from self._of_partitions(PartitionsRevoked, member_id, epoch, revoked)
+        yield from self._released(member_id, epoch, held_before - held_after)
+        yield from self._assigned(
+            member_id, epoch, (held_after - held_before) | (has.assigned.keys() - assigned_before)
+        )
+
+    def _released(
+        self, member_id: str, epoch: int, partitions: Iterable[Partition]
+    ) -> Iterator[GatewayEvent]:
+        return self._of_partitions(PartitionsReleased, member_id, epoch, partitions)
+
+    def _assigned(
+        self, member_id: str, epoch: int, partitions: Iterable[Partition]
+    ) -> Iterator[GatewayEvent]:
+        return self._of_partitions(PartitionsAssigned, member_id, epoch, partitions)
+
+    def _of_partitions(
+        self,
+        event: type[PartitionsRevoked | PartitionsReleased | PartitionsAssigned],
+        member_id: str,
+        epoch: int,
+        partitions: Iterable[Partition],
+    ) -> Iterator[GatewayEvent]:
+        """Nothing of topics that are gone, which was told when they went (`topics_gone`)."""
+        named = self._topics.names(partitions)
+        if named:
+            yield event(member_id=member_id, member_epoch=epoch, partitions=named)
 
     def _regex(self, regex: str, topics: frozenset[str]) -> Iterator[GatewayEvent]:
         """A refresh that found nothing new is no event."""
@@ -278,7 +306,7 @@ class _Teller:
         if known is None or topics != before:
             yield RegexResolved(
                 regex=regex,
-                topics=len(topics),
+                matches=len(topics),
                 added=tuple(sorted(topics - before)[:NAMED_TOPICS_MAX]),
                 removed=tuple(sorted(before - topics)[:NAMED_TOPICS_MAX]),
             )
@@ -294,13 +322,7 @@ class _Teller:
             )
 
     def _embedded(self, assignment: bytes, protocol: str | None) -> frozenset[Partition]:
-        try:
-            return read_stored_assignment(assignment, self._topics, protocol=protocol)
-        except GroupError:  # another assignor's own bytes: nothing that we could name
-            return frozenset()
-
-    def _named(self, partitions: Iterable[Partition]) -> Partitions:
-        return self._topics.names(partitions)
+        return _embedded(assignment, protocol, self._topics)
 
 
 def _conversion(state: GroupState, records: Sequence[Record]) -> GatewayEvent | None:
@@ -345,6 +367,28 @@ def _departure(group: ConsumerGroup, records: Sequence[Record]) -> str:
             case _:
                 pass
     return "the group was empty"
+
+
+def _carried_over(state: GroupState, topics: Topics) -> dict[str, frozenset[Partition]]:
+    """Members of a generic group, with what they have: all are in the consumer group that a
+    conversion makes of it."""
+    group = state.group
+    if not isinstance(group, GenericGroup):
+        return {}
+    return {member_id: _has(group, member_id, topics) for member_id in group.members}
+
+
+def _has(group: GenericGroup, member_id: str, topics: Topics) -> frozenset[Partition]:
+    """What a leader gave a member."""
+    member = group.members.get(member_id)
+    return _embedded(member.assignment, group.core.protocol, topics) if member else frozenset()
+
+
+def _embedded(assignment: bytes, protocol: str | None, topics: Topics) -> frozenset[Partition]:
+    try:
+        return read_stored_assignment(assignment, topics, protocol=protocol)
+    except GroupError:  # another assignor's own bytes: nothing that we could name
+        return frozenset()
 
 
 def _new_members(state: GroupState, records: Sequence[Record]) -> dict[str, AnyMember]:

@@ -28,6 +28,7 @@ from coordinator.topics import Topics
 from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet, RegexResolution
 from gateway.cluster.errors import UpstreamError
 from gateway.events.envelope import Envelope
+from gateway.events.group_events import TopicsGone
 from gateway.events.journal import Journal, Told, last_events
 from gateway.groups.batch import Batch, Decision
 from gateway.groups.clock import Clock
@@ -216,7 +217,7 @@ class GroupTask:
             ask.event = ask.event or ask.make(ask.token, self._topics.latest)
             self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topics unknown: {error}")
             return
-        batch.decide(ask.event, now_ms=self._clock.now_ms(), topics=topics)
+        self._decide_on(ask.event, topics, batch)
         self._waiting[ask.token] = ask
 
     async def _decide_happening(self, event: Happening, batch: Batch) -> None:
@@ -225,6 +226,11 @@ class GroupTask:
         except UpstreamError as error:  # only what regular expressions matched can be new
             log.warning("regexes_unresolved", group_id=self.group_id, reason=str(error))
             event, topics = RegexesResolved(topics=None), self._topics.latest
+        self._decide_on(event, topics, batch)
+
+    def _decide_on(self, event: Event, topics: Topics, batch: Batch) -> None:
+        if gone := self._topics.take_gone():
+            self._journal.tell(TopicsGone(topics=gone), self.group_id)
         batch.decide(event, now_ms=self._clock.now_ms(), topics=topics)
 
     async def _make_real(self, batch: Batch) -> bool:

@@ -24,6 +24,7 @@ class TopicsImage:
         self._crowded_at = NAMES_MAX
         self._seen_change: object = None
         self._image = Topics()
+        self._gone: set[str] = set()
 
     async def get(self, names: Iterable[str]) -> Topics:
         """An image that has these names and all earlier ones.
@@ -49,6 +50,12 @@ class TopicsImage:
                 for name, topic in topics.items()
             }
             if by_name != self._image.by_name:
+                self._gone |= {
+                    name
+                    for name, topic in self._image.by_name.items()
+                    if name in wanted
+                    and (name not in by_name or by_name[name].topic_id != topic.topic_id)
+                }
                 self._image = Topics(by_name, version=self._image.version + 1)
         if self._image.names_version != self._cluster.names.version:
             self._image = replace(self._image, names_version=self._cluster.names.version)
@@ -64,6 +71,11 @@ class TopicsImage:
         self._names = self._names.intersection(names)
         self._seen_change = None  # the next image is made without them
         self._crowded_at = max(NAMES_MAX, 2 * len(self._names))
+
+    def take_gone(self) -> tuple[str, ...]:
+        """Topics that were deleted, perhaps to be made anew, since this was asked last."""
+        gone, self._gone = tuple(sorted(self._gone)), set()
+        return gone
 
     def follow_names(self) -> None:
         """Let the image's `names_version` tell before long whether topics appeared."""

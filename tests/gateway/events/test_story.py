@@ -1,8 +1,9 @@
 """What is told of a group, step by step, and that one member's life can be followed by its id."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
@@ -11,9 +12,12 @@ from coordinator.engine import Step
 from coordinator.events import DeleteGroupReceived, Event
 from coordinator.replies import JoinGroupReply
 from gateway.events.event import GatewayEvent
+from gateway.events.group_events import TopicsGone
+from gateway.events.member_events import Partitions, PartitionsAssigned, PartitionsReleased
 from gateway.events.story import tell
 from tests.support.group_script import GroupScript, make_topics
 from tests.support.hosted_groups import GROUP, hosted_groups
+from tests.support.simulated_events import simulated
 
 NO_DELAYS = GroupConfig(consumer_assignment_interval_ms=0, generic_initial_rebalance_delay_ms=0)
 
@@ -259,8 +263,8 @@ def test_a_static_member_comes_back_with_the_other_protocol() -> None:
     assert group.of("group_converted")["direction"] == "generic->consumer"
     assert group.of("member_replaced") == {"member_id": old, "replaced_by": "n"}
     assert group.of("member_joined")["protocol"] == "consumer"
-    assert "partitions_released" not in group.names
-    assert "partitions_assigned" not in group.names
+    assert group.of("partitions_released")["member_id"] == old
+    assert group.of("partitions_assigned")["member_id"] == "n"
     new = group.join(instance_id="i").member_id
     assert group.of("member_replaced") == {"member_id": "n", "replaced_by": new}
     assert group.of("member_joined")["protocol"] == "classic"
@@ -398,7 +402,7 @@ def test_a_regular_expression_is_resolved() -> None:
     group.native("n1", regex="f.*")
     assert group.names == ["group_created", "member_joined"]
     group.resolve()
-    found = {"regex": "f.*", "topics": 1, "added": ["foo"], "removed": []}
+    found = {"regex": "f.*", "matches": 1, "added": ["foo"], "removed": []}
     assert group.of("regex_resolved") == found
     assert group.of("group_epoch_bumped") == {"group_epoch": 2, "cause": "regex_resolved"}
     group.native("n1", 1)
@@ -406,7 +410,7 @@ def test_a_regular_expression_is_resolved() -> None:
     group.wait(10_001)
     group.native("n1", 2)
     group.resolve()
-    found = {"regex": "f.*", "topics": 2, "added": ["far"], "removed": []}
+    found = {"regex": "f.*", "matches": 2, "added": ["far"], "removed": []}
     assert group.of("regex_resolved") == found
     group.topics = make_topics(3, 3, foo=3, far=1, bar=1)
     group.wait(10_001)
@@ -417,7 +421,7 @@ def test_a_regular_expression_is_resolved() -> None:
     group.wait(10_001)
     group.native("n1", 3, owned={"far": (0,)})
     group.resolve()
-    found = {"regex": "f.*", "topics": 1, "added": [], "removed": ["foo"]}
+    found = {"regex": "f.*", "matches": 1, "added": [], "removed": ["foo"]}
     assert group.of("regex_resolved") == found
 
 
@@ -476,6 +480,36 @@ async def test_a_members_whole_life_can_be_followed_by_its_id(autojump_clock: Mo
             "CompletingRebalance",
             "Stable",
             "partitions_assigned",
+            "partitions_released",
             "member_left",
         ]
         assert [line for line in lines if line["log_level"] not in {"info", "debug"}] == []
+
+
+def each_of(partitions: Partitions) -> Iterator[tuple[str, int]]:
+    """One by one."""
+    return ((topic, number) for topic, numbers in partitions.items() for number in numbers)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_assigned_and_released_are_all_that_it_takes_to_know_who_has_what(seed: int) -> None:
+    """Of a group of any kind, through conversions and restarts: the same as the engine says."""
+    holdings: dict[tuple[str, int], str] = {}
+    for step in simulated(seed):
+        if step.loaded is not None:
+            assert holdings.items() <= step.loaded.items()
+            holdings = dict(step.loaded)
+        for event in step.events:
+            match event:
+                case PartitionsReleased(member_id=member_id):
+                    for partition in each_of(event.partitions):
+                        if holdings.get(partition) == member_id:
+                            del holdings[partition]
+                case PartitionsAssigned(member_id=member_id):
+                    for partition in each_of(event.partitions):
+                        assert holdings.setdefault(partition, member_id) == member_id
+                case TopicsGone(topics=topics):
+                    holdings = {p: m for p, m in holdings.items() if p[0] not in topics}
+                case _:
+                    pass
+        assert holdings == step.holdings

@@ -42,6 +42,22 @@ async def test_its_version_grows_with_every_change_and_only_then() -> None:
     assert gone.version > grown.version
 
 
+async def test_topics_that_are_gone_are_told_once() -> None:
+    """Deleted ones, not those that the group has no use for any more."""
+    cluster = ScriptedCluster(foo=3, bar=1)
+    image = TopicsImage(cluster)
+    await image.get(["foo", "bar"])
+    assert image.take_gone() == ()
+    image.keep_only(["foo"])
+    await image.get([])
+    assert image.take_gone() == ()
+    del cluster.partition_counts["foo"]
+    cluster.change()
+    await image.get([])
+    assert image.take_gone() == ("foo",)
+    assert image.take_gone() == ()
+
+
 async def test_a_cluster_that_does_not_answer_matters_for_new_names_only() -> None:
     """What is known stays known."""
     cluster = ScriptedCluster(foo=3)

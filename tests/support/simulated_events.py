@@ -1,0 +1,131 @@
+"""The events of a simulated run as the gateway would have written them, and the truth beside them.
+
+The simulator knows who held what at every step; who reads only the events must come to the same.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.conversion.embedded import read_stored_assignment
+from coordinator.engine import Step
+from coordinator.errors import GroupError
+from coordinator.events import Event
+from coordinator.generic.group import GenericGroup
+from coordinator.simulation.driver import GROUP, Batch, Driver
+from coordinator.simulation.run import Run
+from coordinator.simulation.watch import Watch
+from coordinator.simulation.world import World
+from coordinator.state import GroupState
+from coordinator.topics import Partition, Topics
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import TopicsGone
+from gateway.events.statements import statement
+from gateway.events.story import tell
+
+Holdings = Mapping[tuple[str, int], str]
+"""Topic and partition, with the member that the engine has granted it to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedStep:
+    """What one step told, and who held what after it."""
+
+    at_ms: int
+    events: Sequence[GatewayEvent]
+    is_durable: bool
+    holdings: Holdings
+    loaded: Holdings | None = None
+    """If the group was loaded just before, who held what then: a generic group has lost what was
+    not durable of an interrupted rebalance."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """An observer of the driver that passes everything on to the simulator's own."""
+
+    watch: Watch
+    driver: Driver
+    world: World
+    steps: list[SimulatedStep] = field(default_factory=list)
+
+    _state: GroupState = field(default_factory=lambda: GroupState(GROUP))
+    """As the engine's was before the step."""
+    _loaded: Holdings | None = None
+    _topics: Topics = field(default_factory=Topics)
+
+    def before_step(self) -> None:
+        self.watch.before_step()
+
+    def decided(self) -> None:
+        self.watch.decided()
+
+    def after_step(self, event: Event, step: Step) -> None:
+        topics = self.driver.topics
+        events: list[GatewayEvent] = []
+        gone = [name for name, t in self._topics.by_name.items() if t.topic_id not in topics.by_id]
+        self._topics = topics
+        if gone:
+            events.append(TopicsGone(topics=tuple(sorted(gone))))
+        if (stated := statement(event, step, topics)) is not None:
+            events.append(stated)
+        events += tell(self._state, step.records, topics)
+        for record in step.records:
+            self._state.apply(record)
+        self.steps.append(
+            SimulatedStep(
+                at_ms=self.world.now_ms,
+                events=events,
+                is_durable=bool(step.durable),
+                holdings=holdings(self.driver.engine.state, topics),
+                loaded=self._loaded,
+            )
+        )
+        self._loaded = None
+        self.watch.after_step(event, step)
+
+    def after_load(self, batches: Sequence[Batch]) -> None:
+        self._state = deepcopy(self.driver.engine.state)
+        self._loaded = holdings(self._state, self._topics)
+        self.watch.after_load(batches)
+
+
+def holdings(state: GroupState, topics: Topics) -> Holdings:
+    """Who has what, as the engine's state says."""
+    found: dict[tuple[str, int], str] = {}
+    for member_id, partitions in _held(state, topics):
+        for topic, numbers in topics.names(partitions).items():
+            for number in numbers:
+                found[topic, number] = member_id
+    return found
+
+
+def _held(state: GroupState, topics: Topics) -> Iterator[tuple[str, frozenset[Partition]]]:
+    match state.group:
+        case ConsumerGroup() as group:
+            for member_id, current in group.assignments.items():
+                held = current.assigned.keys() | current.pending_revocation.keys()
+                yield member_id, frozenset(held)
+        case GenericGroup() as group:
+            for member_id, member in group.members.items():
+                try:
+                    protocol = group.core.protocol
+                    yield (
+                        member_id,
+                        read_stored_assignment(member.assignment, topics, protocol=protocol),
+                    )
+                except GroupError:
+                    pass
+        case None:
+            pass
+
+
+def simulated(seed: int) -> Sequence[SimulatedStep]:
+    """A whole run in which no batch is lost: a crash loses nothing that was told."""
+    run = Run(seed)
+    run.driver.linger_ms = 0
+    recorder = Recorder(run.watch, run.driver, run.world)
+    run.driver.observer = recorder
+    run.play()
+    return recorder.steps
