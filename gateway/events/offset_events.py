@@ -28,7 +28,7 @@ class OffsetsFetched(GatewayEvent):
     member_id: str
     """Who asked, empty if that is not known: before version 9 a request names nobody, and its
     connection may not have done so either."""
-    offsets: Mapping[str, tuple[FetchedOffset, ...]]
+    starts: Mapping[str, tuple[FetchedOffset, ...]]
     """By topic."""
 
 

@@ -145,7 +145,7 @@ class OffsetTally:
             self._starts, self._starts_count = {}, 0
         event = OffsetsFetched(
             member_id=member_id,
-            offsets={
+            starts={
                 topic: tuple(
                     FetchedOffset(partition=partition, offset=offset)
                     for partition, offset in sorted(offsets.items())

@@ -139,7 +139,7 @@ def check_events(events: list[Envelope]) -> None:
     assert {each.software_name for each in seen} == {"confluent-kafka-python"}
     fetches = [each.fields for each in events if isinstance(each.fields, OffsetsFetched)]
     assert {each.member_id for each in fetches} == {each.member_id for each in seen}
-    assert {each.partition for event in fetches for each in event.offsets[TOPIC]} == set(
+    assert {each.partition for event in fetches for each in event.starts[TOPIC]} == set(
         range(PARTITIONS)
     )
     commits = [each.fields for each in events if isinstance(each.fields, OffsetsCommitted)]

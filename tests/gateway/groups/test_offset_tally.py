@@ -249,12 +249,12 @@ def test_a_member_starts_where_it_was_told_first() -> None:
     """It is told at once; who asks again and again while it commits gets its own commits."""
     tally = Tally()
     tally.fetch({1: -1, 0: 7, 2: -1}, errors={2: 14})
-    expected = {"member_id": "m", "offsets": {"foo": [started(0, 7), started(1, -1)]}}
+    expected = {"member_id": "m", "starts": {"foo": [started(0, 7), started(1, -1)]}}
     assert tally.told == [("orders", expected)]
     tally.fetch({0: 9, 1: 3})
     assert len(tally.told) == 1
     tally.fetch({0: 9, 2: 8})
-    assert tally.told[1:] == [("orders", {"member_id": "m", "offsets": {"foo": [started(2, 8)]}})]
+    assert tally.told[1:] == [("orders", {"member_id": "m", "starts": {"foo": [started(2, 8)]}})]
 
 
 def test_a_fetch_that_failed_is_not_told() -> None:
