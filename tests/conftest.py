@@ -1,11 +1,18 @@
 """What tests of more than one folder share."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
 from tests.support.kafka_broker import KafkaCluster, running_kafka
+from tests.support.spark import running_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # A slow machine is no failure: time is measured in tests/bench/ only.
 hypothesis.settings.register_profile("groupferry", deadline=None)
@@ -13,6 +20,20 @@ hypothesis.settings.load_profile("groupferry")
 
 RELEASES = ("3.9", "4.3")
 """Of Apache Kafka: the last one without the new protocol, and a late one that has it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `spark` whatever asks for the session, so that one process can have them all."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Spark in this process, for all tests that use it: there can be only one."""
+    with running_spark() as session:
+        yield session
 
 
 @pytest.fixture(scope="session", params=RELEASES)

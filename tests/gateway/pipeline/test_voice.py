@@ -1,0 +1,44 @@
+"""What is done with the stderr of a JVM."""
+
+import subprocess
+
+import pytest
+
+from gateway.pipeline.voice import Voice
+
+
+def say(voice: Voice, text: str) -> None:
+    """As a JVM would."""
+    subprocess.run(["printf", "%s", text], stdout=voice.mouth, timeout=20, check=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "WARNING: modules\nException in thread main: why\n\tat X\n",
+            "Exception in thread main: why",
+        ),
+        ("Error: no such file\nmore\n", "Error: no such file"),
+        ("\nbash: java: not found\n", "bash: java: not found"),
+        ("", "its JVM said nothing"),
+    ],
+)
+def test_the_reason_is_the_line_that_tells(said: str, reason: str) -> None:
+    """The first that names an error, otherwise the first."""
+    voice = Voice()
+    say(voice, said)
+    assert voice.reason() == reason
+
+
+def test_what_comes_after_the_start_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
+    """What came before is not."""
+    voice = Voice()
+    say(voice, "WARNING: modules\n")
+    with subprocess.Popen(
+        ["sh", "-c", "read go; echo an error"], stdin=subprocess.PIPE, stdout=voice.mouth, text=True
+    ) as jvm:
+        voice.pass_on()
+        jvm.communicate("go\n", timeout=20)
+    voice.join()
+    assert capfd.readouterr().err == "an error\n"

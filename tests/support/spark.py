@@ -1,0 +1,39 @@
+"""The one Spark session that all tests of a process share: small, and on this machine.
+
+PySpark is imported only by who asks for it: the other tests run without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from gateway.pipeline import installed, java
+from gateway.pipeline.errors import PipelineError
+from tests.support.requirements import missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {"spark.sql.shuffle.partitions": "3", "spark.default.parallelism": "3"}
+"""More than one, so that what depends on order shows; few, because inputs are tiny."""
+
+
+def need_spark() -> None:
+    """Skip the test, or fail it in CI, if Spark cannot run here."""
+    try:
+        installed.require()
+        java.find_java()
+    except PipelineError as error:
+        missing(str(error))
+
+
+@contextmanager
+def running_spark() -> Iterator[SparkSession]:
+    """A session in local mode, for as long as it is needed."""
+    need_spark()
+    from gateway.pipeline.session import open_session  # noqa: PLC0415  (needs PySpark)
+
+    with open_session("tests", master="local[2]", settings=SETTINGS) as session:
+        yield session
