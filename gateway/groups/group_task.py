@@ -21,6 +21,7 @@ from coordinator.events import (
     OffsetCommitEnded,
     OffsetCommitReceived,
     RegexesResolved,
+    SyncGroupReceived,
 )
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topic_names import topics_of_group, topics_of_request
@@ -40,7 +41,8 @@ from gateway.state_log.log import StateLog, StateLogError, StateLogUnsure
 
 log = structlog.get_logger()
 
-LOAD_RETRY_S = 1.0
+LOAD_RETRY_S, LOAD_RETRY_MAX_S = 1.0, 8.0
+"""How long until a group that cannot be loaded is tried again: twice as long each time."""
 POSTPONED_MS = 1_000
 """How much later what cannot be refused is handled again, when the log or we ourselves failed."""
 
@@ -148,31 +150,42 @@ class GroupTask:
             nursery.cancel_scope.cancel()
 
     async def _load(self) -> None:
-        """Take the group up from its log; requests wait meanwhile. The group that is in the log
-        waits for no regular expression."""
+        """Take the group up from its log, however often that takes; between the tries, who asks is
+        refused. The group that is in the log waits for no regular expression."""
         self._resolving.cancel()
+        retry_s, told = LOAD_RETRY_S, ""
         while True:
             try:
-                engine = GroupEngine(self.group_id, self._config)
-                engine.load(await self._state_log.read(self.group_id), now_ms=self._clock.now_ms())
-                self._journal.take_up(
-                    self.group_id, await self._state_log.last_events(self.group_id)
-                )
-                await self._topics.get(topics_of_group(engine.state))
+                engine = await self._read()
                 break
             except (StateLogError, UpstreamError) as error:
-                log.warning(
-                    "group_load_delayed",
+                why = str(error)
+            except Exception as error:  # the boundary: one group that cannot be loaded
+                why = repr(error)
+            if why != told:
+                told = why
+                log.error(
+                    "group_load_failed",
                     group_id=self.group_id,
-                    reason=str(error),
-                    next_retry_s=LOAD_RETRY_S,
+                    reason=" ".join(why.split()),
+                    next_retry_s=retry_s,
                 )
-            except Exception:  # the boundary: one group that cannot be loaded, not the gateway
-                log.exception("group_load_failed", group_id=self.group_id)
-            await trio.sleep(LOAD_RETRY_S)
+            with trio.move_on_after(retry_s):
+                while True:
+                    self._refuse_unloaded(await self._inbox.ask())
+            retry_s = min(2 * retry_s, LOAD_RETRY_MAX_S)
         _keep_commits(self._engine, engine)
         self._engine = engine
         self.is_loaded = True
+
+    async def _read(self) -> GroupEngine:
+        """The group as it is in the log, with its topics known. Raises StateLogError,
+        UpstreamError."""
+        engine = GroupEngine(self.group_id, self._config)
+        engine.load(await self._state_log.read(self.group_id), now_ms=self._clock.now_ms())
+        self._journal.take_up(self.group_id, await self._state_log.last_events(self.group_id))
+        await self._topics.get(topics_of_group(engine.state))
+        return engine
 
     async def _serve(self) -> None:
         """Deal with what comes next and, if it is to be written, with who waits already: one batch
@@ -327,6 +340,20 @@ class GroupTask:
     def _refuse(self, ask: Ask, code: ErrorCode, why: str) -> None:
         assert ask.event is not None
         self._answer(ask, ask.event.refused(GroupError(code, why)))
+
+    def _refuse_unloaded(self, ask: Ask) -> None:
+        """Try again, as said by a coordinator that still loads the group. A SyncGroup is told to
+        rejoin: some clients take anything else to be fatal."""
+        try:
+            ask.event = ask.make(ask.token, self._topics.latest)
+        except Exception:  # the boundary: it has no shape to be refused in
+            self._log_bug(None)
+            ask.answer(None)
+            return
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if isinstance(ask.event, SyncGroupReceived):
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+        self._refuse(ask, code, "the group cannot be loaded yet")
 
     def _refuse_waiting(self, why: str) -> None:
         while self._waiting:

@@ -82,6 +82,10 @@ class Inbox:
         inbox = self._receive.statistics()
         return bool(inbox.current_buffer_used or inbox.tasks_waiting_send)
 
+    async def ask(self) -> Ask:
+        """Who asks next, whatever has happened."""
+        return await self._receive.receive()
+
     def next_ask(self) -> Ask | None:
         """Who asks already, if anybody does; counted, see `next`."""
         try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import pairwise
 from typing import NoReturn, cast
 
 import pytest
@@ -34,7 +35,7 @@ from coordinator.topics import Topics
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topic_names import TopicNames
 from gateway.cluster.topics import Topic
-from gateway.groups.group_task import GroupFailed
+from gateway.groups.group_task import LOAD_RETRY_MAX_S, LOAD_RETRY_S, GroupFailed
 from gateway.groups.inbox import INBOX_MAX, Ask
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.state_log.log import StateLogUnsure
@@ -326,17 +327,26 @@ async def test_a_commit_ends_in_spite_of_a_failing_log(autojump_clock: MockClock
         assert groups.view() is None, "a commit in flight would keep the group in memory"
 
 
-async def test_requests_wait_for_a_log_that_cannot_be_read(autojump_clock: MockClock) -> None:
-    """The group is loaded as soon as the log is back."""
+async def test_who_asks_a_group_that_cannot_be_read_is_told_to_try_again(
+    autojump_clock: MockClock,
+) -> None:
+    """At once, and as said by a coordinator that still loads; a SyncGroup as the clients bear it.
+    The log says it once, and the group is loaded as soon as the log is back."""
     async with hosted_groups() as groups:
         groups.log.is_unreadable = True
         with capture_logs() as lines:
-            pending = await Pending.start(groups, lambda: groups.native("n"))
-            await trio.sleep(3)
+            for _ in range(20):
+                began = trio.current_time()
+                refused = await groups.native("n")
+                assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                assert (await groups.sync("n", 1)).error is ErrorCode.REBALANCE_IN_PROGRESS
+                assert trio.current_time() == began
+                await trio.sleep(1)
             groups.log.is_unreadable = False
-            await pending.done.wait()
-        delays = [line for line in lines if line["event"] == "group_load_delayed"]
-        assert delays[0]["next_retry_s"] == 1.0
+            await trio.sleep(LOAD_RETRY_MAX_S)
+            assert (await groups.native("n")).error is ErrorCode.NONE
+        (told,) = [line for line in lines if line["event"] == "group_load_failed"]
+        assert (told["log_level"], told["next_retry_s"]) == ("error", LOAD_RETRY_S)
         assert len(groups.told("member_joined")) == 1
 
 
@@ -458,25 +468,47 @@ async def test_the_end_of_a_commit_is_not_forgotten_over_a_bug(
 async def test_a_group_that_cannot_be_loaded_is_tried_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its requests wait, the others do not notice."""
-    bugs = [KeyError("n"), KeyError("n")]
+    """Twice as long after each time; its requests are refused, the others do not notice."""
+    tried_s: list[float] = []
     real = GroupEngine.load
 
     def load(engine: GroupEngine, records: Iterable[DurableRecord], *, now_ms: int) -> None:
-        if engine.state.group_id == GROUP and bugs:
-            raise bugs.pop()
+        if engine.state.group_id == GROUP:
+            tried_s.append(trio.current_time())
+            if len(tried_s) <= 6:
+                raise KeyError("a line\nand another")
         real(engine, records, now_ms=now_ms)
 
     monkeypatch.setattr(GroupEngine, "load", load)
     async with hosted_groups() as groups:
         with capture_logs() as lines:
-            pending = await Pending.start(groups, lambda: groups.native("n"))
-            assert (await groups.native("n", group="another")).error is ErrorCode.NONE
-            assert not pending.done.is_set()
-            await pending.done.wait()
-        failures = [line for line in lines if line["event"] == "group_load_failed"]
-        assert [line["group_id"] for line in failures] == [GROUP, GROUP]
-        assert len(groups.told("member_joined")) == 2
+            while (await groups.native("n")).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                assert (await groups.native("n", group="another")).error is ErrorCode.NONE
+                await trio.sleep(0.5)
+        (failure,) = [line for line in lines if line["event"] == "group_load_failed"]
+        assert failure["group_id"] == GROUP
+        assert "\n" not in failure["reason"]
+        assert "exc_info" not in failure
+    pauses_s = [round(after - before) for before, after in pairwise(tried_s)]
+    assert pauses_s[:6] == [1, 2, 4, 8, 8, 8]
+
+
+async def test_a_request_without_shape_fails_alone_while_the_group_is_not_loaded(
+    autojump_clock: MockClock,
+) -> None:
+    """As it does later; the others are refused like anybody."""
+
+    def broken(token: int, topics: Topics) -> Request:
+        raise ZeroDivisionError
+
+    async with hosted_groups() as groups:
+        groups.log.is_unreadable = True
+        with capture_logs():
+            await groups.native("n")
+            with pytest.raises(GroupFailed):
+                await groups.ask(broken)
+            refused = await groups.native("n")
+        assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 async def test_a_request_that_cannot_be_made_fails_alone(autojump_clock: MockClock) -> None:
