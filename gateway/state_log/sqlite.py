@@ -54,6 +54,10 @@ class SqliteLog:
         self._one_thread = trio.CapacityLimiter(1)
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
+        """See `StateLog`. What failed and may be in the file is overwritten first, so that the file
+        and the memory say the same."""
+        if self._writer.is_in_doubt:
+            await trio.to_thread.run_sync(self._writer.settle, limiter=self._one_thread)
         return self._records.read(group_id)
 
     async def group_ids(self) -> Collection[str]:

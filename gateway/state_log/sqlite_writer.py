@@ -15,7 +15,7 @@ import structlog
 
 from gateway.state_log import commit_mark
 from gateway.state_log.commit_mark import Mark, MarkFile
-from gateway.state_log.log import StateLogError, StateLogUnusable
+from gateway.state_log.log import StateLogError, StateLogUnsure, StateLogUnusable
 from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite_layout import (
     APPLICATION_ID,
@@ -31,6 +31,12 @@ log = structlog.get_logger()
 
 WAL_BYTES_MAX = 16 * 1024 * 1024
 """What is kept of the write-ahead log's file when it was larger for a while."""
+
+_TELLS_OF_NOTHING_WRITTEN = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_BUSY}
+)
+"""Of a COMMIT: the frame that makes it valid is the last one written, and it was not. After any
+other failure, of the sync above all, whoever opens the file next may find the transaction."""
 
 
 class Batch(NamedTuple):
@@ -60,6 +66,8 @@ class SqliteWriter:
         self._files: dict[Path, _Identity] = {}
         self._mark: MarkFile | None = None
         self.head = head
+        self.is_in_doubt = False
+        """Whether a transaction that failed may be found in the file by whoever opens it next."""
 
     @classmethod
     def open(cls, folder: Path, found: StoredState | None) -> Self:
@@ -99,14 +107,29 @@ class SqliteWriter:
     def write(self, batches: Sequence[Batch]) -> list[StateLogError | None]:
         """Write all batches in one transaction, each whole or not at all; what became of each.
 
-        If they cannot be written together, each is tried alone.
+        If they cannot be written together, each is tried alone. What failed is StateLogUnsure as
+        long as nothing was written in its place.
         """
+        outcomes = self._write(batches)
+        if self.is_in_doubt:
+            return [error and StateLogUnsure(str(error)) for error in outcomes]
+        return outcomes
+
+    def settle(self) -> None:
+        """Write something in the place of what is in doubt: then it is known not to be there.
+
+        Raises StateLogError.
+        """
+        self._begin_and_commit(())
+        self._write_mark()
+
+    def _write(self, batches: Sequence[Batch]) -> list[StateLogError | None]:
         try:
             self._begin_and_commit(batches)
         except StateLogError as error:
             if len(batches) == 1:
                 return [error]
-            return [outcome for batch in batches for outcome in self.write([batch])]
+            return [outcome for batch in batches for outcome in self._write([batch])]
         self._write_mark()
         return [None] * len(batches)
 
@@ -117,12 +140,13 @@ class SqliteWriter:
         self._connection.close()
 
     def _begin_and_commit(self, batches: Iterable[Batch]) -> None:
-        """One transaction. Raises StateLogError; then nothing of it is in the file."""
+        """One transaction. Raises StateLogError; then nothing of it is in the file, if there is
+        no doubt."""
         try:
             self._check_files()
             self._connection.execute("BEGIN IMMEDIATE")
             head, last_position = self._put(batches)
-            self._connection.execute("COMMIT")
+            self._commit()
         except BaseException as error:
             self._roll_back()
             if isinstance(error, sqlite3.Error):
@@ -130,6 +154,16 @@ class SqliteWriter:
             raise
         self.head, self._last_position = head, last_position
         self._files = _identities(self._path)
+        self.is_in_doubt = False
+
+    def _commit(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            # Not cleared by a failure that is sure: what was in doubt before still is.
+            if error.sqlite_errorcode not in _TELLS_OF_NOTHING_WRITTEN:
+                self.is_in_doubt = True
+            raise
 
     def _put(self, batches: Iterable[Batch]) -> tuple[Head, int]:
         """The head and the last position as they are with these batches."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,14 @@ import trio
 from coordinator.records import DurableRecord, TargetAssignmentMetadata
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.last_events import LastEvents
-from gateway.state_log.log import StateLogError, StateLogUnusable
+from gateway.state_log.log import StateLogError, StateLogUnsure, StateLogUnusable
 from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite import BATCHES_MAX, SqliteLog, open_sqlite_log
 from gateway.state_log.sqlite_layout import FORMAT
 from gateway.state_log.sqlite_reader import read_state
 from gateway.state_log.sqlite_writer import Batch
 from tests.support.durable_records import GROUP, RECORDS, TOMBSTONES
+from tests.support.failing_sync import without_sync
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
@@ -218,6 +220,38 @@ async def test_who_is_cancelled_knows_how_it_ended(tmp_path: Path) -> None:
 
 
 # -- trouble while it runs -----------------------------------------------------------------------
+
+
+async def test_a_batch_whose_sync_failed_is_in_doubt_until_something_is_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway that is killed then comes back with it; one that lives on writes over it before it
+    says what the group is, and says nothing as long as it cannot."""
+    folder, of_the_dead = tmp_path / "log", tmp_path / "dead"
+    folder.mkdir()
+
+    async def found_if_killed() -> dict[str, tuple[DurableRecord, ...]]:
+        shutil.rmtree(of_the_dead, ignore_errors=True)
+        shutil.copytree(folder, of_the_dead, ignore=shutil.ignore_patterns("*-shm"))
+        return await stored(of_the_dead)
+
+    async with open_sqlite_log(folder) as log:
+        await log.append(GROUP, [epoch(1)])
+        with monkeypatch.context() as patched:
+            for name in ("write", "settle"):
+                failing = partial(without_sync, getattr(log._writer, name))
+                patched.setattr(log._writer, name, failing)
+            with pytest.raises(StateLogUnsure, match="disk I/O error"):
+                await log.append(GROUP, [epoch(2)])
+            assert await found_if_killed() == {GROUP: (epoch(2),)}
+            with pytest.raises(StateLogUnsure):
+                await log.append("another", [epoch(3)])
+            with pytest.raises(StateLogError, match="disk I/O error"):
+                await log.read(GROUP)
+        assert await log.read(GROUP) == (epoch(1),)
+        assert await found_if_killed() == {GROUP: (epoch(1),)}
+        await log.append(GROUP, [epoch(4)])
+        assert await found_if_killed() == {GROUP: (epoch(4),)}
 
 
 async def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path) -> None:
