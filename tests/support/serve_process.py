@@ -1,12 +1,13 @@
 """`groupferry serve` as users run it: a process with flags, a JSON log and an exit status."""
 
 import json
+import os
 import resource
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,7 @@ class ServeProcess:
         run = partial(
             trio.run_process,
             stdin=subprocess.DEVNULL,
+            env=_without_settings(os.environ),
             stderr=subprocess.PIPE,
             check=False,
             deliver_cancel=_kill,
@@ -120,6 +122,12 @@ class ServeProcess:
         """SIGTERM, then its exit status."""
         self._process.send_signal(signal.SIGTERM)
         return await self._process.wait()
+
+
+def _without_settings(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """A gateway takes variables of this name for its own, and refuses those it does not know: such
+    as the tests' own."""
+    return {name: environment[name] for name in environment if not name.startswith("GROUPFERRY_")}
 
 
 def free_port() -> int:
