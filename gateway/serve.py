@@ -28,6 +28,7 @@ from gateway.data_path.errors import ListenError
 from gateway.data_path.server import serve
 from gateway.error_groups import first_of
 from gateway.events.event import Listener
+from gateway.events.events_topic import EventsTopic, EventsTopicError, open_events_topic
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.journal import Journal
 from gateway.events.line_files import FOLDER_NAME, LineFiles
@@ -68,6 +69,7 @@ def run(settings: Settings) -> int:
         UpstreamError,
         ListenError,
         StateFolderError,
+        EventsTopicError,
         StateLogUnusable,
         StateLogError,
         StateLogTaken,
@@ -94,10 +96,7 @@ async def _run_until_signal(settings: Settings) -> None:
     async with trio.open_nursery() as nursery:
 
         async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
-            with locked(settings.state_dir):
-                async with _state_log(settings) as state_log:
-                    with closing(LineFiles(settings.state_dir / FOLDER_NAME)) as events:
-                        await _run_settings(settings, state_log, events, stop, task_status)
+            await _run_settings(settings, stop, task_status)
             nursery.cancel_scope.cancel()
 
         await nursery.start(_obey_signals, stop, started, nursery.cancel_scope)
@@ -118,35 +117,43 @@ async def _state_log(settings: Settings) -> AsyncIterator[StateLog]:
                 yield kafka_log
 
 
+@asynccontextmanager
+async def _events_topic(settings: Settings) -> AsyncIterator[EventsTopic | None]:
+    if settings.events_topic is None:
+        yield None
+    else:
+        async with open_events_topic(settings.upstream, settings.events_topic) as topic:
+            yield topic
+
+
 async def _run_settings(
-    settings: Settings,
-    state_log: StateLog,
-    events: LineFiles,
-    stop: trio.Event,
-    task_status: trio.TaskStatus[Address],
+    settings: Settings, stop: trio.Event, task_status: trio.TaskStatus[Address]
 ) -> None:
-    await run_gateway(
-        upstream=settings.upstream,
-        data_path=DataPathConfig(
-            listen_host=settings.listen.host,
-            listen_port=settings.listen.port,
-            advertised_host=settings.advertised_host,
-            state_folder=settings.state_dir,
-            limits=Limits(
-                max_connections=settings.max_connections,
-                drain_timeout_s=settings.drain_timeout_ms / 1000,
+    async with AsyncExitStack() as kept:
+        kept.enter_context(locked(settings.state_dir))
+        await run_gateway(
+            upstream=settings.upstream,
+            data_path=DataPathConfig(
+                listen_host=settings.listen.host,
+                listen_port=settings.listen.port,
+                advertised_host=settings.advertised_host,
+                state_folder=settings.state_dir,
+                limits=Limits(
+                    max_connections=settings.max_connections,
+                    drain_timeout_s=settings.drain_timeout_ms / 1000,
+                ),
             ),
-        ),
-        groups=settings.group_config(),
-        forward_patterns=settings.groups_forward,
-        max_groups=settings.max_groups,
-        shows_members=settings.describe_groups_consumer == "members",
-        anchor_linger_s=settings.anchor_linger_ms / 1000,
-        state_log=state_log,
-        events=events,
-        stop=stop,
-        task_status=task_status,
-    )
+            groups=settings.group_config(),
+            forward_patterns=settings.groups_forward,
+            max_groups=settings.max_groups,
+            shows_members=settings.describe_groups_consumer == "members",
+            anchor_linger_s=settings.anchor_linger_ms / 1000,
+            state_log=await kept.enter_async_context(_state_log(settings)),
+            files=kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME))),
+            topic=await kept.enter_async_context(_events_topic(settings)),
+            stop=stop,
+            task_status=task_status,
+        )
 
 
 async def _obey_signals(
@@ -180,11 +187,11 @@ async def run_demo_gateway(
     """
     async with AsyncExitStack() as kept, trio.open_nursery() as nursery:
         state_log: StateLog | None = None
-        events: LineFiles | None = None
+        files: LineFiles | None = None
         if state_dir is not None:
             kept.enter_context(locked(state_dir))
             state_log = await kept.enter_async_context(open_sqlite_log(state_dir))
-            events = kept.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))
+            files = kept.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))
         host, port = await nursery.start(
             partial(
                 run_gateway,
@@ -195,7 +202,7 @@ async def run_demo_gateway(
                 max_groups=DEMO_MAX_GROUPS,
                 stop=trio.Event(),
                 state_log=state_log,
-                events=events,
+                files=files,
                 listener=listener,
             )
         )
@@ -213,12 +220,13 @@ async def run_gateway(
     shows_members: bool = True,
     anchor_linger_s: float = ANCHOR_LINGER_S,
     state_log: StateLog | None = None,
-    events: LineFiles | None = None,
+    files: LineFiles | None = None,
+    topic: EventsTopic | None = None,
     listener: Listener | None = None,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until `stop`, then drain it. `shows_members`: see `GroupService`. Unless it is
-    given a state log, that is in memory. `events` are written nowhere but to the log without files.
+    given a state log, that is in memory. Without `files` and `topic` events go to the log only.
 
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
     start, ListenError if a port cannot be had, StateLogError if the log cannot be read.
@@ -227,7 +235,9 @@ async def run_gateway(
     state_log = state_log or MemoryLog()
     # The groups' kind of clock: a step of the wall clock must not put events out of order.
     clock = Clock()
-    journal = Journal(state_log.id, files=events, listener=listener, now_ms=clock.now_ms)
+    journal = Journal(
+        state_log.id, files=files, topic=topic, listener=listener, now_ms=clock.now_ms
+    )
     offsets = OffsetTally(journal.tell, clock.now_ms)
     cluster = Cluster(upstream, tell=journal.tell)
     with ExitStack() as at_end:

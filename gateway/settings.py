@@ -130,6 +130,7 @@ _BETWEEN = (
 )
 """A setting, and the two that bound it."""
 
+_TOPIC_NAME = r"^[a-zA-Z0-9._-]{1,249}$"
 _Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
 _Delay = Annotated[int, Field(ge=0, le=INT32_MAX)]
 _Count = Annotated[int, Field(ge=1, le=INT32_MAX)]
@@ -164,8 +165,13 @@ class Settings(BaseSettings):
         description="where the groups are kept: sqlite, a file in `state_dir`; kafka, a topic of"
         " the cluster; or memory, which forgets them when the gateway ends",
     )
-    state_topic: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")] = Field(
+    state_topic: Annotated[str, Field(pattern=_TOPIC_NAME)] = Field(
         STATE_TOPIC, description="the topic for `state` kafka, made if it is not there"
+    )
+    events_topic: Annotated[str, Field(pattern=_TOPIC_NAME)] | None = Field(
+        None,
+        description="a topic of the cluster that the events are written to as well, made if it is"
+        " not there",
     )
     log_format: LogFormat = Field("console", description="console for people, json for machines")
     log_level: LogLevel = Field("info", description="debug, info, warning or error")
@@ -255,6 +261,8 @@ class Settings(BaseSettings):
                 f"advertise: no client can connect to {self.listen.host}, "
                 "so give the host name under which they reach the gateway"
             )
+        if self.events_topic == self.state_topic:
+            raise ValueError(f"events_topic: {self.events_topic} is the topic of the state log")
         for value, low, high in _BETWEEN:
             if not getattr(self, low) <= getattr(self, value) <= getattr(self, high):
                 raise ValueError(

@@ -12,9 +12,9 @@ from typing import Any
 from uuid import UUID
 
 from gateway.cluster.broker_connection import Address
-from gateway.state_log.kafka.client_config import client_config
+from gateway.cluster.librdkafka import client_config
 from gateway.state_log.kafka.content import newest
-from gateway.state_log.kafka.kafka_log import PARTITION
+from gateway.state_log.kafka.kafka_log import CLIENT_ID, PARTITION
 from gateway.state_log.kafka.reading import read_all
 from gateway.state_log.log import StateLogUnusable
 from gateway.state_log.sqlite_reader import read_state
@@ -42,7 +42,7 @@ def of_topic(upstream: Sequence[Address], topic: str, group_id: str | None) -> N
 
     Raises StateLogError; StateLogUnusable for a record that cannot be read.
     """
-    entries = read_all(client_config(upstream), topic=topic, partition=PARTITION)
+    entries = read_all(client_config(upstream, CLIENT_ID), topic=topic, partition=PARTITION)
     for position, (key, value) in enumerate(newest(entries), start=1):
         try:
             _show(position, key, value, group_id)

@@ -1,5 +1,5 @@
-"""Gives every event its place in a sequence, and passes it on: as a JSON line, as a log line, and
-to whoever listens.
+"""Gives every event its place in a sequence, and passes it on: as a JSON line to the files and the
+topic, as a log line, and to whoever listens.
 
 A group's sequence lives in the state log, with the events of its last batch: after a SIGKILL those
 are the only ones whose lines can be missing, and they are written again. Must not know what made an
@@ -15,6 +15,7 @@ from uuid import uuid4
 from gateway.events.catalog import read_line
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent, Listener
+from gateway.events.events_topic import EventsTopic
 from gateway.events.line_files import LineFiles
 from gateway.events.log_lines import write_to_log
 from gateway.state_log.last_events import LastEvents
@@ -39,12 +40,14 @@ class Journal:
         gateway_id: str,
         *,
         files: LineFiles | None = None,
+        topic: EventsTopic | None = None,
         listener: Listener | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._gateway_id = gateway_id
         self._process_id = uuid4().hex
         self._files = files
+        self._topic = topic
         self._listener = listener
         self._now_ms = now_ms
         self._sequence = 0
@@ -101,8 +104,10 @@ class Journal:
         )
 
     def pass_on(self, envelopes: Sequence[Envelope]) -> None:
-        """Once, and in the order of their sequence."""
-        self._write([envelope.line for envelope in envelopes])
+        """Once, in the order of their sequence; all are about the same group, or about none."""
+        if not envelopes:
+            return
+        self._write([envelope.line for envelope in envelopes], envelopes[0].group_id)
         for envelope in envelopes:
             if envelope.group_id is not None and envelope.process_id is None:
                 self._groups[envelope.group_id] = envelope.sequence
@@ -119,15 +124,17 @@ class Journal:
         known = self._groups.get(group_id)
         if known is None:
             self._groups[group_id] = last.sequence
-            self._write(last.lines)
+            self._write(last.lines, group_id)
         else:
             envelopes = [read_line(line) for line in last.lines]
             self.pass_on([each for each in envelopes if each.sequence > known])
             self._groups[group_id] = max(known, last.sequence)
 
-    def _write(self, lines: Sequence[str]) -> None:
+    def _write(self, lines: Sequence[str], group_id: str | None) -> None:
         if self._files is not None and lines:
             self._files.write("".join(f"{line}\n" for line in lines).encode())
+        if self._topic is not None:
+            self._topic.write(lines, group_id)
 
 
 def last_events(envelopes: Sequence[Sequence[Envelope]]) -> LastEvents | None:

@@ -67,6 +67,7 @@ def test_every_setting_can_be_set_in_every_place(
         "state_dir": "/var/lib/x",
         "state": "MEMORY",
         "state_topic": "elsewhere",
+        "events_topic": "events",
         "log_format": "json",
         "log_level": "error",
         "groups_forward": "connect-*,schema-*",
@@ -175,6 +176,10 @@ def test_anything_else_is_no_address(text: str) -> None:
         (
             {"group_min_session_timeout_ms": "7", "group_max_session_timeout_ms": "6"},
             "group.min.session.timeout.ms: 7 must lie between",
+        ),
+        (
+            {"events_topic": "one", "state_topic": "one"},
+            "events_topic: one is the topic of the state log",
         ),
         ({"config": "/nowhere.toml"}, "config: cannot read /nowhere.toml: No such file"),
     ],

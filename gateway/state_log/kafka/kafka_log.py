@@ -20,8 +20,8 @@ import trio
 
 from coordinator.records import DurableRecord
 from gateway.cluster.broker_connection import Address
+from gateway.cluster.librdkafka import client_config
 from gateway.state_log.compacted import CompactedLog
-from gateway.state_log.kafka.client_config import client_config
 from gateway.state_log.kafka.content import (
     Content,
     content_of,
@@ -44,6 +44,7 @@ from gateway.state_log.record_format import Entry, encode_record
 from kafka_codecs.errors import WireError
 from kafka_codecs.state_records import LogOwnerValue
 
+CLIENT_ID = "groupferry-state-log"
 PARTITION = 0
 OPEN_TIMEOUT_S = 30.0
 RENEWALS_PER_LEASE = 4
@@ -83,7 +84,7 @@ class KafkaLog:
     def __init__(self, upstream: Sequence[Address], topic: str) -> None:
         self.id = ""
         self._topic = topic
-        self._config = client_config(upstream)
+        self._config = client_config(upstream, CLIENT_ID)
         self._owner = LogOwnerValue(
             owner_id=uuid4().hex,
             host=socket.gethostname(),

@@ -1,0 +1,125 @@
+"""The lines of the events in a topic of the cluster as well, for whoever reads them there.
+
+Owns the producer and its buffer. Once it is open it never blocks and never fails: the files have
+every line, so one that the cluster does not take in time, or that the buffer has no room for, is
+counted and dropped. Must not know what a line says.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import structlog
+import trio
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from gateway.cluster.broker_connection import Address
+from gateway.cluster.librdkafka import client_config
+from gateway.cluster.own_topics import made_or_found
+
+CLIENT_ID = "groupferry-events"
+PARTITIONS = 6
+"""Of a topic that we make: readers may share them, the events of a group stay together."""
+BUFFER_LINES_MAX = 100_000
+BUFFER_KIB_MAX = 64 << 10
+DELIVERY_TIMEOUT_MS = 120_000
+"""How long a line waits for a cluster that is away, as long as there is room."""
+LOOK_INTERVAL_S = 0.5
+CLOSE_TIMEOUT_S = 5.0
+"""How long the end of the gateway waits for the last lines."""
+
+log = structlog.get_logger()
+
+
+class EventsTopicError(Exception):
+    """Events cannot be written to the topic; says in one line why."""
+
+
+class EventsTopic:
+    """`write` takes lines; `run` looks now and then what became of them."""
+
+    def __init__(self, config: Mapping[str, Any], topic: str) -> None:
+        self._topic = topic
+        self._producer = Producer(
+            {
+                **config,
+                "acks": "all",
+                # In order, also when a request is sent again; then it may come twice.
+                "max.in.flight.requests.per.connection": 1,
+                "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+                "queue.buffering.max.messages": BUFFER_LINES_MAX,
+                "queue.buffering.max.kbytes": BUFFER_KIB_MAX,
+                "compression.type": "lz4",
+                "linger.ms": 50,
+            }
+        )
+        self.lost = 0
+        """Lines that were dropped since all was well."""
+
+    def write(self, lines: Sequence[str], group_id: str | None) -> None:
+        """Send lines about a group, or about the gateway, in this order."""
+        key = None if group_id is None else group_id.encode()
+        for line in lines:
+            try:
+                self._producer.produce(self._topic, line.encode(), key, on_delivery=self._delivered)
+            except BufferError:
+                self._lose("too many wait for the cluster")
+            except KafkaException as error:
+                self._lose(error.args[0].str())
+        self._producer.poll(0)
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            await trio.sleep(LOOK_INTERVAL_S)
+            self._producer.poll(0)
+            if self.lost and not len(self._producer):
+                log.info("events_topic_back", topic=self._topic, lost=self.lost)
+                self.lost = 0
+
+    async def close(self) -> None:
+        """Wait for what is under way, but not for long."""
+        left = await trio.to_thread.run_sync(
+            self._producer.flush, CLOSE_TIMEOUT_S, abandon_on_cancel=True
+        )
+        self.lost += left
+        if self.lost:
+            log.error("events_topic_left", topic=self._topic, lost=self.lost)
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._lose(error.str())
+
+    def _lose(self, reason: str) -> None:
+        self.lost += 1
+        if self.lost == 1:
+            log.error("events_topic_lost", topic=self._topic, reason=reason)
+
+
+@asynccontextmanager
+async def open_events_topic(upstream: Sequence[Address], topic: str) -> AsyncIterator[EventsTopic]:
+    """Write to the topic for the length of the block; it is made if it is not there.
+
+    Raises EventsTopicError if it cannot be had, or would forget events.
+    """
+    config = client_config(upstream, CLIENT_ID)
+    await trio.to_thread.run_sync(_make_or_check, config, topic, abandon_on_cancel=True)
+    events = EventsTopic(config, topic)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(events.run)
+        yield events
+        nursery.cancel_scope.cancel()
+    await events.close()
+
+
+def _make_or_check(config: Mapping[str, Any], topic: str) -> None:
+    try:
+        settings = {"cleanup.policy": "delete"}
+        found = made_or_found(config, topic, partitions=PARTITIONS, settings=settings)
+    except KafkaException as error:
+        raise EventsTopicError(f"topic {topic}: {error.args[0].str()}") from None
+    if "compact" in found["cleanup.policy"]:
+        raise EventsTopicError(
+            f"topic {topic} has cleanup.policy={found['cleanup.policy']}, which keeps only the last"
+            " event of each group: set it to delete, or name another topic with --events-topic"
+        )
