@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
-from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.broker_connection import Address, BrokerConnection
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
@@ -18,10 +19,19 @@ from kafka_codecs.offset_fetch import (
 )
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import whole_gateway
+from tests.support.group_client import GroupClient
 from tests.support.offset_broker import OffsetBroker
 
 NOT_COORDINATOR = 16
 UNSUPPORTED_VERSION = 35
+
+
+@asynccontextmanager
+async def scene_with_address(broker: OffsetBroker) -> AsyncIterator[Address]:
+    """The gateway's listener for this broker."""
+    async with running_fake_broker(broker), whole_gateway([broker.address]) as gateway:
+        (address,) = (await gateway.listeners()).values()
+        yield address
 
 
 @asynccontextmanager
@@ -32,8 +42,7 @@ async def open_scene(
     broker = OffsetBroker()
     broker.versions = {**broker.versions, ApiKey.OFFSET_FETCH: versions}
     with trio.fail_after(10):
-        async with running_fake_broker(broker), whole_gateway([broker.address]) as gateway:
-            (address,) = (await gateway.listeners()).values()
+        async with scene_with_address(broker) as address:
             async with await BrokerConnection.open(*address) as connection:
                 yield broker, connection
 
@@ -118,3 +127,26 @@ async def test_a_batch_of_no_groups_has_an_empty_answer() -> None:
         answer: OffsetFetchResponse = await connection.ask(OffsetFetchRequest(groups=()), 8)
         assert answer.groups == ()
         assert ApiKey.OFFSET_FETCH not in {ApiKey(header.api_key) for header in broker.seen}
+
+
+async def test_where_a_member_starts_is_told() -> None:
+    """By name if the request or what its connection carried before has one; of a group without
+    members nothing, for nobody starts there."""
+    broker = OffsetBroker()
+    broker.offsets = {0: 5}
+    with trio.fail_after(20), capture_logs() as lines:
+        async with (
+            scene_with_address(broker) as address,
+            await BrokerConnection.open(*address) as connection,
+            await BrokerConnection.open(*address) as stranger,
+        ):
+            await connection.ask(fetch_of_one(), 6)
+            assert (await GroupClient(connection, "g").native("n")).error_code == 0
+            for each in (connection, connection, stranger):
+                await each.ask(fetch_of_one(), 6)
+    told = [line for line in lines if line["event"] == "offsets_fetched"]
+    offsets = {"numbers": [{"partition": 0, "offset": 5}, {"partition": 1, "offset": -1}]}
+    assert [(line["member_id"], line["offsets"]) for line in told] == [
+        ("n", offsets),
+        ("", offsets),
+    ]
