@@ -17,6 +17,8 @@ from tests.support.serve_process import ServeProcess, serving
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 LIMIT_S = 90
+LONG_SESSIONS = "--group-consumer-session-timeout-ms=45000"
+"""Members are silent while a gateway starts, which is slow on a busy machine."""
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_COORDINATOR = 16
 
@@ -26,7 +28,7 @@ async def gateway_on(
     cluster: KafkaCluster, folder: Path, topic: str
 ) -> AsyncIterator[ServeProcess]:
     """A gateway with nothing but the log in the cluster."""
-    flags = ("--state=kafka", f"--state-topic={topic}")
+    flags = ("--state=kafka", f"--state-topic={topic}", LONG_SESSIONS)
     async with serving(cluster.bootstrap_servers, folder, *flags) as gateway:
         yield gateway
 
