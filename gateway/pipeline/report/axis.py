@@ -1,0 +1,75 @@
+"""A time axis: where a moment is drawn, and which moments get a label."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway.pipeline.report.markup import Markup, tag
+from gateway.pipeline.report.wording import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, date_time
+
+LABELS_HEIGHT = 32
+"""They are in two lines: the time, and the date where it is a new one."""
+
+_LABEL_WIDTH = 92
+_STEPS_MS = (
+    *(unit * many for unit in (1, 10, 100) for many in (1, 2, 5)),
+    *(many * SECOND_MS for many in (1, 2, 5, 10, 15, 30)),
+    *(many * MINUTE_MS for many in (1, 2, 5, 10, 15, 30)),
+    *(many * HOUR_MS for many in (1, 2, 3, 6, 12)),
+    *(many * DAY_MS for many in (1, 2, 7, 14, 28, 91, 365)),
+)
+_LENGTH_MS_MIN = 10
+"""What happened in one moment is drawn all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """From `left` on, `width` wide, in units of the picture."""
+
+    from_ms: int
+    to_ms: int
+    left: float
+    width: float
+
+    def x(self, at_ms: int) -> float:
+        """Where it is; what lies outside, at the nearer end."""
+        share = (at_ms - self.from_ms) / self._length_ms
+        return self.left + self.width * min(max(share, 0.0), 1.0)
+
+    def drawn(self, top: float, bottom: float) -> Markup:
+        """Lines from top to bottom at round moments, and their labels below."""
+        step_ms, date, parts = self._step_ms, "", []
+        for at_ms in self._ticks():
+            x, at = self.x(at_ms), date_time(at_ms)
+            parts.append(tag("line", class_="grid", x1=x, x2=x, y1=top, y2=bottom))
+            if step_ms < DAY_MS:
+                parts.append(_label(x, bottom + 13, _time(at_ms, step_ms)))
+            if date != (date := f"{at:%Y-%m-%d}"):
+                parts.append(_label(x, bottom + (26 if step_ms < DAY_MS else 13), date))
+        return tag("g", *parts, aria_hidden="true")
+
+    def _ticks(self) -> Iterator[int]:
+        step_ms = self._step_ms
+        first_ms = -(-self.from_ms // step_ms) * step_ms
+        yield from range(first_ms, self.from_ms + self._length_ms + 1, step_ms)
+
+    @property
+    def _step_ms(self) -> int:
+        """So long that labels do not touch."""
+        least = self._length_ms * _LABEL_WIDTH / self.width
+        of_years = -(-int(least) // _STEPS_MS[-1]) * _STEPS_MS[-1]
+        return next((step_ms for step_ms in _STEPS_MS if step_ms >= least), of_years)
+
+    @property
+    def _length_ms(self) -> int:
+        return max(self.to_ms - self.from_ms, _LENGTH_MS_MIN)
+
+
+def _time(at_ms: int, step_ms: int) -> str:
+    at = date_time(at_ms)
+    if step_ms >= MINUTE_MS:
+        return f"{at:%H:%M}"
+    return f"{at:%H:%M:%S}" if step_ms >= SECOND_MS else f"{at:%H:%M:%S}.{at_ms % SECOND_MS:03}"
+
+
+def _label(x: float, y: float, text: str) -> Markup:
+    return tag("text", text, x=x, y=y, class_="tick", text_anchor="middle")

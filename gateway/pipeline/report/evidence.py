@@ -1,0 +1,97 @@
+"""The tables for whoever checks the verdict: rows of the pipeline's own tables, as they are."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from gateway.pipeline.report.markup import Markup, join, shortened, tag
+from gateway.pipeline.report.model import Cell, Evidence
+from gateway.pipeline.report.wording import counted, duration, moment, number
+
+TITLES: Mapping[str, str] = MappingProxyType(
+    {
+        "overlaps": "Partitions owned twice",
+        "regressions": "Committed offsets that went back",
+        "missing_events": "Missing events",
+        "differences": "Members that said something else than they were granted",
+        "moves_back": "Seeks and resets",
+        "migrations": "Migrations",
+        "rebalances": "Rebalances",
+        "readiness": "Readiness",
+        "rejected_lines": "Lines that could not be read",
+    }
+)
+"""By key, in the order of the page."""
+
+_ABOUT_SAFETY = ("overlaps", "regressions", "missing_events", "differences")
+_MOMENTS = frozenset({"at_ms", "from_ms", "to_ms"})
+_TEXT_LENGTH_MAX = 200
+
+
+def section(key: str, evidence: Evidence) -> Markup:
+    """One table, folded up unless it is about safety."""
+    count = number(len(evidence.rows) + evidence.left_out)
+    return tag(
+        "details",
+        tag("summary", TITLES[key], " ", tag("span", f"({count})", class_="count")),
+        _table(evidence) if evidence.rows else tag("p", "None.", class_="note"),
+        left_out(evidence.left_out, "row", evidence.table),
+        id=f"evidence-{key}",
+        open="" if evidence.rows and key in _ABOUT_SAFETY else None,
+    )
+
+
+def left_out(count: int, what: str, folder: str) -> Markup:
+    """What a limit has kept from the page; nothing if nothing."""
+    if not count:
+        return join(())
+    return tag(
+        "p",
+        f"{counted(count, what)} more: as Parquet in the folder ",
+        tag("code", folder),
+        ".",
+        class_="note",
+    )
+
+
+def _table(evidence: Evidence) -> Markup:
+    """In a box of its own that scrolls; without the columns that nobody has filled."""
+    columns = [
+        column
+        for column in evidence.columns
+        if any(row.get(column.name) not in (None, "") for row in evidence.rows)
+    ]
+    head = tag("tr", *(tag("th", _heading(each.name), title=each.meaning) for each in columns))
+    body = (
+        tag("tr", *(_cell(each.name, row.get(each.name)) for each in columns))
+        for row in evidence.rows
+    )
+    return tag(
+        "div",
+        tag("table", tag("thead", head), tag("tbody", *body)),
+        class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_label=evidence.table,
+    )
+
+
+def _heading(column: str) -> str:
+    """Its name without the unit, which the cells show."""
+    name, _, unit = column.rpartition("_")
+    words = name if unit == "ms" else column
+    return f"{words.replace('_', ' ')}{' (UTC)' if column in _MOMENTS else ''}"
+
+
+def _cell(column: str, value: Cell) -> Markup:
+    if value is None or value == "":
+        return tag("td")
+    if isinstance(value, bool):
+        return tag("td", "yes" if value else "no")
+    if isinstance(value, str):
+        text = shortened(value, _TEXT_LENGTH_MAX)
+        return tag("td", tag("bdi", text), title=value if text != value else None)
+    if column in _MOMENTS:
+        return tag("td", moment(int(value)), class_="moment")
+    if column.endswith("_ms"):
+        return tag("td", duration(value), class_="number")
+    return tag("td", number(value), class_="number")

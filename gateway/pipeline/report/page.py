@@ -1,0 +1,259 @@
+"""The page: one HTML file with everything in it, made from the `Report` alone.
+
+Top down: the verdict in words, the plots, then each of the worst groups, then the evidence. It has
+no script, asks for nothing, and is the same for the same report.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+
+from gateway.pipeline.report import evidence, verdict
+from gateway.pipeline.report.bars import READINESS, client_name, readiness_bars, step_bars
+from gateway.pipeline.report.group_section import group_section
+from gateway.pipeline.report.markup import Markup, join, tag, trusted
+from gateway.pipeline.report.model import ClientVersion, Report, Totals
+from gateway.pipeline.report.picture import patterns
+from gateway.pipeline.report.protocol_timeline import axis_of, protocol_timeline
+from gateway.pipeline.report.verdict import Check
+from gateway.pipeline.report.window import around, what_matters
+from gateway.pipeline.report.wording import counted, duration, moment, number
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""The browser is told, too, that nothing in here may run or be fetched."""
+_MARKS = {"good": "✓", "warning": "!", "bad": "✗", "none": "?"}
+_OPEN_GROUPS_MAX = 3
+"""Sections of groups that are not folded up."""
+_BLOCKS_MAX = 12
+
+
+def page(report: Report) -> str:
+    """The whole file."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", "groupferry: what the migration did"),
+        tag("style", _style()),
+    )
+    body = tag("body", patterns(), tag("main", *_sections(report)))
+    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+def _sections(report: Report) -> Iterator[Markup]:
+    totals = report.totals
+    yield tag("h1", "What the migration did")
+    yield tag("p", _period(totals), class_="note")
+    yield _verdict(report)
+    if totals.groups:
+        yield _figures(totals)
+        yield from _plots(report)
+        yield from _groups(report)
+    yield tag("h2", "Evidence")
+    yield tag(
+        "p",
+        "Rows of the tables that the figures come from, all times UTC. What a column means shows"
+        " under the pointer on its heading.",
+        class_="note",
+    )
+    for key in evidence.TITLES:
+        if key in report.evidence:
+            yield evidence.section(key, report.evidence[key])
+    yield _words()
+
+
+def _period(totals: Totals) -> str:
+    if totals.from_ms is None or totals.to_ms is None:
+        return "No event of a group was found."
+    lasted = duration(totals.to_ms - totals.from_ms)
+    return (
+        f"{counted(totals.groups, 'group')}, {counted(totals.partitions, 'partition')};"
+        f" {moment(totals.from_ms)} to {moment(totals.to_ms)} UTC ({lasted})"
+    )
+
+
+def _verdict(report: Report) -> Markup:
+    headline = verdict.headline(report.totals)
+    checks = [
+        _check(check)
+        for check in verdict.safety(report.totals)
+        if report.totals.groups or check.level != "good"
+    ]
+    sentences = (tag("li", text) for text in verdict.outcome(report.totals, report.clients))
+    parts = [tag("p", _mark(headline), headline.answer, class_="headline")]
+    if report.totals.groups:
+        parts.append(tag("ul", *sentences, class_="outcome"))
+    return tag(
+        "section",
+        *parts,
+        tag("ul", *checks, class_="checks") if checks else "",
+        class_=f"verdict {headline.level}",
+        aria_label="Verdict",
+    )
+
+
+def _check(check: Check) -> Markup:
+    answer = check.answer
+    if check.evidence:
+        answer = tag("a", check.answer, href=f"#evidence-{check.evidence}")
+    return tag("li", _mark(check), answer, class_=check.level)
+
+
+def _mark(check: Check) -> Markup:
+    return tag("span", _MARKS[check.level], class_="mark", aria_hidden="true")
+
+
+def _figures(totals: Totals) -> Markup:
+    figures = (
+        (number(totals.overlaps), "times owned twice"),
+        (number(totals.regressions), "offsets that went back"),
+        (number(totals.unowned_partition_s), "partition-seconds without owner"),
+        (
+            number(totals.groups_on_consumer),
+            f"of {counted(totals.groups, 'group')} on the consumer protocol",
+        ),
+        (number(totals.rebalances), "rebalances"),
+        (number(totals.members_disturbed), "members interrupted"),
+        (
+            number(totals.partitions_moved),
+            f"partitions moved; {number(totals.partitions_moved_least)} would have been enough",
+        ),
+    )
+    return tag(
+        "dl",
+        *(tag("div", tag("dt", what), tag("dd", figure)) for figure, what in figures),
+        class_="figures",
+    )
+
+
+def _plots(report: Report) -> Iterator[Markup]:
+    yield tag("h2", "Protocol of each group over time")
+    yield _legend(
+        ("classic", "members on the classic protocol"),
+        ("consumer", "members on the consumer protocol (KIP-848)"),
+        ("empty", "no members"),
+        ("migration", "migration"),
+        ("finding-mark", "finding"),
+    )
+    yield from _timeline(report)
+    yield tag("h2", "Time without owner by step of the migration")
+    yield tag(
+        "p",
+        "A step is a member that changed its protocol, and lasts until the next one does. p·s are"
+        " partition-seconds, added up over all migrations.",
+        class_="note",
+    )
+    yield step_bars(report.step_costs) if report.step_costs else _nothing("No migration.")
+    yield evidence.left_out(report.step_costs_left_out, "step", "timeline")
+    yield tag("h2", "Who can go next, by client version")
+    yield _legend(*((class_, meaning) for class_, (meaning, _) in READINESS.items()))
+    yield (
+        readiness_bars(report.clients) if report.clients else _nothing("No client has been seen.")
+    )
+    yield evidence.left_out(report.clients_left_out, "version", "readiness")
+    yield _blocks(report.clients)
+
+
+def _timeline(report: Report) -> Iterator[Markup]:
+    whole = (report.totals.from_ms or 0, report.totals.to_ms or 0)
+    matters = (
+        span
+        for group in report.groups
+        for span in what_matters(group.migrations, group.finding_times_ms, whole)
+    )
+    shown = around(matters, whole)
+    if shown != whole:
+        yield tag(
+            "p",
+            f"Shown is the time around migrations and findings: {duration(shown[1] - shown[0])}"
+            f" of {duration(whole[1] - whole[0])}.",
+            class_="note",
+        )
+    yield protocol_timeline(report.groups, axis_of(*shown))
+    yield _groups_left_out(report)
+
+
+def _blocks(clients: Sequence[ClientVersion]) -> Markup:
+    lines = [
+        tag("li", tag("bdi", client_name(client)), ": ", reason)
+        for client in clients
+        for reason in client.blocked_by
+    ]
+    if not lines:
+        return join(())
+    return join((tag("p", "What keeps groups back:"), tag("ul", *lines[:_BLOCKS_MAX])))
+
+
+def _groups(report: Report) -> Iterator[Markup]:
+    yield tag("h2", "The groups, worst first")
+    yield tag(
+        "p",
+        "By the number of findings, then by the time that partitions were without an owner.",
+        class_="note",
+    )
+    for place, group in enumerate(report.groups, start=1):
+        yield group_section(group, place, is_open=place <= _OPEN_GROUPS_MAX)
+    yield _groups_left_out(report)
+
+
+def _groups_left_out(report: Report) -> Markup:
+    count = report.totals.groups - len(report.groups)
+    if count <= 0:
+        return join(())
+    return tag(
+        "p", f"{counted(count, 'group')} more, less bad than these, in Parquet only.", class_="note"
+    )
+
+
+def _legend(*entries: tuple[str, str]) -> Markup:
+    return tag(
+        "p",
+        *(
+            tag("span", tag("span", class_=f"key {class_}"), meaning, class_="entry")
+            for class_, meaning in entries
+        ),
+        class_="legend",
+    )
+
+
+def _nothing(text: str) -> Markup:
+    return tag("p", text, class_="note")
+
+
+def _words() -> Markup:
+    terms = (
+        (
+            "classic protocol",
+            "JoinGroup, SyncGroup and Heartbeat: to share partitions out anew, all members stop.",
+        ),
+        ("consumer protocol", "That of KIP-848: partitions move one by one, the others go on."),
+        (
+            "partition-second",
+            "One partition without an owner for one second, while its group has"
+            " members: what was produced in it had to wait. It is also written p·s.",
+        ),
+        ("rebalance", "The group shares its partitions out anew."),
+        ("interrupted", "A member that had to give up or take over partitions, or to join again."),
+        (
+            "would have been enough",
+            "The fewest partitions that had to change hands for that change of members.",
+        ),
+        (
+            "finding",
+            "A partition owned twice, a committed offset that went back, a member that"
+            " said something else than it was granted, or a missing event.",
+        ),
+    )
+    return tag(
+        "section",
+        tag("h2", "Words"),
+        tag("dl", *(join((tag("dt", term), tag("dd", text))) for term, text in terms)),
+        class_="words",
+    )
+
+
+@cache
+def _style() -> Markup:
+    return trusted(files(__package__).joinpath("style.css").read_text())

@@ -1,0 +1,89 @@
+"""What all plots have in common: their width, the column of names at their left, rectangles with a
+title, and the patterns that mean the same everywhere.
+
+Pictures are SVG inside the page and have no script. Colours are classes of style.css.
+"""
+
+from gateway.pipeline.report.markup import Markup, Value, shortened, tag
+
+WIDTH = 1000
+LEFT = 190
+"""Where names end and the plot begins."""
+RIGHT = 905
+"""Where the plot ends; figures stand behind it."""
+
+_WIDTH_MIN = 1.0
+_TITLE_LENGTH_MAX = 300
+_NAME_LENGTH_MAX = 25
+
+
+def picture(height: float, *parts: str, says: str) -> Markup:
+    """`says` is for those who cannot see it."""
+    return tag(
+        "div",
+        tag(
+            "svg",
+            *parts,
+            viewBox=f"0 0 {WIDTH} {height:.0f}",
+            role="group",
+            aria_label=says,
+        ),
+        class_="plot",
+    )
+
+
+def name(text: str, y: float) -> Markup:
+    """In the column at the left, on the base line `y`."""
+    short = shortened(text, _NAME_LENGTH_MAX)
+    parts = (short,) if short == text else (short, titled(text))
+    return tag("text", *parts, x=LEFT - 8, y=y, class_="name", text_anchor="end")
+
+
+def box(
+    x_from: float, x_to: float, y: float, height: float, *, class_: str, title: str | None = None
+) -> Markup:
+    """A rectangle that can be seen however short it is; the title shows under the pointer."""
+    width = max(x_to - x_from, _WIDTH_MIN)
+    if title is None:
+        return tag("rect", x=x_from, y=y, width=width, height=height, class_=class_)
+    return tag("rect", titled(title), x=x_from, y=y, width=width, height=height, class_=class_)
+
+
+def titled(text: str) -> Markup:
+    """What the pointer is told."""
+    return tag("title", shortened(text, _TITLE_LENGTH_MAX))
+
+
+def words(text: str, x: float, y: float, **attributes: Value) -> Markup:
+    """Some text."""
+    return tag("text", text, x=x, y=y, **attributes)
+
+
+def patterns() -> Markup:
+    """The fills that are no plain colour, once for all pictures of the page."""
+    return tag(
+        "svg",
+        tag("defs", _stripes("gap", "gap-back", "gap-line", 5), *map(_owner_stripes, range(8))),
+        width=0,
+        height=0,
+        class_="patterns",
+        aria_hidden="true",
+    )
+
+
+def _owner_stripes(colour: int) -> Markup:
+    """For a ninth owner and more: the colour of the first one, and stripes."""
+    return _stripes(f"owner-{colour}-striped", f"owner-{colour}", "owner-line", 6)
+
+
+def _stripes(name: str, back: str, line: str, size: int) -> Markup:
+    return tag(
+        "pattern",
+        tag("rect", width=size, height=size, class_=back),
+        tag("rect", width=size / 3, height=size, class_=line),
+        id=name,
+        width=size,
+        height=size,
+        patternUnits="userSpaceOnUse",
+        patternTransform="rotate(45)",
+    )

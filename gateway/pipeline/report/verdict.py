@@ -1,0 +1,132 @@
+"""The verdict in words that need no explanation, and what it rests on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gateway.pipeline.report.model import ClientVersion, Totals
+from gateway.pipeline.report.wording import counted, number, partition_seconds
+
+Level: TypeAlias = Literal["good", "warning", "bad", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One question, answered."""
+
+    level: Level
+    answer: str
+    evidence: str | None = None
+    """The key of the evidence for it, if there is any."""
+
+
+def headline(totals: Totals) -> Check:
+    """Was it safe?"""
+    checks = safety(totals)
+    broken = [check for check in checks if check.level == "bad"]
+    if broken:
+        word = "Not safe" if totals.overlaps or totals.regressions else "Not proven safe"
+        found = "; ".join(_clause(check.answer) for check in broken)
+        return Check(level="bad", answer=f"{word}: {found}.")
+    if not totals.groups:
+        return Check(level="none", answer="Nothing to judge: the events tell of no group.")
+    safe = "nothing was owned twice, and no committed offset went back"
+    if any(check.level == "warning" for check in checks):
+        return Check(level="warning", answer=f"As far as the events tell, {safe}.")
+    return Check(level="good", answer=f"Safe: {safe}.")
+
+
+def safety(totals: Totals) -> Sequence[Check]:
+    """What must never happen, and whether the events are enough to know."""
+    return (
+        _check(
+            totals.overlaps,
+            "bad",
+            "overlaps",
+            "Nothing was owned twice.",
+            f"A partition was owned by two members at once ({_times(totals.overlaps)}).",
+        ),
+        _check(
+            totals.regressions,
+            "bad",
+            "regressions",
+            "No committed offset went back, unless the owner of the partition wanted it.",
+            f"A committed offset went back ({_times(totals.regressions)}).",
+        ),
+        _check(
+            totals.missing_events,
+            "bad",
+            "missing_events",
+            "No event is missing.",
+            f"{counted(totals.missing_events, 'event is', 'events are')} missing, and what"
+            " happened there is not known.",
+        ),
+        _check(
+            totals.differences,
+            "warning",
+            "differences",
+            "What the members themselves said that they own is what they were granted.",
+            "A member said that it owns something else than what it was granted"
+            f" ({_times(totals.differences)}).",
+        ),
+        _check(
+            totals.rejected_lines,
+            "warning",
+            "rejected_lines",
+            "All lines of the input could be read.",
+            f"{counted(totals.rejected_lines, 'line')} of the input could not be read.",
+        ),
+    )
+
+
+def outcome(totals: Totals, clients: Sequence[ClientVersion]) -> Iterator[str]:
+    """What was reached, what it cost, who can go next: a sentence each."""
+    yield _reached(totals)
+    cost = f"{partition_seconds(totals.unowned_partition_s)} without an owner"
+    if totals.migrations and totals.unowned_partition_s:
+        cost += f", {number(totals.unowned_in_migrations_partition_s)} of them during migrations"
+    yield f"{cost}."
+    yield (
+        f"{counted(totals.rebalances, 'rebalance')} interrupted members"
+        f" {counted(totals.members_disturbed, 'time')};"
+        f" {counted(totals.partitions_moved, 'partition')} changed hands,"
+        f" where {number(totals.partitions_moved_least)} would have been enough."
+    )
+    ready, too_old = sum(each.ready for each in clients), sum(each.too_old for each in clients)
+    if ready:
+        yield f"{counted(ready, 'member')} can switch to the consumer protocol now."
+    if too_old:
+        yield f"{counted(too_old, 'member')} must be upgraded first: the version is too old."
+
+
+def _reached(totals: Totals) -> str:
+    there = (
+        f"{number(totals.groups_on_consumer)} of {counted(totals.groups, 'group')}"
+        f" {'is' if totals.groups_on_consumer == 1 else 'are'} on the consumer protocol"
+    )
+    others = [
+        f"{number(count)} {what}"
+        for count, what in (
+            (totals.groups_mixed, "on the way, with members of both protocols"),
+            (totals.groups_on_classic, "on the classic protocol"),
+        )
+        if count
+    ]
+    migrations = f"{counted(totals.migrations, 'migration')} began"
+    if totals.migrations:
+        migrations += f", {number(totals.migrations_complete)} came to the end"
+    return f"{'; '.join((there, *others))}. {migrations}."
+
+
+def _check(count: int, level: Level, evidence: str, right: str, wrong: str) -> Check:
+    if not count:
+        return Check(level="good", answer=right)
+    return Check(level=level, answer=wrong, evidence=evidence)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{number(count)} times"
+
+
+def _clause(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:].removesuffix(".")

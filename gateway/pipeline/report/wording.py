@@ -1,0 +1,64 @@
+"""Numbers, times and durations as people read them, always the same for the same value.
+
+All moments are UTC, whatever the machine's time zone.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOMENT_MS_MAX = 253_402_300_799_999
+"""The last one that has a year of four digits. Lines of events can name any."""
+
+
+def moment(at_ms: int) -> str:
+    """To the millisecond."""
+    if not 0 <= at_ms <= _MOMENT_MS_MAX:
+        return f"{at_ms} ms"
+    return f"{date_time(at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % SECOND_MS:03}"
+
+
+def date_time(at_ms: int) -> datetime:
+    """The nearest one that there is."""
+    return _EPOCH + timedelta(milliseconds=min(max(at_ms, 0), _MOMENT_MS_MAX))
+
+
+def duration(length_ms: float) -> str:
+    """In its two largest units."""
+    if length_ms < SECOND_MS:
+        return f"{length_ms:.0f} ms"
+    if length_ms < MINUTE_MS:
+        return f"{length_ms / SECOND_MS:.1f} s"
+    for unit_ms, unit, rest_ms, rest in (
+        (DAY_MS, "d", HOUR_MS, "h"),
+        (HOUR_MS, "h", MINUTE_MS, "min"),
+        (MINUTE_MS, "min", SECOND_MS, "s"),
+    ):
+        if length_ms >= unit_ms:
+            whole, left = divmod(length_ms, unit_ms)
+            return f"{number(whole)} {unit} {left // rest_ms:.0f} {rest}"
+    raise AssertionError(length_ms)
+
+
+def number(value: float) -> str:
+    """Thousands apart; of what is no whole number, three digits that count."""
+    if value == int(value) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) < 0.001:
+        return "<0.001"
+    digits = 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".") or "0"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def partition_seconds(amount_s: float) -> str:
+    """Time without an owner, added up over partitions."""
+    return f"{number(amount_s)} partition-seconds"

@@ -1,0 +1,69 @@
+"""Labels of a time axis are round moments that do not touch each other."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.pipeline.report.axis import Axis
+from tests.support.html_pages import Page
+from tests.support.reports import START_MS
+
+LABEL_WIDTH = 78
+"""Of a time with milliseconds, in the font of the page."""
+
+
+def labels(axis: Axis) -> list[tuple[float, float, str]]:
+    """Place and text of each label."""
+    texts = Page(axis.drawn(0, 100)).named("text")
+    return [
+        (float(each.attributes["x"] or 0), float(each.attributes["y"] or 0), each.text)
+        for each in texts
+    ]
+
+
+@given(
+    from_ms=st.integers(-(10**12), 10**16),
+    length_ms=st.integers(0, 10**16),
+    width=st.integers(200, 2000),
+)
+def test_labels_never_touch(from_ms: int, length_ms: int, width: int) -> None:
+    """Whatever the times are, and there are not many of them."""
+    axis = Axis(from_ms=from_ms, to_ms=from_ms + length_ms, left=100, width=width)
+    found = labels(axis)
+    for line in {y for _, y, _ in found}:
+        places = [x for x, y, _ in found if y == line]
+        assert all(b - a > LABEL_WIDTH for a, b in pairwise(places))
+        assert all(100 <= x <= 100 + width for x in places)
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "first", "second"),
+    [
+        (100, "08:00:00.000", "08:00:00.020"),
+        (60_000, "08:00:00", "08:00:10"),
+        (3_600_000, "08:00", "08:10"),
+        (86_400_000, "12:00", "18:00"),
+        (40 * 86_400_000, "2027-01-21", "2027-01-28"),
+    ],
+)
+def test_labels_are_as_fine_as_their_distance(length_ms: int, first: str, second: str) -> None:
+    """And round."""
+    axis = Axis(from_ms=START_MS, to_ms=START_MS + length_ms, left=0, width=700)
+    texts = [text for _, y, text in labels(axis) if y == 113]
+    assert texts[:2] == [first, second]
+
+
+def test_the_date_is_said_where_it_is_new() -> None:
+    """Under the first time, and under the first one of each further day."""
+    axis = Axis(from_ms=START_MS, to_ms=START_MS + 86_400_000, left=0, width=700)
+    dates = [text for _, _, text in labels(axis) if re.fullmatch(r"\d{4}-\d\d-\d\d", text)]
+    assert dates == ["2027-01-15", "2027-01-16"]
+
+
+def test_what_lies_outside_is_at_the_nearer_end() -> None:
+    """So that nothing is drawn over the names."""
+    axis = Axis(from_ms=1_000, to_ms=2_000, left=50, width=100)
+    assert [axis.x(at_ms) for at_ms in (0, 1_000, 1_500, 2_000, 9_000)] == [50, 50, 100, 150, 150]

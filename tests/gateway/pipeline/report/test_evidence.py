@@ -1,0 +1,60 @@
+"""Rows of tables, as they are."""
+
+import pytest
+
+from gateway.pipeline.report.evidence import left_out, section
+from gateway.pipeline.report.model import Cell
+from tests.support.html_pages import Page
+from tests.support.reports import START_MS, evidence
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("at_ms", START_MS, "2027-01-15 08:00:00.000"),
+        ("stalled_ms", 61_000, "1 min 1 s"),
+        ("members", 12_345, "12,345"),
+        ("unowned_partition_s", 0.25, "0.25"),
+        ("is_live", False, "no"),
+        ("cause", "left", "left"),
+    ],
+)
+def test_cells_show_their_unit(column: str, value: Cell, text: str) -> None:
+    """Moments as such, durations with their unit."""
+    page = Page(section("rebalances", evidence("rebalances", {column: value})))
+    assert [each.text for each in page.named("td") + page.named("bdi") if each.text] == [text]
+
+
+def test_headings_say_what_a_column_means() -> None:
+    """Columns that no row has filled are left out."""
+    page = Page(section("rebalances", evidence("rebalances", {"at_ms": 1, "gone": None})))
+    (heading,) = page.named("th")
+    assert (heading.text, heading.attributes["title"]) == ("at (UTC)", "What at_ms is.")
+
+
+def test_long_text_is_shortened_and_kept_in_the_title() -> None:
+    """A line of garbage may be as long as it likes."""
+    page = Page(section("rejected_lines", evidence("rejected_lines", {"text": "x" * 500})))
+    (cell,) = page.named("td")
+    assert len(page.named("bdi")[0].text) == 200
+    assert cell.attributes["title"] == "x" * 500
+
+
+def test_what_is_about_safety_is_open() -> None:
+    """If there is any; the rest is folded up. The heading counts all rows."""
+    row: dict[str, Cell] = {"group_id": "g"}
+    (overlaps,) = Page(section("overlaps", evidence("ownership", row))).named("details")
+    (empty,) = Page(section("overlaps", evidence("ownership"))).named("details")
+    page = Page(section("rebalances", evidence("rebalances", row, left_out=9)))
+    assert "open" in overlaps.attributes
+    assert "open" not in empty.attributes
+    assert "open" not in page.named("details")[0].attributes
+    assert page.named("span", "count")[0].text == "(10)"
+
+
+def test_what_is_left_out_is_said_with_the_place_that_has_it() -> None:
+    """And nothing is said of nothing."""
+    assert Page(left_out(3, "row", "rebalances")).text == (
+        "3 rows more: as Parquet in the folder rebalances."
+    )
+    assert left_out(0, "row", "rebalances") == ""

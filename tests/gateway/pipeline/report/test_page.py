@@ -1,0 +1,106 @@
+"""One file of HTML with everything in it, from the report alone."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from gateway.pipeline.report.markup import seen
+from gateway.pipeline.report.model import Report, Totals
+from gateway.pipeline.report.page import page
+from tests.support.html_pages import Page
+from tests.support.reports import HOSTILE, calm_report, evidence, hostile_report, large_report
+
+REPORTS: list[Callable[[], Report]] = [
+    calm_report,
+    hostile_report,
+    large_report,
+    lambda: Report(totals=Totals()),
+]
+SIZE_MAX = 8 << 20
+
+
+@pytest.mark.parametrize("make", REPORTS)
+def test_the_page_is_whole_and_stands_alone(make: Callable[[], Report]) -> None:
+    """Well-formed, ids once, links to what is there; no script, and nothing from elsewhere."""
+    source = page(make())
+    found = Page(source)
+    assert found.wrong == []
+    ids = [each.attributes["id"] for each in found.elements if "id" in each.attributes]
+    assert len(ids) == len(set(ids))
+    for each in found.elements:
+        assert each.name not in {"script", "img", "link", "iframe", "object", "foreignobject"}
+        assert not any(name.startswith("on") or name == "src" for name in each.attributes)
+        if (href := each.attributes.get("href")) is not None:
+            assert href.removeprefix("#") in ids
+    used = set(re.findall(r"url\(#([\w-]+)\)", source))
+    assert used <= set(ids)
+    assert "://" not in source
+    assert "@import" not in source
+    assert len(source.encode()) < SIZE_MAX
+
+
+@pytest.mark.parametrize("make", REPORTS)
+def test_the_same_report_is_the_same_page(make: Callable[[], Report]) -> None:
+    """So that a change of it can be seen; also when it comes back from its JSON."""
+    report = make()
+    assert page(report) == page(make())
+    assert page(Report.model_validate_json(report.model_dump_json())) == page(report)
+
+
+def test_text_of_strangers_is_shown_and_does_nothing() -> None:
+    """Group ids, client ids, topics, reasons, and lines that are no event."""
+    source = page(hostile_report())
+    assert "<script" not in source
+    assert "\u202e" not in source
+    assert "\x00" not in source
+    found = Page(source)
+    assert len(found.named("style")) == 1
+    assert found.named("title")[0].text == "groupferry: what the migration did"
+    assert found.text.count(seen(HOSTILE)) >= 5
+
+
+def test_the_browser_is_told_to_run_and_fetch_nothing() -> None:
+    """Even if an escape were forgotten."""
+    (policy,) = (
+        each
+        for each in Page(page(calm_report())).named("meta")
+        if each.attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def test_the_verdict_comes_first_and_links_to_its_evidence() -> None:
+    """A manager need not read on, an engineer can."""
+    found = Page(page(hostile_report()))
+    verdict = found.named("section", "verdict")[0]
+    assert verdict.attributes["class"] == "verdict bad"
+    links = [each for each in found.named("a") if each.attributes["href"] == "#evidence-overlaps"]
+    assert [each.text for each in links] == ["A partition was owned by two members at once (once)."]
+
+
+def test_groups_without_a_section_are_counted() -> None:
+    """They are in Parquet."""
+    text = Page(page(large_report())).text
+    assert "9,950 groups more, less bad than these, in Parquet only." in text
+
+
+def test_without_data_no_success_is_claimed() -> None:
+    """But what could not be read is told."""
+    totals = Totals(rejected_lines=2)
+    lines = evidence("rejected_lines", {"text": "garbage"}, left_out=1)
+    found = Page(page(Report(totals=totals, evidence={"rejected_lines": lines})))
+    assert "Nothing to judge" in found.text
+    assert "2 lines of the input could not be read." in found.text
+    assert "Nothing was owned twice" not in found.text
+    assert "garbage" in found.text
+
+
+def test_the_style_has_a_fill_for_every_owner_and_kind() -> None:
+    """A class without a rule would be black."""
+    source = page(large_report())
+    (style,) = re.findall(r"<style>(.*?)</style>", source, re.DOTALL)
+    classes = set(re.findall(r'<rect[^>]* class="([\w -]+)"', source))
+    assert {"owner-0", "owner-7", "owner-0-striped", "gap", "consumer", "too-old"} <= classes
+    for class_ in classes:
+        assert re.search(rf"\.{class_}[^}}]*\{{ fill:", style), class_

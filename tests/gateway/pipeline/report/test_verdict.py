@@ -1,0 +1,70 @@
+"""The verdict says what the totals say, in words."""
+
+import pytest
+
+from gateway.pipeline.report.model import Totals
+from gateway.pipeline.report.verdict import headline, outcome, safety
+from tests.support.reports import calm_report, client_version
+
+CALM = calm_report().totals
+
+
+def test_all_is_well() -> None:
+    """It says so, and each check says what it looked for."""
+    found = headline(CALM)
+    assert (found.level, found.answer) == (
+        "good",
+        "Safe: nothing was owned twice, and no committed offset went back.",
+    )
+    assert {check.level for check in safety(CALM)} == {"good"}
+
+
+@pytest.mark.parametrize(
+    ("field", "level", "start"),
+    [
+        ("overlaps", "bad", "Not safe: a partition was owned by two members at once (once)."),
+        ("regressions", "bad", "Not safe: a committed offset went back (once)."),
+        ("missing_events", "bad", "Not proven safe: 1 event is missing"),
+        ("differences", "warning", "As far as the events tell, nothing was owned twice"),
+        ("rejected_lines", "warning", "As far as the events tell, nothing was owned twice"),
+    ],
+)
+def test_each_finding_shows_in_the_headline(field: str, level: str, start: str) -> None:
+    """And its check names the evidence."""
+    totals = CALM.model_copy(update={field: 1})
+    found = headline(totals)
+    assert found.level == level
+    assert found.answer.startswith(start)
+    (check,) = [check for check in safety(totals) if check.level != "good"]
+    assert (check.level, check.evidence) == (level, field)
+
+
+def test_all_that_is_broken_is_in_the_headline() -> None:
+    """The reader need not go on to learn of the second one."""
+    totals = CALM.model_copy(update={"overlaps": 3, "regressions": 2, "missing_events": 1_000})
+    assert headline(totals).answer == (
+        "Not safe: a partition was owned by two members at once (3 times);"
+        " a committed offset went back (2 times);"
+        " 1,000 events are missing, and what happened there is not known."
+    )
+
+
+def test_no_data_is_no_success() -> None:
+    """Where nothing was seen, nothing is called safe."""
+    assert headline(Totals()).level == "none"
+    assert headline(Totals(missing_events=1)).level == "bad"
+
+
+def test_what_was_reached_what_it_cost_and_who_is_next() -> None:
+    """A sentence each."""
+    totals = CALM.model_copy(update={"groups": 6, "groups_mixed": 1, "groups_on_classic": 3})
+    clients = (client_version("a", "1", ready=3), client_version("b", "1", ready=1, too_old=1))
+    assert list(outcome(totals, clients)) == [
+        "1 of 6 groups is on the consumer protocol; 1 on the way, with members of both protocols;"
+        " 3 on the classic protocol. 1 migration began, 1 came to the end.",
+        "8.4 partition-seconds without an owner, 8.4 of them during migrations.",
+        "4 rebalances interrupted members 6 times; 14 partitions changed hands, where 12 would"
+        " have been enough.",
+        "4 members can switch to the consumer protocol now.",
+        "1 member must be upgraded first: the version is too old.",
+    ]

@@ -1,0 +1,63 @@
+"""Numbers and times as people read them."""
+
+import pytest
+
+from gateway.pipeline.report.wording import counted, duration, moment, number
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (1_234_567, "1,234,567"),
+        (0.0, "0"),
+        (3.0, "3"),
+        (0.0004, "<0.001"),
+        (0.0126, "0.013"),
+        (1.2345, "1.23"),
+        (12.345, "12.3"),
+        (99.96, "100"),
+        (1234.56, "1,235"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    """Thousands apart, no more digits than count; what is not nothing never shows as 0."""
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1.0 s"),
+        (59_940, "59.9 s"),
+        (60_000, "1 min 0 s"),
+        (3_599_999, "59 min 59 s"),
+        (7_500_000, "2 h 5 min"),
+        (86_400_000, "1 d 0 h"),
+        (90_000_000_000, "1,041 d 16 h"),
+    ],
+)
+def test_durations(length_ms: int, text: str) -> None:
+    """In the two largest units."""
+    assert duration(length_ms) == text
+
+
+def test_a_moment_is_utc_to_the_millisecond() -> None:
+    """Whatever the machine's time zone."""
+    assert moment(1_800_000_000_123) == "2027-01-15 08:00:00.123"
+
+
+@pytest.mark.parametrize("at_ms", [-1, 10**15, 10**30])
+def test_a_moment_that_no_calendar_has_is_a_number(at_ms: int) -> None:
+    """Lines of events can hold any number."""
+    assert moment(at_ms) == f"{at_ms} ms"
+
+
+def test_a_number_with_its_noun() -> None:
+    """One or many."""
+    assert counted(1, "group") == "1 group"
+    assert counted(2_000, "group") == "2,000 groups"
+    assert counted(2, "event is", "events are") == "2 events are"

@@ -1,0 +1,55 @@
+"""A page of HTML as its elements, read by the parser of the standard library."""
+
+from dataclasses import dataclass
+from html.parser import HTMLParser
+
+VOID = {"br", "col", "meta"}
+
+
+@dataclass(slots=True)
+class Element:
+    """One of them, with what is directly inside."""
+
+    name: str
+    attributes: dict[str, str | None]
+    text: str = ""
+
+
+class Page(HTMLParser):
+    """All elements in order, the whole text, and what is wrong with their nesting."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[Element] = []
+        self.text = ""
+        self.wrong: list[str] = []
+        self._open: list[Element] = []
+        self.feed(source)
+        self.close()
+        self.wrong += [f"<{each.name}> is not closed" for each in self._open]
+
+    def named(self, name: str, class_: str | None = None) -> list[Element]:
+        """The elements of that name, and of that class if one is given."""
+        return [
+            each
+            for each in self.elements
+            if each.name == name
+            and (class_ is None or class_ in (each.attributes.get("class") or "").split())
+        ]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        element = Element(tag, dict(attrs))
+        self.elements.append(element)
+        if tag not in VOID:
+            self._open.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._open and self._open[-1].name == tag:
+            self._open.pop()
+        else:
+            self.wrong.append(f"</{tag}> where it does not belong")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._open:
+            self._open[-1].text += data
