@@ -1,0 +1,66 @@
+"""Lines of files: in folders, by a pattern, or behind a URL that Spark can read.
+
+Owns where a line is. Must not know what a line says.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.pipeline.errors import PipelineError
+from gateway.pipeline.parsing import LINE, PROBLEM, parse
+
+REJECTED_FILES_MAX = 1_000
+"""Files whose lines are counted, to say which of them were rejected."""
+
+
+def read_lines(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
+    """`file`, `place` (null: see `places`) and `line` of every line, from folders also below them.
+
+    Raises PipelineError if there is no file.
+    """
+    text = _text(spark, inputs)
+    if not text.inputFiles():
+        raise PipelineError(f"no file in {', '.join(inputs)}")
+    return text.select(
+        F.col("_metadata.file_path").alias("file"),
+        F.lit(None).cast("string").alias("place"),
+        F.col("value").alias(LINE),
+    )
+
+
+def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    """`file`, `place`, `problem` and `line` of what is no event in these files: they are read once
+    more, because only this needs to count lines."""
+    lines = _text(spark, files).select(
+        F.col("_metadata.file_path").alias("file"),
+        F.col("_metadata.file_block_start").alias("block"),
+        F.monotonically_increasing_id().alias("id"),
+        F.col("value").alias(LINE),
+    )
+    # Within one block of a file the ids grow by one.
+    blocks = lines.groupBy("file", "block").agg(
+        F.min("id").alias("first"), F.count("*").alias("lines")
+    )
+    before = Window.partitionBy("file").orderBy("block")
+    lines_before = F.sum("lines").over(before.rowsBetween(Window.unboundedPreceding, -1))
+    starts = blocks.withColumn("start", F.coalesce(lines_before, F.lit(0)) - F.col("first") + 1)
+    bad = (
+        parse(lines).where(F.col(PROBLEM).isNotNull()).select("file", "block", "id", PROBLEM, LINE)
+    )
+    return bad.join(starts.select("file", "block", "start"), ["file", "block"]).select(
+        "file",
+        F.concat(F.lit("line "), F.col("start") + F.col("id")).alias("place"),
+        PROBLEM,
+        LINE,
+    )
+
+
+def _text(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
+    try:
+        return spark.read.option("recursiveFileLookup", "true").text(list(inputs))
+    except AnalysisException as error:
+        reason = (error.getMessage() or str(error)).partition("\n")[0]
+        raise PipelineError(f"cannot read {', '.join(inputs)}: {reason}") from None

@@ -1,0 +1,64 @@
+"""A pydantic model as a Spark schema: what the events are, and what the tables' rows are.
+
+Owns the translation of annotations. Must not know any model.
+"""
+
+import types
+import typing
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+_PLAIN: Mapping[type, DataType] = types.MappingProxyType(
+    {str: StringType(), bool: BooleanType(), int: LongType(), float: DoubleType()}
+)
+
+
+def struct_of(model: type[BaseModel]) -> StructType:
+    """The fields in their order. All may be null: Spark checks nothing of what it reads, so whether
+    a field may be missing is for whoever reads to ask (`is_required`)."""
+    return StructType(
+        [StructField(name, type_of(field.annotation)) for name, field in model.model_fields.items()]
+    )
+
+
+def is_nullable(annotation: Any) -> bool:
+    """Whether None is one of its values."""
+    return type(None) in typing.get_args(annotation)
+
+
+def type_of(annotation: Any) -> DataType:
+    """Of one field. Raises TypeError for what no table can hold."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        given = [each for each in arguments if each is not type(None)]
+        if len(given) == 1:
+            return type_of(given[0])
+    elif origin is typing.Literal and all(isinstance(each, str) for each in arguments):
+        return StringType()
+    elif origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return ArrayType(type_of(arguments[0]))
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        return MapType(type_of(arguments[0]), type_of(arguments[1]))
+    elif isinstance(annotation, type):
+        if issubclass(annotation, BaseModel):
+            return struct_of(annotation)
+        for plain in (str, bool, int, float):
+            if issubclass(annotation, plain):
+                return _PLAIN[plain]
+        if issubclass(annotation, Enum) and all(isinstance(each.value, str) for each in annotation):
+            return StringType()
+    raise TypeError(f"no column of a table can be a {annotation}")

@@ -1,0 +1,1 @@
+"""What happened, as tables: one module for each, with the model of its rows."""

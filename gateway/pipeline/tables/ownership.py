@@ -1,0 +1,51 @@
+"""Who owned each partition when, as the engine granted it and as the members themselves stated it.
+
+Two owners at once are an overlap, however short; between two owners is a gap. The two bases have no
+event in common, so that each is a check of the other.
+"""
+
+from typing import Literal
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.stories import Stories
+from gateway.pipeline.tables.emptiness import with_empty_time
+from gateway.pipeline.tables.granted import PARTITION, granted
+from gateway.pipeline.tables.intervals import side_by_side
+from gateway.pipeline.tables.row import Row
+from gateway.pipeline.tables.stated import evidence, stated
+
+
+class OwnershipRow(Row):
+    """One interval of one partition."""
+
+    topic: str
+    partition: int
+    basis: Literal["granted", "stated"]
+    """`granted`: what the engine gave and took back. `stated`: what a member said that it owns, or
+    committed for; that ends with its last word, not when it gave the partition up."""
+    kind: Literal["owner", "gap", "overlap"]
+    """`overlap`: two owned it. `gap`: nobody did after somebody had; only of what was granted."""
+    member_id: str | None
+    """The owner; of an overlap the one who came second; null in a gap."""
+    other_member_id: str | None
+    """Of an overlap, who had it already."""
+    from_ms: int | None
+    """Null: since before the first event."""
+    to_ms: int | None
+    """Null: still."""
+    empty_ms: int | None
+    """Of a gap that has ended, for how many milliseconds of it the group had no members."""
+
+
+def ownership(stories: Stories) -> DataFrame:
+    """See `OwnershipRow`."""
+    by_engine = side_by_side(granted(stories), of=PARTITION)
+    by_members = side_by_side(stated(evidence(stories)), of=PARTITION)
+    both = with_empty_time(by_engine.withColumn("basis", F.lit("granted")), stories).unionByName(
+        by_members.where(F.col("kind") != "gap").withColumn("basis", F.lit("stated")),
+        allowMissingColumns=True,
+    )
+    return both.select(*struct_of(OwnershipRow).names)

@@ -1,0 +1,35 @@
+"""Lines that are no event, or none that this groupferry knows."""
+
+from pydantic import BaseModel, ConfigDict
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.pipeline.parsing import LINE, PROBLEM
+
+TEXT_MAX = 1_000
+"""Characters of a line that are kept."""
+
+
+class RejectedRow(BaseModel):
+    """One line."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    file: str
+    """Or the topic."""
+    place: str | None
+    """Which line of it, or byte, or partition and offset."""
+    problem: str
+    line: str
+    """The first characters of it."""
+
+
+def rejected(lines: DataFrame) -> DataFrame:
+    """Of rows that have a `problem`, or none."""
+    bad = lines.where(F.col(PROBLEM).isNotNull())
+    return bad.select(
+        "file",
+        "place",
+        F.col(PROBLEM).alias("problem"),
+        F.substring(LINE, 1, TEXT_MAX).alias("line"),
+    )
