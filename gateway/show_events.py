@@ -3,20 +3,16 @@
 Changes nothing and takes no lock, so it can look while a gateway runs.
 """
 
-import json
-import re
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from gateway.events.catalog import BadLine
 from gateway.events.envelope import Envelope
 from gateway.events.line_files import PATTERN
 from gateway.events.reading import read_lines
+from gateway.readable import moment, shown
 
 NO_GROUP = "-"
-_PLAIN = re.compile(r"[\w./:@+>-]+", re.ASCII)
 
 
 def run(folder: Path, group_id: str | None, *, follows: bool, as_json: bool) -> bool:
@@ -34,16 +30,6 @@ def run(folder: Path, group_id: str | None, *, follows: bool, as_json: bool) -> 
 
 
 def _readable(told: Envelope) -> str:
-    at = datetime.fromtimestamp(told.at_ms / 1000, UTC)
-    group = NO_GROUP if told.group_id is None else _shown(told.group_id)
-    fields = [f"{name}={_shown(value)}" for name, value in told.fields.fields.items()]
-    return "  ".join(
-        [f"{at:%Y-%m-%d %H:%M:%S}.{told.at_ms % 1000:03}Z", group, told.event, *fields]
-    )
-
-
-def _shown(value: Any) -> str:
-    """As it is if it is plain; otherwise as JSON, so that no client id steers the terminal."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value):
-        return value
-    return json.dumps(value, separators=(",", ":"))
+    group = NO_GROUP if told.group_id is None else shown(told.group_id)
+    fields = [f"{name}={shown(value)}" for name, value in told.fields.fields.items()]
+    return "  ".join([moment(told.at_ms), group, told.event, *fields])
