@@ -1,5 +1,6 @@
 """The two sequences, and what is told again after a gateway was killed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from structlog.testing import capture_logs
@@ -9,6 +10,7 @@ from gateway.events import journal as journal_module
 from gateway.events.catalog import read_line
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
+from gateway.events.events_topic import EventsTopic
 from gateway.events.gateway_events import GatewayEnded
 from gateway.events.group_events import GroupEpochBumped
 from gateway.events.journal import Journal, Told, last_events
@@ -112,3 +114,27 @@ def test_of_a_huge_batch_the_log_keeps_the_sequence_only(monkeypatch: object) ->
 def test_a_batch_that_tells_nothing_keeps_nothing() -> None:
     """What the log has of the group's events stays."""
     assert last_events(Journal("log").stamp_batch([Told((), 5)], "a")) is None
+
+
+class RecordedTopic(EventsTopic):
+    """What would be sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str | None]] = []
+
+    def write(self, lines: Sequence[str], group_id: str | None) -> None:
+        self.sent += [(line, group_id) for line in lines]
+
+
+def test_the_topic_has_every_line_that_the_files_have(tmp_path: Path) -> None:
+    """Also those that are written again, each with its group."""
+    killed = Journal("log")
+    last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
+    topic = RecordedTopic()
+    journal = Journal("log", files=LineFiles(tmp_path), topic=topic)
+    journal.take_up("a", last)
+    journal.tell(LEFT, "b")
+    journal.tell(GatewayEnded())
+    (file,) = tmp_path.glob(PATTERN)
+    assert [line for line, _ in topic.sent] == file.read_text().splitlines()
+    assert [group_id for _, group_id in topic.sent] == ["a", "a", "b", None]
