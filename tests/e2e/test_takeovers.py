@@ -27,8 +27,13 @@ NOT_COORDINATOR = 16
 async def gateway_on(
     cluster: KafkaCluster, folder: Path, topic: str
 ) -> AsyncIterator[ServeProcess]:
-    """A gateway with nothing but the log in the cluster."""
-    flags = ("--state=kafka", f"--state-topic={topic}", LONG_SESSIONS)
+    """A gateway with nothing but the log in the cluster, and one topic of events for all."""
+    flags = (
+        "--state=kafka",
+        f"--state-topic={topic}",
+        f"--events-topic={topic}-events",
+        LONG_SESSIONS,
+    )
     async with serving(cluster.bootstrap_servers, folder, *flags) as gateway:
         yield gateway
 
