@@ -13,7 +13,8 @@ from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.state_log.sqlite_reader import read_state
 from tests.support.group_client import group_client
-from tests.support.serve_process import ServeProcess, free_port, serving
+from tests.support.ports import free_port
+from tests.support.serve_process import ServeProcess, serving
 from tests.support.told_lines import check_gaps, told
 
 TOPIC = "numbers"

@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from gateway.demo import mock_cluster
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
-from tests.support.serve_process import command, free_port, serving
+from tests.support.ports import free_port
+from tests.support.serve_process import command, serving
 from tests.support.wire import connected
 
 TOPIC = "numbers"

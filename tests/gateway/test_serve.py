@@ -22,6 +22,7 @@ from kafka_codecs.join_group import JoinGroupResponse
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.ports import free_port
 from tests.support.wire import connected, request_frame
 
 COORDINATOR_NOT_AVAILABLE = 15
@@ -30,13 +31,6 @@ PATIENT = GroupConfig(generic_initial_rebalance_delay_ms=60_000)
 """A first JoinGroup is parked for a minute."""
 
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
-
-
-def free_port() -> int:
-    """A port that is free, and the few after it most likely too."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def parked_join(client: GroupClient) -> JoinGroupResponse:

@@ -9,12 +9,15 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.requirements import missing
 
 INSTALL_LIMIT_S = 600
+HEAVY = "heavy"
+"""What takes all of a small machine: starting a cluster, or what would suffer if one started."""
 _WORDS_SHOWN = 2000
 
 _failures: dict[Path, str] = {}
@@ -23,16 +26,28 @@ _failures: dict[Path, str] = {}
 
 def installed(name: str, source: bytes, install: Callable[[Path], None]) -> Path:
     """The folder that `install` filled, once for this source; two test runs are one install."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    folder = base / "groupferry-tests" / f"{name}-{hashlib.sha256(source).hexdigest()[:12]}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = _base() / f"{name}-{hashlib.sha256(source).hexdigest()[:12]}"
+    with one_at_a_time(folder.name):
         if not folder.exists() and folder not in _failures:
             _failures[folder] = _install(folder, install)
     if _failures.get(folder):
         missing(f"{name}: {_failures[folder]}")
     return folder
+
+
+@contextmanager
+def one_at_a_time(what: str) -> Iterator[None]:
+    """Wait until no other process on this machine does it, and keep others from it meanwhile."""
+    with (_base() / f"{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _base() -> Path:
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    base = caches / "groupferry-tests"
+    base.mkdir(parents=True, exist_ok=True)
+    return base
 
 
 def _install(folder: Path, install: Callable[[Path], None]) -> str:

@@ -17,8 +17,11 @@ from gateway.cluster.errors import UpstreamError
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from tests.support.group_client import group_client
-from tests.support.kafka_jars import FETCH_TIMEOUT_S, kafka_jars
-from tests.support.kafka_node import HOST, START_TIMEOUT_S, KafkaNode, free_ports
+from tests.support.installs import HEAVY, one_at_a_time
+from tests.support.kafka_jars import FETCH_TIMEOUT_S
+from tests.support.kafka_node import KafkaNode
+from tests.support.kafka_release import CONTROLLER_ID, START_TIMEOUT_S, kafka_release
+from tests.support.ports import HOST, free_port
 
 __all__ = ["FETCH_TIMEOUT_S", "PARTITIONS", "TOPIC", "KafkaCluster", "KafkaNode", "running_kafka"]
 
@@ -27,8 +30,6 @@ Address = tuple[str, int]
 TOPIC = "numbers"
 PARTITIONS = 3
 REPLICAS_MAX = 3
-_CLUSTER_ID = "groupferry-tests-kafka"
-_CONTROLLER_ID = 100
 _GROUPS_LOOKED_AT = 12  # enough to meet every coordinator
 _LOOK_INTERVAL_S = 0.05
 
@@ -48,14 +49,14 @@ class KafkaCluster:
         """Of a release in `kafka/pom.xml`, for example "4.3"; `settings` go to every node, and
         `of_brokers` to the first brokers, one by one."""
         self.release = release
-        self._jars = kafka_jars(release)
+        self._files = kafka_release(release)
         self._folder = folder
-        (controller_port,) = free_ports(1)
+        controller_port = free_port()
         replicas = min(brokers, REPLICAS_MAX)
         # Small and quick: one partition of the offsets per broker, no waiting for more members,
         # a dead broker is noticed soon.
         self._settings: dict[str, object] = {
-            "controller.quorum.voters": f"{_CONTROLLER_ID}@{HOST}:{controller_port}",
+            "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{controller_port}",
             "controller.listener.names": "CONTROLLER",
             "num.partitions": PARTITIONS,
             "default.replication.factor": replicas,
@@ -138,16 +139,16 @@ class KafkaCluster:
     def _new_controller(self, port: int) -> KafkaNode:
         settings = self._settings | {
             "process.roles": "controller",
-            "node.id": _CONTROLLER_ID,
+            "node.id": CONTROLLER_ID,
             "listeners": f"CONTROLLER://{HOST}:{port}",
         }
-        controller = KafkaNode(self._jars, self._folder / "controller", settings, port)
-        controller.format_with_features(_CLUSTER_ID)
+        controller = KafkaNode(self._files, self._folder / "controller", settings, port)
+        controller.format_controller()
         return controller
 
     def _new_broker(self) -> int:
         node_id = len(self.brokers) + 1
-        (port,) = free_ports(1)
+        port = free_port()
         own = self._of_brokers[node_id - 1] if node_id <= len(self._of_brokers) else {}
         settings = {
             **self._settings,
@@ -156,8 +157,8 @@ class KafkaCluster:
             "node.id": node_id,
             "listeners": f"PLAINTEXT://{HOST}:{port}",
         }
-        broker = KafkaNode(self._jars, self._folder / f"broker-{node_id}", settings, port)
-        broker.format(_CLUSTER_ID, node_id)
+        broker = KafkaNode(self._files, self._folder / f"broker-{node_id}", settings, port)
+        broker.format_broker(node_id)
         self.brokers[node_id] = broker
         return node_id
 
@@ -170,7 +171,8 @@ def running_kafka(
     with tempfile.TemporaryDirectory(prefix="groupferry-kafka-") as folder:
         cluster = KafkaCluster(release, Path(folder), brokers, settings or {})
         try:
-            trio.run(cluster.start)
+            with one_at_a_time(HEAVY):
+                trio.run(cluster.start)
             yield cluster
         finally:
             cluster.kill_now()

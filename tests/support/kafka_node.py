@@ -4,36 +4,35 @@ A node is stopped or killed and started again as often as a test likes; ports an
 must not know the cluster it is in: whoever makes it writes its settings.
 """
 
-import contextlib
 import ctypes
-import random
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 
 import trio
 
-HOST = "127.0.0.1"
-START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 60
-_LOOK_INTERVAL_S = 0.05
+from tests.support.kafka_release import (
+    CLUSTER_ID,
+    LOOK_INTERVAL_S,
+    START_TIMEOUT_S,
+    STOP_TIMEOUT_S,
+    KafkaRelease,
+)
+from tests.support.ports import is_open
+
 _PR_SET_PDEATHSIG = 1
-_JAVA_OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LOG_BYTES_SHOWN = 4000
-# Below those that the system gives to whoever connects: one of these, taken while its broker is
-# down, would keep the broker from coming back.
-_PORTS = range(10_000, 32_768)
 
 
 class KafkaNode:
     """A broker or a controller, not running at first."""
 
-    def __init__(self, jars: Path, home: Path, settings: Mapping[str, object], port: int) -> None:
+    def __init__(
+        self, release: KafkaRelease, home: Path, settings: Mapping[str, object], port: int
+    ) -> None:
         """`port` is the one that shows by its being open that the node has started."""
-        self._jars = jars
+        self._release = release
         self._home = home
         self._settings = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
@@ -47,32 +46,24 @@ class KafkaNode:
         """Whether its process is there."""
         return self._process is not None and self._process.poll() is None
 
-    def format(self, cluster_id: str, node_id: int) -> None:
+    def format_broker(self, node_id: int) -> None:
         """Prepare its storage, once, as Kafka's storage tool does for a broker, but quicker."""
         (self._home / "data").mkdir()
-        properties = f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\n"
+        properties = f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={node_id}\n"
         (self._home / "data" / "meta.properties").write_text(properties)
 
-    def format_with_features(self, cluster_id: str) -> None:
-        """Prepare the storage of a controller, with the features of its release."""
-        done = subprocess.run(
-            self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"),
-            capture_output=True,
-            text=True,
-            timeout=START_TIMEOUT_S,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"the storage was not formatted:\n{done.stdout}{done.stderr}")
+    def format_controller(self) -> None:
+        """Prepare its storage, once, for a controller."""
+        self._release.format_controller(self._home / "data")
 
     async def start(self) -> None:
         """Start it, again or for the first time, and wait until its port is open."""
         self._process = self._spawned()
         with trio.move_on_after(START_TIMEOUT_S):
             while self.is_running:
-                if _is_open(self.port):
+                if is_open(self.port):
                     return
-                await trio.sleep(_LOOK_INTERVAL_S)
+                await trio.sleep(LOOK_INTERVAL_S)
         log_end = (self._home / "log").read_text(errors="replace")[-_LOG_BYTES_SHOWN:]
         raise RuntimeError(f"the node at port {self.port} did not start:\n{log_end}")
 
@@ -107,12 +98,12 @@ class KafkaNode:
         self._signal(how)
         with trio.fail_after(STOP_TIMEOUT_S):
             while self._process.poll() is None:  # noqa: ASYNC110  # the process is not trio's
-                await trio.sleep(_LOOK_INTERVAL_S)
+                await trio.sleep(LOOK_INTERVAL_S)
 
     def _spawned(self) -> subprocess.Popen[bytes]:
         with (self._home / "log").open("ab") as log:
             return subprocess.Popen(
-                self._java("kafka.Kafka"),
+                self._release.start_command(self._settings),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -120,28 +111,6 @@ class KafkaNode:
                 preexec_fn=_die_with_parent,  # noqa: PLW1509  # the tests' own process may be killed
             )
 
-    def _java(self, main: str, *arguments: str) -> list[str]:
-        command = ["java", *_JAVA_OPTIONS, "-cp", f"{self._jars}/*", main, *arguments]
-        return [*command, f"{self._settings}"]
-
-
-def free_ports(count: int) -> list[int]:
-    """So many ports that nobody listens at now."""
-    ports: list[int] = []
-    with ExitStack() as stack:
-        while len(ports) < count:
-            port = random.choice(_PORTS)
-            probe = stack.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                probe.bind((HOST, port))
-                ports.append(port)
-    return ports
-
 
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((HOST, port)) == 0

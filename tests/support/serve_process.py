@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 import trio
 
 from tests.support.clients import read_lines
+from tests.support.ports import HOST, free_port
 
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
 START_LIMIT_S = 60
@@ -130,14 +130,6 @@ def _without_settings(environment: Mapping[str, str]) -> Mapping[str, str]:
     return {name: environment[name] for name in environment if not name.startswith("GROUPFERRY_")}
 
 
-def free_port() -> int:
-    """A port that was free a moment ago; the brokers' ports follow it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def command(upstream: str, bootstrap: str, state_folder: Path, *flags: str) -> list[str]:
     """The command line of a gateway with short timers."""
     return [
@@ -156,7 +148,7 @@ async def serving(
     upstream: str, state_folder: Path, *flags: str, bootstrap: str | None = None
 ) -> AsyncIterator[ServeProcess]:
     """Run a gateway for the length of the block, from when it serves; killed if still there."""
-    bootstrap = bootstrap or f"127.0.0.1:{free_port()}"
+    bootstrap = bootstrap or f"{HOST}:{free_port()}"
     async with trio.open_nursery() as nursery:
         gateway = ServeProcess(
             nursery, command(upstream, bootstrap, state_folder, *flags), bootstrap

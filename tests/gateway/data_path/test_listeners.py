@@ -1,7 +1,5 @@
 """One port per broker: which, when it opens, and what stands behind it."""
 
-import contextlib
-import random
 import socket
 from pathlib import Path
 
@@ -22,17 +20,8 @@ from tests.support.data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
 from tests.support.forward_everything import ForwardEverything
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.ports import free_port
 from tests.support.wire import Wire, connected
-
-
-def free_port() -> int:
-    """A port that nobody has, nor the four above it, below those that the system hands out."""
-    while True:
-        port = random.randrange(20_000, 30_000)
-        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-            for each in range(port, port + 5):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", each))
-            return port
 
 
 async def ports_told(address: tuple[str, int]) -> dict[int, int]:

@@ -30,7 +30,7 @@ from kafka_codecs.metadata import MetadataRequest
 from tests.support.fake_broker import KAFKA_3, FakeBroker, running_fake_broker
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster, running_kafka
-from tests.support.kafka_node import free_ports
+from tests.support.ports import free_port
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.timeout(FETCH_TIMEOUT_S)
@@ -224,7 +224,7 @@ async def test_a_cluster_that_cannot_be_used_is_one_line() -> None:
         assert line.startswith(start)
         return line.removeprefix(start).replace(f"127.0.0.1:{port}", "it")
 
-    (closed,) = free_ports(1)
+    closed = free_port()
     wants_sasl = FakeBroker(
         versions={**KAFKA_3, ApiKey.SASL_HANDSHAKE: (0, 1)}, handlers={ApiKey.METADATA: close}
     )

@@ -24,6 +24,7 @@ from tests.support.differential.side import Side
 from tests.support.differential.topic_admin import TopicAdmin
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
+from tests.support.installs import HEAVY, one_at_a_time
 from tests.support.kafka_broker import KafkaCluster
 
 Address = tuple[str, int]
@@ -189,8 +190,10 @@ def running_stage(profiles: Iterable[Profile]) -> Iterator[Stage]:
             ONE_COPY,
             of_brokers=[profile.settings for profile in chosen],
         )
-        try:
-            trio.run(cluster.start)
-            yield Stage(cluster, chosen)
-        finally:
-            cluster.kill_now()
+        # Scripts look at when something is answered: meanwhile nobody else starts a cluster.
+        with one_at_a_time(HEAVY):
+            try:
+                trio.run(cluster.start)
+                yield Stage(cluster, chosen)
+            finally:
+                cluster.kill_now()

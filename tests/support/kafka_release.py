@@ -1,0 +1,94 @@
+"""A release of Kafka, ready to be started: its jars, and what each start would do alike.
+
+Half of a node's start is loading classes, and formatting the storage of a controller takes a
+process of its own. Both are done once on each machine.
+"""
+
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from tests.support.installs import installed, run
+from tests.support.kafka_jars import kafka_jars
+from tests.support.ports import HOST, free_port, is_open
+
+CLUSTER_ID = "groupferry-tests-kafka"
+CONTROLLER_ID = 100
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 60
+LOOK_INTERVAL_S = 0.05
+_OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_FORMAT = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaRelease:
+    """Where its files are."""
+
+    jars: Path
+    prepared: Path
+
+    def start_command(self, settings: Path) -> list[str]:
+        """Start a node with the settings in this file."""
+        archive = f"-XX:SharedArchiveFile={_classes(self.prepared)}"  # if it does not fit: ignored
+        return _java(self.jars, archive, "kafka.Kafka", f"{settings}")
+
+    def format_controller(self, data: Path) -> None:
+        """Prepare the storage of a controller, with the features of its release."""
+        shutil.copytree(_storage(self.prepared), data)
+
+
+@cache
+def kafka_release(name: str) -> KafkaRelease:
+    """One of those in `kafka/pom.xml`; made ready if this machine does not have it yet."""
+    jars = kafka_jars(name)
+    source = f"{jars} {_OPTIONS} {_FORMAT}".encode()
+    prepared = installed(f"kafka-{name}-prepared", source, partial(_prepare, jars))
+    return KafkaRelease(jars=jars, prepared=prepared)
+
+
+def _prepare(jars: Path, folder: Path) -> None:
+    """Start a cluster that is a single node, and keep what comes of it."""
+    port, controller_port, data = free_port(), free_port(), folder / "data"
+    settings = folder / "server.properties"
+    settings.write_text(
+        "process.roles=broker,controller\n"
+        f"node.id={CONTROLLER_ID}\n"
+        f"controller.quorum.voters={CONTROLLER_ID}@{HOST}:{controller_port}\n"
+        "controller.listener.names=CONTROLLER\n"
+        f"listeners=CONTROLLER://{HOST}:{controller_port},PLAINTEXT://{HOST}:{port}\n"
+        f"log.dirs={data}\n"
+    )
+    run(_java(jars, *_FORMAT, f"{settings}"))
+    shutil.copytree(data, _storage(folder))
+    dump = f"-XX:ArchiveClassesAtExit={_classes(folder)}"
+    with subprocess.Popen(
+        _java(jars, dump, "kafka.Kafka", f"{settings}"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as node:
+        until_s = time.monotonic() + START_TIMEOUT_S
+        while node.poll() is None and time.monotonic() < until_s and not is_open(port):
+            time.sleep(LOOK_INTERVAL_S)
+        node.terminate()
+        try:
+            node.wait(STOP_TIMEOUT_S)
+        finally:
+            node.kill()
+    shutil.rmtree(data)
+
+
+def _java(jars: Path, *arguments: str) -> list[str]:
+    return ["java", *_OPTIONS, "-cp", f"{jars}/*", *arguments]
+
+
+def _classes(prepared: Path) -> Path:
+    return prepared / "classes.jsa"
+
+
+def _storage(prepared: Path) -> Path:
+    return prepared / "controller"

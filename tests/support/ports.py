@@ -1,0 +1,51 @@
+"""Ports for the brokers and gateways of tests, each handed out once.
+
+Nobody else takes them while their owner is down: they are below those that the system gives to
+whoever connects, and each worker of pytest-xdist has a range of its own.
+"""
+
+import itertools
+import os
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+HOST = "127.0.0.1"
+ROOM = 8
+"""A gateway takes a port for each broker, from those after its own."""
+_FIRST, _END = 10_000, 32_768
+_WORKERS_MAX = 16
+
+
+def _ports_of(worker: str) -> range:
+    number = int(worker.removeprefix("gw") or 0) % _WORKERS_MAX
+    size = (_END - _FIRST) // _WORKERS_MAX // ROOM * ROOM
+    return range(_FIRST + number * size, _FIRST + (number + 1) * size, ROOM)
+
+
+_mine = _ports_of(os.environ.get("PYTEST_XDIST_WORKER", ""))
+# Another run of the tests on this machine most likely begins elsewhere.
+_first = random.randrange(len(_mine))
+_next: Iterator[int] = itertools.cycle([*_mine[_first:], *_mine[:_first]])
+
+
+def free_port() -> int:
+    """A port that nobody listens at, nor at the few after it."""
+    return next(port for port in _next if _is_free(range(port, port + ROOM)))
+
+
+def is_open(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def _is_free(ports: range) -> bool:
+    with ExitStack() as stack:
+        try:
+            for port in ports:
+                stack.enter_context(socket.socket()).bind((HOST, port))
+        except OSError:
+            return False
+    return True
