@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
 
 from tests.support.kafka_broker import KafkaCluster, running_kafka
+from tests.support.side_by_side import ByClusterOrFile, slow_ones_first
 from tests.support.spark import running_spark
 
 if TYPE_CHECKING:
@@ -22,28 +24,37 @@ RELEASES = ("3.9", "4.3")
 """Of Apache Kafka: the last one without the new protocol, and a late one that has it."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `spark` whatever asks for the session, so that one process can have them all."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark as `spark` whatever asks for the session; in a worker of pytest-xdist the order is
+    another one."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    if hasattr(config, "workerinput"):
+        slow_ones_first(items)
 
 
-@pytest.fixture(scope="session")
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByClusterOrFile:
+    """Who hands the tests out to the workers."""
+    return ByClusterOrFile(config, log)
+
+
+@pytest.fixture(scope="session", params=["spark"])
 def spark() -> Iterator[SparkSession]:
     """Spark in this process, for all tests that use it: there can be only one."""
     with running_spark() as session:
         yield session
 
 
-@pytest.fixture(scope="session", params=RELEASES)
+@pytest.fixture(scope="session", params=RELEASES, ids="kafka-{}".format)
 def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Two brokers, for tests that leave them as they are."""
     with running_kafka(request.param) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session", params=RELEASES)
+@pytest.fixture(scope="session", params=RELEASES, ids="three-brokers-{}".format)
 def _three_brokers(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     with running_kafka(request.param, brokers=3) as cluster:
         yield cluster

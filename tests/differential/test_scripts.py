@@ -15,7 +15,7 @@ from tests.support.differential.script import SCRIPTS, load_scripts
 from tests.support.differential.stage import Outcome, running_stage
 from tests.support.kafka_broker import FETCH_TIMEOUT_S
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 SEEDS = range(40)
 

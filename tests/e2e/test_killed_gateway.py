@@ -30,7 +30,11 @@ CALM_S = 2.0
 LONG_SESSIONS = "--session-timeout-ms=45000"
 """As clients have it by default: with a shorter one, they give up by themselves."""
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + KILLS * SECONDS_PER_KILL)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.kafka,
+    pytest.mark.timeout(FETCH_TIMEOUT_S + KILLS * SECONDS_PER_KILL),
+]
 
 CLASSIC = Client(library="librdkafka", assignor="cooperative-sticky")
 OTHER = Client(library="java", assignor="cooperative-sticky")

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 CLASSIC = Client(library="librdkafka", assignor="cooperative-sticky")
 NATIVE = Client(library="librdkafka", protocol="consumer")
-AWAY_S = 30
+AWAY_S = 15
 HANG_S = 0.5
 DRAIN_TIMEOUT_S = 3
 ANCHORS_LEAVE_TIMEOUT_S = 5
