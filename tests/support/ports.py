@@ -18,13 +18,14 @@ _FIRST, _END = 10_000, 32_768
 _WORKERS_MAX = 16
 
 
-def _ports_of(worker: str) -> range:
+def ports_of(worker: str) -> range:
+    """Those that a worker of pytest-xdist gives out; "" is a run without workers."""
     number = int(worker.removeprefix("gw") or 0) % _WORKERS_MAX
     size = (_END - _FIRST) // _WORKERS_MAX // ROOM * ROOM
     return range(_FIRST + number * size, _FIRST + (number + 1) * size, ROOM)
 
 
-_mine = _ports_of(os.environ.get("PYTEST_XDIST_WORKER", ""))
+_mine = ports_of(os.environ.get("PYTEST_XDIST_WORKER", ""))
 # Another run of the tests on this machine most likely begins elsewhere.
 _first = random.randrange(len(_mine))
 _next: Iterator[int] = itertools.cycle([*_mine[_first:], *_mine[:_first]])

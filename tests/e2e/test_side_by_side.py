@@ -1,0 +1,34 @@
+"""What workers that run tests side by side must not do to each other."""
+
+import itertools
+
+from tests.support.ports import ports_of
+from tests.support.side_by_side import scope
+
+
+def test_the_tests_of_a_cluster_stay_together() -> None:
+    """Of one folder and one release, from any file; whatever else their parameters say."""
+    assert (
+        scope("tests/e2e/test_a.py::test_one[kafka-3.9]")
+        == scope("tests/e2e/deep/test_b.py::test_two[classic-kafka-3.9-x]")
+        == "tests/e2e on kafka-3.9"
+    )
+    others = {
+        "tests/e2e/test_a.py::test_one[kafka-4.3]",
+        "tests/e2e/test_a.py::test_one[three-brokers-3.9]",
+        "tests/gateway/test_a.py::test_one[kafka-3.9]",
+    }
+    assert "tests/e2e on kafka-3.9" not in map(scope, others)
+
+
+def test_all_others_stay_with_their_file() -> None:
+    """Also those that name a release of something else."""
+    for name in ("test_one", "test_one[3.9]", "test_one[kafka-python-to-librdkafka]"):
+        assert scope(f"tests/e2e/test_a.py::{name}") == "tests/e2e/test_a.py"
+
+
+def test_no_two_workers_give_out_the_same_port() -> None:
+    """However many there are on a machine of ordinary size."""
+    workers = [set(ports_of(f"gw{number}")) for number in range(16)]
+    assert not any(one & other for one, other in itertools.combinations(workers, 2))
+    assert min(map(len, workers)) > 100
