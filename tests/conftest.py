@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -10,7 +10,7 @@ import pytest
 from xdist.remote import Producer
 
 from tests.support.kafka_broker import KafkaCluster, running_kafka
-from tests.support.side_by_side import ByClusterOrFile, slow_ones_first
+from tests.support.side_by_side import ByShareOrFile, slow_ones_first
 from tests.support.spark import running_spark
 
 if TYPE_CHECKING:
@@ -24,20 +24,24 @@ RELEASES = ("3.9", "4.3")
 """Of Apache Kafka: the last one without the new protocol, and a late one that has it."""
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark as `spark` whatever asks for the session; in a worker of pytest-xdist the order is
-    another one."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, object, object]:
+    """Mark as `spark` whatever asks for the session, before `-m` chooses; and after pytest has put
+    its order, give a worker of pytest-xdist another one."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    done = yield
     if hasattr(config, "workerinput"):
         slow_ones_first(items)
+    return done
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByClusterOrFile:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByShareOrFile:
     """Who hands the tests out to the workers."""
-    return ByClusterOrFile(config, log)
+    return ByShareOrFile(config, log)
 
 
 @pytest.fixture(scope="session", params=["spark"])

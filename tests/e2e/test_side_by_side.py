@@ -13,6 +13,7 @@ def test_the_tests_of_a_cluster_stay_together() -> None:
         == scope("tests/e2e/deep/test_b.py::test_two[classic-kafka-3.9-x]")
         == "tests/e2e on kafka-3.9"
     )
+    assert scope("tests/gateway/x/test_a.py::test_one[spark]") == "tests/gateway on spark"
     others = {
         "tests/e2e/test_a.py::test_one[kafka-4.3]",
         "tests/e2e/test_a.py::test_one[three-brokers-3.9]",

@@ -1,7 +1,7 @@
 """Which tests run one after another in one worker of pytest-xdist, and which workers begin with.
 
 Most of the time of the slow tests is waiting, hence several at a time. Tests that share a cluster
-stay together, since a cluster is dear to start; all others stay with their file.
+or Spark stay together, since these are dear to start; all others stay with their file.
 """
 
 import re
@@ -9,14 +9,14 @@ import re
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_CLUSTER_ID = re.compile(r"\b(kafka|three-brokers)-\d+\.\d+\b")
-"""Names a cluster among the parameters of a test: see tests/conftest.py."""
-_FIRST = ("long", "kafka")
+_SHARED_ID = re.compile(r"\b((kafka|three-brokers)-\d+\.\d+|spark)\b")
+"""Names what is dear to start among the parameters of a test: see tests/conftest.py."""
+_FIRST = ("long", "spark", "kafka")
 """Marks of the tests that take longest."""
 
 
-class ByClusterOrFile(LoadScopeScheduling):  # type: ignore[misc]  # has no types
-    """Gives a worker all tests of a cluster, or of a file, at once."""
+class ByShareOrFile(LoadScopeScheduling):  # type: ignore[misc]  # has no types
+    """Gives a worker all tests that share something dear, or a file, at once."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
@@ -26,9 +26,9 @@ def scope(nodeid: str) -> str:
     """What tests have in common that one worker runs; their folder as well, or one of the workers
     would have half of all."""
     file, _, name = nodeid.partition("::")
-    cluster = _CLUSTER_ID.search(name)
+    shared = _SHARED_ID.search(name)
     folder = "/".join(file.split("/")[:2])
-    return f"{folder} on {cluster[0]}" if cluster else file
+    return f"{folder} on {shared[0]}" if shared else file
 
 
 def slow_ones_first(items: list[pytest.Item]) -> None:
