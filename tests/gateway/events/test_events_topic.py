@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from gateway.cluster.librdkafka import client_config
 from gateway.events import events_topic
 from gateway.events.events_topic import CLIENT_ID, EventsTopic
-from tests.support.serve_process import free_port
+from tests.support.ports import free_port
 
 
 def cut_off() -> EventsTopic:
