@@ -146,7 +146,7 @@ class Ledger:
 
     def owned_twice(self) -> set[int]:
         """Return the partitions that had two owners at any time. There must be none."""
-        return {first.partition for first, _ in self._overlaps() if first.end is not End.LOST}
+        return {first.partition for first, _ in self.overlaps() if first.end is not End.LOST}
 
     def held_after_fencing(self) -> set[int]:
         """Return the partitions that a fenced process still held when another got them.
@@ -154,7 +154,15 @@ class Ledger:
         It was told by nothing but a timer, so it cannot know; its commits are refused. That is
         counted apart from two owners.
         """
-        return {first.partition for first, _ in self._overlaps() if first.end is End.LOST}
+        return {first.partition for first, _ in self.overlaps() if first.end is End.LOST}
+
+    def overlaps(self) -> Iterator[tuple[Ownership, Ownership]]:
+        """Yield what had two owners, those that were fenced included: the first and the later."""
+        for history in self._histories():
+            for index, first in enumerate(history):
+                for later in history[index + 1 :]:
+                    if first.overlaps(later):
+                        yield first, later
 
     def went_back(self) -> set[int]:
         """Return the partitions in which an owner consumed or committed what was done before.
@@ -226,13 +234,6 @@ class Ledger:
     def _histories(self) -> Iterator[list[Ownership]]:
         for history in self._history:
             yield sorted(history, key=lambda each: each.since_s)
-
-    def _overlaps(self) -> Iterator[tuple[Ownership, Ownership]]:
-        for history in self._histories():
-            for index, first in enumerate(history):
-                for later in history[index + 1 :]:
-                    if first.overlaps(later):
-                        yield first, later
 
 
 def _unowned_s(history: list[Ownership], since_s: float, until_s: float) -> float:
