@@ -14,6 +14,7 @@ from typing import Any
 from gateway.events.catalog import EVENTS, SUBJECTS
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
+from gateway.field_docs import field_table
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "events.md"
@@ -52,7 +53,7 @@ def json_schema() -> dict[str, Any]:
 def tables() -> str:
     """Every event with its fields, in Markdown."""
     lines = ["", "## The envelope", ""]
-    lines += _table(Envelope.model_json_schema(), without="fields")
+    lines += field_table(Envelope.model_json_schema(), without="fields")
     for subject, module in SUBJECTS.items():
         lines += ["", f"## {subject}", "", inspect.getdoc(module) or ""]
         for event in EVENTS.values():
@@ -68,41 +69,7 @@ def _section(event: type[GatewayEvent]) -> Iterator[str]:
     yield f"{meaning} Schema version {event.schema_version}."
     if event.model_fields:
         yield ""
-        yield from _table(event.model_json_schema())
-
-
-def _table(schema: dict[str, Any], *, without: str = "") -> Iterator[str]:
-    yield "| field | type | meaning |"
-    yield "|---|---|---|"
-    for name, field in schema["properties"].items():
-        if name != without:
-            meaning = " ".join(field.get("description", "").split())
-            yield f"| `{name}` | {_type_of(field, schema.get('$defs', {}))} | {meaning} |"
-
-
-def _type_of(field: dict[str, Any], definitions: dict[str, Any]) -> str:
-    match field:
-        case {"$ref": str(reference)}:
-            return _type_of(definitions[reference.rpartition("/")[2]], definitions)
-        case {"anyOf": list(choices)}:
-            return " or ".join(_type_of(choice, definitions) for choice in choices)
-        case {"enum": list(values)}:
-            return ", ".join(f"`{value}`" for value in values)
-        case {"const": value}:
-            return f"`{value}`"
-        case {"type": "array", "items": items}:
-            return f"array of {_type_of(items, definitions)}"
-        case {"type": "object", "additionalProperties": dict(values)}:
-            return f"object of {_type_of(values, definitions)}"
-        case {"type": "object", "properties": dict(properties)}:
-            names = ", ".join(
-                f"`{name}`: {_type_of(each, definitions)}" for name, each in properties.items()
-            )
-            return f"object ({names})"
-        case {"type": str(name)}:
-            return name
-        case _:
-            return "anything"
+        yield from field_table(event.model_json_schema())
 
 
 def page() -> str:

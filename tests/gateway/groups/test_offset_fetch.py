@@ -146,7 +146,7 @@ async def test_where_a_member_starts_is_told() -> None:
                 await each.ask(fetch_of_one(), 6)
     told = [line for line in lines if line["event"] == "offsets_fetched"]
     offsets = {"numbers": [{"partition": 0, "offset": 5}, {"partition": 1, "offset": -1}]}
-    assert [(line["member_id"], line["offsets"]) for line in told] == [
+    assert [(line["member_id"], line["starts"]) for line in told] == [
         ("n", offsets),
         ("", offsets),
     ]

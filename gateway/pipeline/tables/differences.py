@@ -1,0 +1,63 @@
+"""Where what a member said is not what the engine had granted: a finding, even if no two members
+met.
+
+A member may say for a while that it has what was taken from it, for it learns that later; so its
+word is held against the last member that the partition was granted to, released or not.
+"""
+
+from typing import Literal
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.events.group_events import GroupCreated
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.stories import GROUP, Stories
+from gateway.pipeline.tables.granted import PARTITION, granted
+from gateway.pipeline.tables.row import Row
+from gateway.pipeline.tables.stated import evidence
+
+
+class DifferenceRow(Row):
+    """One word of a member that has no grant behind it."""
+
+    topic: str
+    partition: int
+    member_id: str
+    """Who said that it owns the partition."""
+    granted_to: str | None
+    """Who had been granted it last; null: nobody, ever. That is told only of groups whose creation
+    was seen."""
+    said_by: Literal["statement", "commit"]
+    at_ms: int
+
+
+def differences(stories: Stories) -> DataFrame:
+    """See `DifferenceRow`."""
+    words = evidence(stories).select(
+        *PARTITION, "member_id", "at_ms", "is_commit", F.lit(None).cast("string").alias("grantee")
+    )
+    grants = granted(stories).select(
+        *PARTITION,
+        F.lit(None).cast("string").alias("member_id"),
+        F.coalesce("from_ms", F.lit(0)).alias("at_ms"),
+        F.lit(None).cast("boolean").alias("is_commit"),
+        F.col("member_id").alias("grantee"),
+    )
+    in_time = Window.partitionBy(*PARTITION).orderBy("at_ms", F.col("grantee").isNotNull())
+    before = F.last("grantee", ignorenulls=True).over(in_time)
+    now = Window.partitionBy(*PARTITION, "at_ms")
+    told = words.unionByName(grants).withColumns(
+        {"granted_to": before, "granted_now": F.collect_set("grantee").over(now)}
+    )
+    is_granted = F.coalesce(F.col("granted_to") == F.col("member_id"), F.lit(False)) | (
+        F.array_contains("granted_now", F.col("member_id"))
+    )
+    created = stories.of(GroupCreated).select(*GROUP, F.lit(True).alias("is_whole")).distinct()
+    return (
+        told.where(F.col("grantee").isNull() & ~is_granted)
+        .join(created, list(GROUP), "left")
+        .where(F.col("granted_to").isNotNull() | F.col("is_whole"))
+        .withColumn("said_by", F.when(F.col("is_commit"), "commit").otherwise("statement"))
+        .select(*struct_of(DifferenceRow).names)
+    )

@@ -1,0 +1,250 @@
+"""Who owned what: by hand on small stories, and against the simulator, which knows the truth."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from coordinator.records import RemovalCause
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import TopicsGone
+from gateway.events.member_events import (
+    MemberJoined,
+    MemberLeft,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsStated,
+)
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.ownership import OwnershipRow, ownership
+from tests.support.scribe import START_MS, Scribe, seconds, stories
+from tests.support.simulated_events import SimulatedStep, simulated
+
+Told = Callable[[Scribe], None]
+"""Writes a story down."""
+
+Interval = tuple[int, str, str, str | None, str | None, float | None, float | None]
+"""Partition, basis, kind, member, other member, from, to."""
+
+SEEDS = range(6)
+
+
+def gets(member_id: str, *numbers: int) -> GatewayEvent:
+    return PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={"t": numbers})
+
+
+def gives(member_id: str, *numbers: int) -> GatewayEvent:
+    return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": numbers})
+
+
+def says(member_id: str, *numbers: int) -> GatewayEvent:
+    partitions = {"t": numbers} if numbers else {}
+    return PartitionsStated(member_id=member_id, member_epoch=1, partitions=partitions)
+
+
+def joins(member_id: str) -> GatewayEvent:
+    return MemberJoined(
+        member_id=member_id, client_id="c", client_host="/h", instance_id=None, protocol="classic"
+    )
+
+
+def leaves(member_id: str) -> GatewayEvent:
+    return MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)
+
+
+def commits(member_id: str, from_s: float, to_s: float, *numbers: int) -> GatewayEvent:
+    offsets = [CommittedOffsets(partition=n, commits=2, first=1, lowest=1, last=2) for n in numbers]
+    return OffsetsCommitted(
+        member_id=member_id,
+        is_transactional=False,
+        from_ms=START_MS + round(from_s * 1000),
+        to_ms=START_MS + round(to_s * 1000),
+        offsets={"t": tuple(offsets)},
+    )
+
+
+def a_partition_moves(scribe: Scribe) -> None:
+    """Owner, gap, owner."""
+    scribe.tell(1, gets("a", 0))
+    scribe.tell(3, gives("a", 0))
+    scribe.tell(4.5, gets("b", 0))
+
+
+def two_owners_for_an_instant(scribe: Scribe) -> None:
+    """Order counts, not the clock: in the same millisecond too."""
+    scribe.tell(1, gets("a", 0, 1))
+    scribe.tell(2, gets("b", 0))
+    scribe.tell(2, gives("a", 0, 1), gets("b", 1))
+
+
+def two_owners_until_one_ends(scribe: Scribe) -> None:
+    """Or for ever; whoever had it longest is the other one."""
+    scribe.tell(1, gets("a", 0))
+    scribe.tell(2, gets("b", 0))
+    scribe.tell(3, gives("b", 0))
+    scribe.tell(4, gets("c", 0))
+
+
+def given_again(scribe: Scribe) -> None:
+    """As after a revocation that was withdrawn."""
+    scribe.tell(1, gets("a", 0))
+    scribe.tell(2, gets("a", 0))
+
+
+def a_late_start(scribe: Scribe) -> None:
+    """Who releases something had it; whoever got it before that is a second owner."""
+    scribe.lose(5)
+    scribe.tell(1, gets("b", 1))
+    scribe.tell(2, gives("a", 0, 1))
+
+
+def a_deleted_topic(scribe: Scribe) -> None:
+    """Nothing is missing then; made anew, it is another topic, and who had the old one is told of
+    no more."""
+    scribe.tell(1, gets("a", 0))
+    scribe.beside(2, TopicsGone(topics=("t",)))
+    scribe.tell(3, gets("b", 0))
+
+
+def said_and_left_out(scribe: Scribe) -> None:
+    """From the first word to the last; a statement that leaves the partition out ends what was
+    before."""
+    scribe.beside(1, says("a", 0, 1))
+    scribe.beside(6, commits("a", 2, 5, 0))
+    scribe.beside(7, says("a", 1))
+    scribe.beside(9, says("a", 0, 1), says("b", 0))
+
+
+def said_by_two(scribe: Scribe) -> None:
+    """A commit in between is a word too, by nobody in the group it is none."""
+    scribe.beside(1, says("a", 0))
+    scribe.beside(3, says("b", 0))
+    scribe.beside(6, commits("a", 5, 6, 0), commits("", 5, 6, 0))
+
+
+CASES: Mapping[Told, Sequence[Interval]] = {
+    a_partition_moves: [
+        (0, "granted", "owner", "a", None, 1, 3),
+        (0, "granted", "gap", None, None, 3, 4.5),
+        (0, "granted", "owner", "b", None, 4.5, None),
+    ],
+    two_owners_for_an_instant: [
+        (0, "granted", "owner", "a", None, 1, 2),
+        (0, "granted", "overlap", "b", "a", 2, 2),
+        (0, "granted", "owner", "b", None, 2, None),
+        (1, "granted", "owner", "a", None, 1, 2),
+        (1, "granted", "owner", "b", None, 2, None),
+    ],
+    two_owners_until_one_ends: [
+        (0, "granted", "owner", "a", None, 1, None),
+        (0, "granted", "overlap", "b", "a", 2, 3),
+        (0, "granted", "owner", "b", None, 2, 3),
+        (0, "granted", "overlap", "c", "a", 4, None),
+        (0, "granted", "owner", "c", None, 4, None),
+    ],
+    given_again: [(0, "granted", "owner", "a", None, 1, None)],
+    a_late_start: [
+        (0, "granted", "owner", "a", None, None, 2),
+        (0, "granted", "gap", None, None, 2, None),
+        (1, "granted", "owner", "a", None, None, 2),
+        (1, "granted", "overlap", "b", "a", 1, 2),
+        (1, "granted", "owner", "b", None, 1, None),
+    ],
+    a_deleted_topic: [
+        (0, "granted", "owner", "a", None, 1, 2),
+        (0, "granted", "owner", "b", None, 3, None),
+    ],
+    said_and_left_out: [
+        (0, "stated", "owner", "a", None, 1, 5),
+        (0, "stated", "owner", "a", None, 9, 9),
+        (0, "stated", "owner", "b", None, 9, 9),
+        (1, "stated", "owner", "a", None, 1, 9),
+    ],
+    said_by_two: [
+        (0, "stated", "owner", "a", None, 1, 6),
+        (0, "stated", "overlap", "b", "a", 3, 3),
+        (0, "stated", "owner", "b", None, 3, 3),
+    ],
+}
+
+
+def an_empty_group(scribe: Scribe) -> None:
+    """Nobody misses its partitions: of the gap, five seconds are told apart."""
+    scribe.tell(0, joins("a"), joins("b"))
+    scribe.tell(1, gets("a", 0))
+    scribe.tell(2, gives("a", 0), leaves("a"))
+    scribe.tell(4, leaves("b"))
+    scribe.tell(9, joins("c"))
+    scribe.tell(10, gets("c", 0))
+
+
+def written(steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
+    """A simulated run, as long as its group was not loaded anew."""
+    for step in steps:
+        if step.loaded is not None:
+            return
+        at_s = (step.at_ms - steps[0].at_ms) / 1000
+        (scribe.tell if step.is_durable else scribe.beside)(at_s, *step.events)
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
+    """Of all stories in one run, by group: Spark takes its time for each run."""
+    lines: list[str] = []
+    told: dict[str, Told] = {case.__name__: case for case in (*CASES, an_empty_group)}
+    told |= {f"seed {seed}": partial(written, simulated(seed)) for seed in SEEDS}
+    for group_id, tell in told.items():
+        scribe = Scribe(process_id=group_id, group_id=group_id)
+        tell(scribe)
+        lines += scribe.lines
+    table = ownership(stories(spark, *lines))
+    assert table.columns == struct_of(OwnershipRow).names
+    found: dict[str, list[Row]] = {group_id: [] for group_id in told}
+    for row in table.collect():
+        found[row.group_id].append(row)
+    return found
+
+
+def interval(row: Row) -> Interval:
+    return (
+        row.partition,
+        row.basis,
+        row.kind,
+        row.member_id,
+        row.other_member_id,
+        seconds(row.from_ms),
+        seconds(row.to_ms),
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_intervals(case: Told, rows: Mapping[str, Sequence[Row]]) -> None:
+    """As worked out by hand; what each shows is said where it is told."""
+    found = [interval(row) for row in rows[case.__name__]]
+    assert sorted(found, key=str) == sorted(CASES[case], key=str)
+
+
+def test_the_time_without_members_is_told_apart(rows: Mapping[str, Sequence[Row]]) -> None:
+    """See `an_empty_group`."""
+    gaps = [row for row in rows["an_empty_group"] if row.kind == "gap"]
+    assert [(seconds(row.from_ms), seconds(row.to_ms), row.empty_ms) for row in gaps] == [
+        (2, 10, 5000)
+    ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_simulator_agrees(seed: int, rows: Mapping[str, Sequence[Row]]) -> None:
+    """Never two owners, and at the end everybody has what the engine says."""
+    granted = [row for row in rows[f"seed {seed}"] if row.basis == "granted"]
+    assert [row for row in granted if row.kind == "overlap"] == []
+    steps = simulated(seed)
+    lives = [step.loaded is None for step in steps]
+    last = steps[(lives.index(False) if False in lives else len(steps)) - 1]
+    still = {
+        (row.topic, row.partition): row.member_id
+        for row in granted
+        if row.kind == "owner" and row.to_ms is None
+    }
+    assert still == last.holdings

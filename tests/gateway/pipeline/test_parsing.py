@@ -1,0 +1,81 @@
+"""A line is the event that it was made from, or says what is wrong with it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from gateway.events.group_events import GroupCreated
+from gateway.events.member_events import PartitionsAssigned
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.parsing import ENVELOPE, FIELDS
+from tests.support.scribe import GROUP, START_MS, Scribe, parsed, without
+
+
+def test_every_field_of_every_event_is_a_column() -> None:
+    """Once, and none has the name of a field of the envelope."""
+    assert {"member_id", "partitions", "offsets", "starts", "direction"} <= set(FIELDS.names)
+    assert not set(FIELDS.names) & set(ENVELOPE.names)
+
+
+def test_an_event_is_read_with_its_fields(spark: SparkSession) -> None:
+    """Also those that are objects; those that other events have are null."""
+    scribe = Scribe()
+    scribe.tell(1, GroupCreated(kind="generic"))
+    assigned = PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)})
+    scribe.tell(2, assigned)
+    committed = CommittedOffsets(partition=1, commits=2, first=5, lowest=4, last=7)
+    scribe.beside(
+        3,
+        OffsetsCommitted(
+            member_id="m",
+            is_transactional=False,
+            from_ms=1,
+            to_ms=2,
+            offsets={"t": (committed,)},
+        ),
+    )
+    created, given, commit = parsed(spark, *scribe.lines).collect()
+    assert [row.problem for row in (created, given, commit)] == [None] * 3
+    assert (created.event, created.kind, created.partitions) == ("group_created", "generic", None)
+    assert (given.group_id, given.sequence, given.process_id) == (GROUP, 2, None)
+    assert (given.member_id, given.member_epoch, given.partitions) == ("m", 3, {"t": [0, 2]})
+    assert given.at_ms == START_MS + 2000
+    assert given.line is None, "the text is kept where it is needed only"
+    assert (commit.process_id, commit.sequence, commit.after) == ("p", 1, 2)
+    assert commit.offsets["t"][0].asDict() == committed.model_dump()
+
+
+def told(**changes: Any) -> str:
+    scribe = Scribe()
+    scribe.tell(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
+    return json.dumps({**json.loads(scribe.lines[0]), **changes})
+
+
+BAD: Mapping[str, str] = {
+    "": "it is no event",
+    "garbage": "it is no event",
+    "[]": "it is no event",
+    "5": "it is no event",
+    told()[:-20]: "it is no event",
+    told(at_ms="yesterday"): "it is no event",
+    told(fields={"member_id": "m", "member_epoch": 3, "partitions": [1]}): "it is no event",
+    told(sequence=1 << 70): "it is no event",
+    told(sequence=0): "its envelope is not whole",
+    without(told(), "gateway_id"): "its envelope is not whole",
+    without(told(), "group_id"): "its envelope is not whole",
+    told(event="partitions_vanished"): "this groupferry does not know partitions_vanished",
+    told(schema_version=9): "partitions_assigned of schema version 9 is not known",
+    without(told(), "member_epoch"): "partitions_assigned lacks a field",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_a_bad_line_says_what_is_wrong_with_it(spark: SparkSession, line: str) -> None:
+    """And stops nothing: the good one behind it is read."""
+    bad, good = parsed(spark, line, told()).collect()
+    assert bad.problem == BAD[line]
+    assert bad.line == line
+    assert good.problem is None

@@ -1,0 +1,109 @@
+"""Events written down as a gateway would have, with the numbers that their sequences give them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from gateway.events.envelope import Envelope
+from gateway.events.event import GatewayEvent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from gateway.pipeline.stories import Stories
+
+START_MS = 1_800_000_000_000
+GROUP = "orders"
+
+
+class Scribe:
+    """One gateway's; `at_s` are seconds since START_MS."""
+
+    def __init__(self, gateway_id: str = "g", process_id: str = "p", group_id: str = GROUP) -> None:
+        self.gateway_id = gateway_id
+        self.process_id = process_id
+        self.group_id = group_id
+        self.lines: list[str] = []
+        self._sequences: Counter[str | None] = Counter()
+
+    def tell(self, at_s: float, *events: GatewayEvent) -> None:
+        """Of the group, with its own sequence: the state log has these."""
+        for event in events:
+            self._sequences[self.group_id] += 1
+            sequence = self._sequences[self.group_id]
+            self._write(at_s, event, self.group_id, sequence, process_id=None)
+
+    def beside(self, at_s: float, *events: GatewayEvent) -> None:
+        """Of the group, with the sequence of the process."""
+        self._beside(at_s, self.group_id, *events)
+
+    def gateway(self, at_s: float, *events: GatewayEvent) -> None:
+        """About the gateway itself."""
+        self._beside(at_s, None, *events)
+
+    def lose(self, events: int = 1) -> None:
+        """Skip numbers of the group's sequence, as if lines were missing."""
+        self._sequences[self.group_id] += events
+
+    def lose_beside(self, events: int = 1) -> None:
+        """Skip numbers of the process's sequence."""
+        self._sequences[None] += events
+
+    def _beside(self, at_s: float, group_id: str | None, *events: GatewayEvent) -> None:
+        for event in events:
+            self._sequences[None] += 1
+            self._write(at_s, event, group_id, self._sequences[None], process_id=self.process_id)
+
+    def _write(
+        self,
+        at_s: float,
+        event: GatewayEvent,
+        group_id: str | None,
+        sequence: int,
+        *,
+        process_id: str | None,
+    ) -> None:
+        is_beside = process_id is not None and group_id is not None
+        envelope = Envelope(
+            event=event.name,
+            schema_version=event.schema_version,
+            gateway_id=self.gateway_id,
+            group_id=group_id,
+            process_id=process_id,
+            sequence=sequence,
+            after=self._sequences[group_id] if is_beside else None,
+            at_ms=START_MS + round(at_s * 1000),
+            fields=event,
+        )
+        self.lines.append(envelope.line)
+
+
+def stories(spark: SparkSession, *lines: str) -> Stories:
+    """The stories that lines tell."""
+    from gateway.pipeline.stories import Stories  # noqa: PLC0415  (needs PySpark)
+
+    return Stories(parsed(spark, *lines))
+
+
+def parsed(spark: SparkSession, *lines: str) -> DataFrame:
+    """Lines as rows, as they are stored."""
+    from gateway.pipeline.parsing import parse  # noqa: PLC0415  (needs PySpark)
+
+    rows = [("file", f"line {number}", line) for number, line in enumerate(lines, 1)]
+    return parse(spark.createDataFrame(rows, "file string, place string, line string"))
+
+
+def seconds(at_ms: int | None) -> float | None:
+    """A time of a table, as the tests tell it."""
+    return None if at_ms is None else (at_ms - START_MS) / 1000
+
+
+def without(line: str, *names: str) -> str:
+    """A line that lacks some fields."""
+    found = json.loads(line)
+    for name in names:
+        found.pop(name, None)
+        found["fields"].pop(name, None)
+    return json.dumps(found)
