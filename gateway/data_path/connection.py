@@ -28,6 +28,7 @@ from gateway.data_path.errors import (
     UpstreamChanged,
     UpstreamLost,
 )
+from gateway.data_path.fetch_away import nothing_fetched
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.splice import PipePool, StreamEnded
@@ -185,7 +186,7 @@ class ClientConnection:
             if api_key == ApiKey.PRODUCE:
                 await self._relay_produce(size, version, correlation_id)
             elif treatment is Treatment.RELAY:
-                await self._relay(size, correlation_id)
+                await self._relay_untouched(api_key, size, version, correlation_id)
             elif api_key == ApiKey.METADATA and not await self._upstream.is_there():
                 await self._recall_metadata(size)
             elif treatment is Treatment.REWRITE and version > self._upstream.versions[api_key][1]:
@@ -237,6 +238,19 @@ class ClientConnection:
         if version >= PRODUCE_ADDRESSES_SINCE:
             take = partial(self._rewritten, ApiKey.PRODUCE, version, correlation_id)
         await self._relay(size, correlation_id, take)
+
+    async def _relay_untouched(
+        self, api_key: int, size: int, version: int, correlation_id: int
+    ) -> None:
+        try:
+            await self._upstream.opened()
+        except UpstreamError:
+            if api_key != ApiKey.FETCH:
+                raise
+            await self._hold(size)
+            await self._send_frame(_sized(nothing_fetched(version, correlation_id)))
+        else:
+            await self._relay(size, correlation_id)
 
     async def _pass_on(
         self, connection: UpstreamConnection, size: int, upstream_correlation_id: int
@@ -362,6 +376,9 @@ class ClientConnection:
             frame = _framed(key, version, header.correlation_id, response)
         except WireError as error:  # the answer is ours, and so is the mistake
             raise ValueError(f"this is no answer to {key.name} version {version}") from error
+        await self._send_frame(frame)
+
+    async def _send_frame(self, frame: bytes) -> None:
         await self._upstream.idle()
         await send_all(self._sock, frame)
 
@@ -377,5 +394,8 @@ def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> S
 
 
 def _framed(key: ApiKey, version: int, correlation_id: int, response: Struct) -> bytes:
-    answer = encode_response_header(key, version, correlation_id) + encode(response, version)
+    return _sized(encode_response_header(key, version, correlation_id) + encode(response, version))
+
+
+def _sized(answer: bytes) -> bytes:
     return SIZE.pack(len(answer)) + answer

@@ -111,14 +111,18 @@ async def test_a_client_outlives_a_broker_that_owes_it_nothing(
 async def test_a_new_client_is_told_what_the_broker_spoke_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So that it can say its heartbeats; what only the broker can answer closes the connection, but
-    not at once, or the client would be back at once."""
+    """So that it can say its heartbeats; a Fetch brings nothing, and what only the broker can
+    answer closes the connection; neither at once, or the client would be back at once."""
     async with ground(monkeypatch) as on, connected(on.gateway.address) as other:
         offered = await other.ask(VERSIONS, 3)
         assert {api.api_key for api in offered.api_keys} > {ApiKey.FETCH, ApiKey.HEARTBEAT}
         assert (await other.ask(HEARTBEAT, 4)).error_code == AWAY
         started_s = trio.current_time()
         await other.send(FETCH)
+        assert await other.frame()
+        assert trio.current_time() - started_s >= upstream_module.PATIENCE_S
+        started_s = trio.current_time()
+        await other.send(request_frame(ApiKey.LIST_OFFSETS, 4, 2, b"any"))
         assert await other.at_end()
         assert trio.current_time() - started_s >= upstream_module.PATIENCE_S
 

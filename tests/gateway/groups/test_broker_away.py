@@ -7,13 +7,17 @@ from dataclasses import dataclass
 import trio
 
 from gateway.anchor.anchors import MEMBER_PATIENCE_S
-from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs import decode, encode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_codecs.header import decode_response_header
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from tests.support.fake_broker import run_until_cancelled, running_fake_broker
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.offset_broker import PARTITIONS, OffsetBroker
+from tests.support.wire import connected, request_frame
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
@@ -90,6 +94,22 @@ async def test_commits_do_not_wait_for_an_anchor_that_the_broker_must_take() -> 
             while await scene.commit():  # noqa: ASYNC110  # nobody would tell
                 await trio.sleep(0.05)
             assert scene.broker.offsets == {0: 7}
+
+
+async def test_a_client_that_fetches_finds_its_coordinator_behind_that() -> None:
+    """It fetches first on each new connection: librdkafka looks for the coordinator on any."""
+    async with away() as scene, connected(scene.gateway.address) as wire:
+        find = FindCoordinatorRequest(key="g")
+        await wire.send(
+            request_frame(ApiKey.FETCH, 11, 1, b"any")
+            + request_frame(ApiKey.FIND_COORDINATOR, 3, 2, encode(find, 3))
+        )
+        fetched, _ = decode_response_header(ApiKey.FETCH, 11, await wire.frame())
+        frame = await wire.frame()
+        found, offset = decode_response_header(ApiKey.FIND_COORDINATOR, 3, frame)
+        assert (fetched, found) == (1, 2)
+        here = decode(FindCoordinatorResponse, frame[offset:], 3)
+        assert (here.error_code, here.node_id) == (0, 1)
 
 
 async def test_a_client_that_comes_back_finds_its_group_where_it_was() -> None:
