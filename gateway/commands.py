@@ -26,6 +26,8 @@ from gateway.demo.run import Interrupted
 from gateway.demo.run import run as run_demo
 from gateway.demo.upstream import OpenUpstream
 from gateway.events.line_files import FOLDER_NAME
+from gateway.pipeline import installed
+from gateway.pipeline.errors import PipelineError
 from gateway.state_log.log import StateLogError, StateLogUnusable
 
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
@@ -59,6 +61,9 @@ def run(argv: Sequence[str] | None) -> int:
         for line in error.lines:
             _say(line)
         return _WRONG_CALL
+    except PipelineError as error:
+        _say(str(error))
+        return _FAILED
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -158,7 +163,22 @@ def _events(options: argparse.Namespace) -> int:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    is_fine, report = simulate.run(options.first_seed, options.seeds)
+    first_seed, seeds, output = options.first_seed, options.seeds, options.output
+    last_seed = first_seed + seeds - 1
+    if last_seed > SEED_MAX:
+        _say(f"--first-seed: the last of {seeds} seeds would be above {SEED_MAX}")
+        return _WRONG_CALL
+    if not (output or options.master or options.conf):
+        is_fine, report = simulate.run(first_seed, seeds)
+    else:
+        installed.require()
+        from gateway.pipeline import sweep  # noqa: PLC0415  (needs Spark)
+
+        where = output or f"seeds-{first_seed}-{last_seed}"
+        on_spark = dict(options.conf or ())
+        is_fine, report = sweep.run(
+            first_seed, seeds, where, master=options.master, settings=on_spark
+        )
     sys.stdout.write(report + "\n")
     return 0 if is_fine else _FAILED
 
@@ -237,10 +257,19 @@ def _parser() -> argparse.ArgumentParser:
     simulating = commands.add_parser(
         "simulate",
         help="try to break the group engine, in simulated time",
-        description="Play seeded runs of one group under faults, and check it at every step.",
+        description="Play seeded runs of one group under faults, and check it at every step."
+        " With --output, --master or --conf on Spark: all seeds, whatever breaks, a row for each.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )
+    simulating.set_defaults(output=None, master=None, conf=None)
+    simulating.add_argument(
+        "--output",
+        metavar="DIR",
+        default=argparse.SUPPRESS,
+        help="on Spark: a new folder for the rows, Parquet (default: seeds-FIRST-LAST)",
+    )
+    _add_spark_options(simulating)
     simulating.add_argument(
         "--seeds", type=_count(SEEDS_MAX), metavar="N", default=200, help="how many runs"
     )
@@ -257,6 +286,23 @@ def _add_state_dir(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         default=os.environ.get(f"{settings.ENVIRONMENT_PREFIX}STATE_DIR"),
         help="the gateway's folder (default: that of its own --state-dir)",
+    )
+
+
+def _add_spark_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--master",
+        metavar="URL",
+        default=argparse.SUPPRESS,
+        help="Spark's master (default: local[*], or that of spark-defaults.conf)",
+    )
+    command.add_argument(
+        "--conf",
+        type=_spark_setting,
+        action="append",
+        metavar="KEY=VALUE",
+        default=argparse.SUPPRESS,
+        help="a setting of Spark, as often as needed",
     )
 
 
@@ -311,6 +357,13 @@ def _addresses(text: str) -> tuple[settings.Address, ...]:
         return settings.addresses(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _spark_setting(text: str) -> tuple[str, str]:
+    name, is_set, value = text.partition("=")
+    if not is_set or not name.startswith("spark."):
+        raise argparse.ArgumentTypeError(f"{text!r} is not spark.NAME=VALUE")
+    return name, value
 
 
 def _prefix(text: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("groupferry", deadline=None)
 hypothesis.settings.load_profile("groupferry")
 
+SPARK_TIMEOUT_S = 600
 RELEASES = ("3.9", "4.3")
 """Of Apache Kafka: the last one without the new protocol, and a late one that has it."""
 
@@ -28,11 +29,14 @@ RELEASES = ("3.9", "4.3")
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
-    """Mark as `spark` whatever asks for the session, before `-m` chooses; and after pytest has put
-    its order, give a worker of pytest-xdist another one."""
+    """Mark as `spark` whatever asks for the session, before `-m` chooses, and give all that is so
+    marked the time that a JVM takes to start on a busy machine; and after pytest has put its order,
+    give a worker of pytest-xdist another one."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
     done = yield
     if hasattr(config, "workerinput"):
         slow_ones_first(items)

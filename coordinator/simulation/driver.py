@@ -127,6 +127,7 @@ class Driver:
 
     def _handle(self, event: Event) -> None:
         world, observer = self._world, self.observer
+        world.counts["events"] += 1
         if observer is not None:
             observer.before_step()
         step = self.engine.handle(event, now_ms=world.now_ms, topics=self._cluster.topics)

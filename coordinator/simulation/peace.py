@@ -34,11 +34,11 @@ class Scene(Protocol):
 def settle(scene: Scene) -> None:
     """Raises BrokenInvariantError if the group does not come to rest in time, and stays so."""
     _end_all_faults(scene)
-    come_to_rest(scene)
+    scene.world.counts["convergence ms"] = come_to_rest(scene)
 
 
-def come_to_rest(scene: Scene) -> None:
-    """The same, where there are no faults any more."""
+def come_to_rest(scene: Scene) -> int:
+    """The same, where there are no faults any more; after how many ms it was, to the second."""
     world, driver = scene.world, scene.driver
     quiet_rounds, epoch, restless = 0, 0, ""
     for round_ in range(ROUNDS_MAX):
@@ -48,8 +48,7 @@ def come_to_rest(scene: Scene) -> None:
         quiet_rounds = quiet_rounds + 1 if is_quiet else 0
         epoch = _epoch(driver)
         if quiet_rounds == QUIET_ROUNDS:
-            world.counts["rounds of peace"] = round_ + 1
-            return
+            return (round_ + 1 - QUIET_ROUNDS) * ROUND_MS
     restless = restless or f"the epoch is {epoch} and still moves"
     raise BrokenInvariantError(Invariant.LIVENESS, f"after {ROUNDS_MAX} s of peace: {restless}")
 

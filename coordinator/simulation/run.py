@@ -34,8 +34,11 @@ LAG_MS_WHEN_LOG_FAILS = 5_000
 class Outcome:
     """How a run ended. `invariant` is None if nothing broke, otherwise `story` tells its end.
 
-    `counts` says how much happened; "stale ms" is the time in which a removed client that had not
-    heard of it believed in a partition that somebody else owned by then.
+    `counts` says how much happened. "events" are all that the engine was asked to handle, and
+    "requests" those that clients sent; for "rebalances" and "moves" see `tally.py`. "convergence
+    ms" is what it took from the last fault to everybody's rest, and missing if that never came.
+    "stale ms" is the time in which a removed client that had not heard of it believed in a
+    partition that somebody else owned by then.
     """
 
     seed: int

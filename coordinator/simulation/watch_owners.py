@@ -14,6 +14,7 @@ from coordinator.simulation.client import Client
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.excuses import Excuses
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant, require
+from coordinator.simulation.tally import Tally
 from coordinator.simulation.world import World
 from coordinator.state import GroupState
 from coordinator.topics import Partition
@@ -33,11 +34,13 @@ class OwnerWatch:
         self._world, self._cluster = world, cluster
         self._clients, self._state = clients, state
         self._excuses = excuses
+        self._tally = Tally(world)
         self._shared = 0
         self._looked_at_ms = world.now_ms
 
     def after_step(self, step: Step) -> None:
         self._excuses.after_step(step)
+        self._tally.after_step(step)
         self.check()
 
     def after_load(self) -> None:
@@ -68,6 +71,7 @@ class OwnerWatch:
                     both = f"{partition}: {owners[partition].name} and {client.name}"
                     raise BrokenInvariantError(Invariant.SINGLE_OWNER, both)
                 owners[partition] = client
+        self._tally.owned(owners)
         self._count_stale(sum(partition in owners for partition in stale))
 
     def _check_granted(self, client: Client, partition: Partition) -> None:

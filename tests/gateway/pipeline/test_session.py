@@ -17,6 +17,9 @@ from tests.support.spark import SETTINGS, need_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SPARK_S_MAX = 300
+"""For a JVM that starts, does a little and ends, on a busy machine."""
+
 OPEN = """
 import sys, time
 from gateway.pipeline.session import open_session
@@ -87,7 +90,7 @@ print(
     spark.sparkContext._jvm.java.lang.System.getProperty("java.home"),
 )"""
     process = opened(body, PATH=str(tools), JAVA_HOME="", SPARK_CONF_DIR=str(tmp_path))
-    out, err = process.communicate(timeout=150)
+    out, err = process.communicate(timeout=SPARK_S_MAX)
     pid, told = out.splitlines()
     assert (process.returncode, err) == (0, "")
     assert told.startswith("3 7 Europe/Berlin ")
@@ -109,7 +112,7 @@ spark.sparkContext.parallelize(range(2), 2).map(sleep).collect()"""
     while not (tmp_path / "begun").exists():
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=SPARK_S_MAX)
     assert (process.returncode, err) == (130, "")
     assert not is_alive(pid)
 
@@ -118,7 +121,7 @@ spark.sparkContext.parallelize(range(2), 2).map(sleep).collect()"""
 def test_a_master_that_is_none_is_told_in_one_line() -> None:
     """Though Spark's own script prints a stack."""
     process = opened("pass", master="nowhere")
-    _, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=SPARK_S_MAX)
     assert process.returncode == 1
     assert err.count("\n") == 1
     assert err.startswith("Spark did not start: ")
@@ -129,7 +132,7 @@ def test_a_master_that_is_none_is_told_in_one_line() -> None:
 def test_what_spark_raises_is_one_line() -> None:
     """A folder that is not there, say."""
     process = opened("spark.read.parquet('/nowhere/at/all')")
-    _, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=SPARK_S_MAX)
     assert process.returncode == 1
     assert err.count("\n") == 1
     assert "/nowhere/at/all" in err

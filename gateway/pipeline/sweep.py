@@ -1,0 +1,84 @@
+"""`groupferry simulate` on Spark: many seeds, one row each, and what to say of them.
+
+Unlike the sweep over this machine's processors (`gateway/simulate.py`) it plays every seed,
+whatever breaks. Must not know what a run consists of.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from coordinator.simulation.run import Outcome, simulate
+from gateway.pipeline.own_code import own_code
+from gateway.pipeline.seed_rows import SCHEMA, SeedRow, row_of
+from gateway.pipeline.session import open_session
+from gateway.simulate import replay_command
+
+SEEDS_PER_TASK_MAX = 500
+"""A minute or two of one processor: what a lost executor costs. Also the rows of one file."""
+
+TASKS_PER_PROCESSOR = 4
+"""At least, if there are seeds enough: seeds differ in length."""
+
+FAILURES_TOLD_MAX = 20
+
+
+def run(
+    first_seed: int, seeds: int, output: str, *, master: str | None, settings: Mapping[str, str]
+) -> tuple[bool, str]:
+    """Whether nothing broke, and the report. Raises PipelineError."""
+    with (
+        open_session("groupferry simulate", master=master, settings=settings) as spark,
+        own_code(spark.sparkContext),
+    ):
+        write_rows(spark, first_seed, seeds, output)
+        rows = spark.read.schema(SCHEMA).parquet(output)
+        is_fine, told = report(rows, first_seed, seeds)
+        return is_fine, f"{told}\nOne row per seed: {output}"
+
+
+def write_rows(
+    spark: SparkSession,
+    first_seed: int,
+    seeds: int,
+    output: str,
+    play: Callable[[int], Outcome] = simulate,
+) -> None:
+    """Play the seeds on all executors, each row written by who computed it."""
+
+    def rows_of(some: Iterable[int]) -> Iterator[SeedRow]:
+        return (row_of(seed, play) for seed in some)
+
+    context = spark.sparkContext
+    spread = context.range(first_seed, first_seed + seeds, numSlices=tasks(context, seeds))
+    rows = spark.createDataFrame(spread.mapPartitions(rows_of), SCHEMA, verifySchema=False)
+    rows.write.parquet(output)
+
+
+def tasks(context: SparkContext, seeds: int) -> int:
+    """Into how many parts the seeds are cut."""
+    least = -(-seeds // SEEDS_PER_TASK_MAX)
+    return max(least, min(seeds, context.defaultParallelism * TASKS_PER_PROCESSOR))
+
+
+def report(rows: DataFrame, first_seed: int, seeds: int) -> tuple[bool, str]:
+    """Whether nothing broke, and the totals; of the seeds that failed the first ones."""
+    sums = ("events", "rebalances", "moves", "violations")
+    total = rows.agg(*(f.sum(name).alias(name) for name in sums)).first()
+    assert total is not None  # an aggregate is one row
+    of_all = f"{seeds} seeds, {first_seed} to {first_seed + seeds - 1}"
+    counts = ", ".join(f"{total[name]:,} {name}" for name in sums)
+    if not total["violations"]:
+        return True, f"Nothing broke in {of_all}.\n{counts}"
+    failed = rows.where("violations > 0").orderBy("seed").take(FAILURES_TOLD_MAX)
+    lines = [f"Broken in {total['violations']:,} of {of_all}:"]
+    for row in failed:
+        lines += [
+            f"Seed {row['seed']} breaks invariant {row['invariant']}",
+            f"  To replay it: {replay_command(row['seed'])}",
+        ]
+    if total["violations"] > len(failed):
+        lines.append(f"and {total['violations'] - len(failed):,} more, where violations is 1")
+    return False, "\n".join((*lines, counts))

@@ -1,0 +1,40 @@
+"""Our own code on executors."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+from zipfile import ZipFile
+
+from tests.support.spark import need_spark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def test_executors_have_what_was_sent(spark: SparkSession) -> None:
+    """Whatever is installed there; this process keeps its own."""
+    from gateway.pipeline.own_code import own_code  # noqa: PLC0415
+
+    def place(_zero: int) -> str:
+        import kafka_codecs  # noqa: PLC0415  (the one that no working folder has)
+
+        return str(kafka_codecs.__path__[0])
+
+    searched = list(sys.path)
+    with own_code(spark.sparkContext):
+        found = spark.sparkContext.parallelize([0], 1).map(place).collect()
+        assert sys.path == searched
+    assert found[0].endswith("groupferry.zip/kafka_codecs")
+
+
+def test_all_three_packages_are_sent(tmp_path: Path) -> None:
+    """Each under its own name."""
+    need_spark()
+    from gateway.pipeline.own_code import pack  # noqa: PLC0415
+
+    pack(tmp_path / "all.zip")
+    wanted = {"coordinator/engine.py", "gateway/simulate.py", "kafka_codecs/codec.py"}
+    assert wanted <= set(ZipFile(tmp_path / "all.zip").namelist())
