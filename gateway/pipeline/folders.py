@@ -1,4 +1,5 @@
-"""Folders of Parquet wherever Spark can write: put in place as a whole, or not at all.
+"""Folders of Parquet and files of text wherever Spark can write: put in place as a whole, or not at
+all.
 
 Owns paths and renames, by Hadoop's file systems, so that a folder may be a URL. Must not know what
 is in the files.
@@ -16,7 +17,8 @@ class Folder:
         self.path = path.rstrip("/")
         self._spark = spark
         jvm: Any = spark.sparkContext._jvm
-        self._path = jvm.org.apache.hadoop.fs.Path(self.path)
+        self._path_of = jvm.org.apache.hadoop.fs.Path
+        self._path = self._path_of(self.path)
         self._files = self._path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
 
     def __truediv__(self, name: str) -> "Folder":
@@ -45,3 +47,15 @@ class Folder:
     def write(self, rows: DataFrame, *partitions: str) -> None:
         """Only these rows are in it afterwards."""
         rows.write.mode("overwrite").partitionBy(*partitions).parquet(self.path)
+
+    def write_text(self, name: str, text: str) -> None:
+        """One file in it, in UTF-8; never half of it."""
+        new, file = (self._path_of(self._path, each) for each in (f"{name}.new", name))
+        stream = self._files.create(new, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        self._files.delete(file, False)
+        if not self._files.rename(new, file):
+            raise OSError(f"{self.path}/{name} cannot be written")

@@ -65,6 +65,8 @@ def group_story(group_id: str = "orders", *, members: int = 3, partitions: int =
         cluster_id="",
         group_id=group_id,
         findings=0,
+        partitions=partitions,
+        unowned_at_end=0,
         unowned_partition_s=sum(unowned),
         rebalances=members + 1,
         members_disturbed=2 * members,
@@ -95,7 +97,7 @@ def group_story(group_id: str = "orders", *, members: int = 3, partitions: int =
             from_ms=START_MS, to_ms=END_MS, is_all=True, partitions=tuple(stories)
         ),
         members=tuple(
-            MemberName(member_id=member_id, client_id=f"consumer-{n}", protocol=protocol)
+            MemberName(member_id=member_id, instance_id=None, protocol=protocol)
             for protocol, ids in (("classic", old), ("consumer", new))
             for n, member_id in enumerate(ids)
         ),
@@ -191,7 +193,7 @@ def hostile_report() -> Report:
     second = second.model_copy(update={"intervals": (*second.intervals, overlap)})
     told = told.model_copy(update={"partitions": (first, second, *told.partitions[2:])})
     names = (
-        MemberName(member_id=HOSTILE, client_id=HOSTILE, protocol="classic"),
+        MemberName(member_id=HOSTILE, instance_id=HOSTILE, protocol="classic"),
         *group.members,
     )
     group = group.model_copy(

@@ -5,7 +5,8 @@ from types import MappingProxyType
 
 from gateway.pipeline.report.markup import Markup, join, shortened, tag
 from gateway.pipeline.report.model import Cell, Evidence
-from gateway.pipeline.report.wording import counted, duration, moment, number
+from gateway.pipeline.report.wording import counted, duration, number
+from gateway.readable import moment
 
 TITLES: Mapping[str, str] = MappingProxyType(
     {
@@ -29,10 +30,11 @@ _TEXT_LENGTH_MAX = 200
 
 def section(key: str, evidence: Evidence) -> Markup:
     """One table, folded up unless it is about safety."""
-    count = number(len(evidence.rows) + evidence.left_out)
     return tag(
         "details",
-        tag("summary", TITLES[key], " ", tag("span", f"({count})", class_="count")),
+        tag(
+            "summary", TITLES[key], " ", tag("span", f"({number(evidence.count)})", class_="count")
+        ),
         _table(evidence) if evidence.rows else tag("p", "None.", class_="note"),
         left_out(evidence.left_out, "row", evidence.table),
         id=f"evidence-{key}",
@@ -79,7 +81,7 @@ def _heading(column: str) -> str:
     """Its name without the unit, which the cells show."""
     name, _, unit = column.rpartition("_")
     words = name if unit == "ms" else column
-    return f"{words.replace('_', ' ')}{' (UTC)' if column in _MOMENTS else ''}"
+    return words.replace("_", " ")
 
 
 def _cell(column: str, value: Cell) -> Markup:

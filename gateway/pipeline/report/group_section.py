@@ -6,7 +6,8 @@ from gateway.pipeline.report.evidence import left_out
 from gateway.pipeline.report.markup import Markup, join, shortened, tag
 from gateway.pipeline.report.model import GroupStory, MemberName, OwnershipMap, Step
 from gateway.pipeline.report.ownership_map import ownership_map, swatch
-from gateway.pipeline.report.wording import counted, duration, moment, number
+from gateway.pipeline.report.wording import counted, duration, number
+from gateway.readable import moment
 
 _NAME_LENGTH_MAX = 80
 _MEMBERS_MAX = 64
@@ -56,16 +57,20 @@ def _inside(group: GroupStory) -> Iterator[Markup]:
 
 def _sentence(group: GroupStory) -> str:
     where = f"Cluster {group.cluster_id}. " if group.cluster_id else ""
+    left = ""
+    if group.unowned_at_end:
+        left = f" {counted(group.unowned_at_end, 'partition')} without an owner in the end."
     return (
-        f"{where}{counted(group.members_disturbed, 'member')} interrupted,"
+        f"{where}{counted(group.partitions, 'partition')};"
+        f" {counted(group.members_disturbed, 'member')} interrupted,"
         f" {counted(group.partitions_moved, 'partition')} moved where"
-        f" {number(group.partitions_moved_least)} would have been enough."
+        f" {number(group.partitions_moved_least)} would have been enough.{left}"
     )
 
 
 def _time_shown(told: OwnershipMap) -> str:
     length = duration(told.to_ms - told.from_ms)
-    lasted = f"{moment(told.from_ms)} to {moment(told.to_ms)} UTC ({length})"
+    lasted = f"{moment(told.from_ms)} to {moment(told.to_ms)} ({length})"
     if told.is_all:
         return f"Who owned each partition, {lasted}:"
     return f"Who owned each partition around migrations and findings, {lasted}:"
@@ -76,7 +81,7 @@ def _members(members: Sequence[MemberName]) -> Markup:
         tag(
             "span",
             swatch(n),
-            tag("bdi", shortened(member.client_id or member.member_id, 40)),
+            tag("bdi", shortened(member.instance_id or member.member_id, 40)),
             f" ({member.protocol})" if member.protocol else "",
             class_="entry",
             title=member.member_id,
@@ -97,7 +102,7 @@ def _members(members: Sequence[MemberName]) -> Markup:
 def _steps(steps: Sequence[Step]) -> Markup:
     most = max(step.unowned_partition_s for step in steps) or 1.0
     migrations = {step.migration for step in steps}
-    head = ["step", "from (UTC)", "lasted", "classic members", "consumer members", "without owner"]
+    head = ["step", "from", "lasted", "classic members", "consumer members", "without owner"]
     rows = [
         tag(
             "tr",

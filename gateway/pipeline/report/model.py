@@ -51,8 +51,11 @@ class Totals(_Part):
     """Times that the offsets of a group without members were set."""
     unowned_partition_s: float = 0.0
     """Seconds for which partitions had no owner though the group had members, added up."""
+    unowned_at_end: int = 0
+    """Partitions without an owner in the end, of groups that have members then; that time is not in
+    the one above: perhaps nobody wants these partitions any more."""
     unowned_in_migrations_partition_s: float = 0.0
-    """Those of them that fall into a migration."""
+    """The part of it that falls into migrations."""
     rebalances: int = 0
     members_disturbed: int = 0
     """Members whose work a rebalance interrupted; counted anew in each rebalance."""
@@ -134,7 +137,8 @@ class MemberName(_Part):
     """Who is behind a member id."""
 
     member_id: str
-    client_id: str | None
+    instance_id: str | None
+    """Of a static member."""
     protocol: str | None
     """The one that it spoke last."""
 
@@ -146,7 +150,11 @@ class GroupStory(_Part):
     group_id: str
     findings: int
     """Overlaps, regressions, differences and missing events."""
+    partitions: int
+    """That were somebody's at any time."""
     unowned_partition_s: float
+    unowned_at_end: int
+    """Partitions without an owner in the end, if it has members then."""
     rebalances: int
     members_disturbed: int
     partitions_moved: int
@@ -214,6 +222,11 @@ class Evidence(_Part):
     rows: tuple[Mapping[str, Cell], ...] = ()
     left_out: int = 0
     """How many more there are."""
+
+    @property
+    def count(self) -> int:
+        """With those that are left out."""
+        return len(self.rows) + self.left_out
 
 
 class Report(_Part):

@@ -7,7 +7,8 @@ from gateway.pipeline.report.markup import Markup, join, shortened, tag
 from gateway.pipeline.report.model import GroupStory, Interval, PartitionStory, Step
 from gateway.pipeline.report.picture import LEFT, RIGHT, box, name, picture, words
 from gateway.pipeline.report.protocol_timeline import BAR_HEIGHT, axis_of, bar
-from gateway.pipeline.report.wording import duration, moment
+from gateway.pipeline.report.wording import duration
+from gateway.readable import moment
 
 COLOURS = 8
 STYLES = 2 * COLOURS

@@ -17,7 +17,8 @@ from gateway.pipeline.report.picture import patterns
 from gateway.pipeline.report.protocol_timeline import axis_of, protocol_timeline
 from gateway.pipeline.report.verdict import Check
 from gateway.pipeline.report.window import around, what_matters
-from gateway.pipeline.report.wording import counted, duration, moment, number
+from gateway.pipeline.report.wording import counted, duration, number
+from gateway.readable import moment
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """The browser is told, too, that nothing in here may run or be fetched."""
@@ -70,7 +71,7 @@ def _period(totals: Totals) -> str:
     lasted = duration(totals.to_ms - totals.from_ms)
     return (
         f"{counted(totals.groups, 'group')}, {counted(totals.partitions, 'partition')};"
-        f" {moment(totals.from_ms)} to {moment(totals.to_ms)} UTC ({lasted})"
+        f" {moment(totals.from_ms)} to {moment(totals.to_ms)} ({lasted})"
     )
 
 

@@ -6,7 +6,8 @@ from gateway.pipeline.report.axis import LABELS_HEIGHT, Axis
 from gateway.pipeline.report.markup import Markup, join, tag
 from gateway.pipeline.report.model import GroupStory, Migration, Share
 from gateway.pipeline.report.picture import LEFT, RIGHT, WIDTH, box, name, picture, titled, words
-from gateway.pipeline.report.wording import counted, duration, moment, number
+from gateway.pipeline.report.wording import counted, duration, number
+from gateway.readable import moment
 
 BAR_HEIGHT = 16
 _ROW_HEIGHT = 30

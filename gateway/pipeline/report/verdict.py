@@ -86,6 +86,9 @@ def outcome(totals: Totals, clients: Sequence[ClientVersion]) -> Iterator[str]:
     if totals.migrations and totals.unowned_partition_s:
         cost += f", {number(totals.unowned_in_migrations_partition_s)} of them during migrations"
     yield f"{cost}."
+    if totals.unowned_at_end:
+        left = counted(totals.unowned_at_end, "partition has", "partitions have")
+        yield f"{left} no owner in the end, though the group has members; that is not in that time."
     yield (
         f"{counted(totals.rebalances, 'rebalance')} interrupted members"
         f" {counted(totals.members_disturbed, 'time')};"

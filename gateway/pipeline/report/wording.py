@@ -1,7 +1,4 @@
-"""Numbers, times and durations as people read them, always the same for the same value.
-
-All moments are UTC, whatever the machine's time zone.
-"""
+"""Numbers, durations and dates as people read them, always the same for the same value."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,15 +12,8 @@ _MOMENT_MS_MAX = 253_402_300_799_999
 """The last one that has a year of four digits. Lines of events can name any."""
 
 
-def moment(at_ms: int) -> str:
-    """To the millisecond."""
-    if not 0 <= at_ms <= _MOMENT_MS_MAX:
-        return f"{at_ms} ms"
-    return f"{date_time(at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % SECOND_MS:03}"
-
-
 def date_time(at_ms: int) -> datetime:
-    """The nearest one that there is."""
+    """In UTC; the nearest one that a calendar has."""
     return _EPOCH + timedelta(milliseconds=min(max(at_ms, 0), _MOMENT_MS_MAX))
 
 

@@ -1,0 +1,77 @@
+"""Rows of the tables for who checks: of each kind so many, the gravest first, and how many more."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.pipeline.report.model import Cell, Column, Evidence
+from gateway.pipeline.report.numbers.limits import first_of
+
+ROWS_MAX = 200
+TEXT_MAX = 1_000
+"""Characters of a text: a page is no place for the rest of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Which rows of which table, by Spark SQL, and in which order; `-` before a name: downwards."""
+
+    table: str
+    condition: str
+    order: Sequence[str]
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "overlaps": _Kind("ownership", "kind = 'overlap'", ("from_ms",)),
+    "regressions": _Kind("offsets", "finding = 'regression'", ("from_ms",)),
+    "missing_events": _Kind("sequences", "true", ("at_ms",)),
+    "differences": _Kind("differences", "true", ("at_ms",)),
+    "moves_back": _Kind("offsets", "finding in ('seek', 'reset')", ("from_ms",)),
+    "migrations": _Kind("migrations", "true", ("-unowned_partition_s", "from_ms")),
+    "rebalances": _Kind(
+        "rebalances", "true", ("-members_disturbed", "-partitions_moved", "from_ms")
+    ),
+    "readiness": _Kind("readiness", "true", ("can_convert", "-members")),
+    "rejected_lines": _Kind("rejected", "true", ("file", "place")),
+}
+
+
+def evidence(
+    tables: Mapping[str, DataFrame], rows_of: Mapping[str, type[BaseModel]]
+) -> Mapping[str, Evidence]:
+    """By the keys of the page; `rows_of` has the models of the tables' rows, by name."""
+    return {
+        key: _evidence(kind, tables[kind.table].where(kind.condition), rows_of[kind.table])
+        for key, kind in _KINDS.items()
+    }
+
+
+def _evidence(kind: _Kind, found: DataFrame, row: type[BaseModel]) -> Evidence:
+    columns = list(row.model_fields)
+    order = [
+        F.desc(name[1:]) if name.startswith("-") else F.asc(name)
+        for name in (*kind.order, *columns)
+    ]
+    rows, left_out = first_of(found.select(*columns), order, ROWS_MAX)
+    return Evidence(
+        table=kind.table,
+        columns=tuple(
+            Column(name=name, meaning=" ".join((field.description or "").split()))
+            for name, field in row.model_fields.items()
+        ),
+        rows=tuple({name: _cell(value) for name, value in each.asDict().items()} for each in rows),
+        left_out=left_out,
+    )
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    if isinstance(value, str):
+        return value[:TEXT_MAX]
+    found: Cell = value
+    return found

@@ -1,0 +1,129 @@
+"""The groups that have a section of their own, with all that is shown there."""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.pipeline.report.model import GroupStory, Migration, Share, Step
+from gateway.pipeline.report.numbers.chosen import Chosen, key_of
+from gateway.pipeline.report.numbers.maps import maps
+from gateway.pipeline.report.numbers.names import names
+from gateway.pipeline.report.window import Span, around, what_matters
+from gateway.pipeline.stories import GROUP
+
+MIGRATIONS_MAX = 20
+FINDING_TIMES_MAX = 20
+SHARES_MAX = 150
+STEPS_MAX = 60
+"""Of one group each."""
+
+_FIGURES = (
+    *GROUP,
+    "findings",
+    "partitions",
+    "unowned_at_end",
+    "rebalances",
+    "members_disturbed",
+    "partitions_moved",
+    "partitions_moved_least",
+)
+
+
+def sections(
+    tables: Mapping[str, DataFrame],
+    worst: Sequence[Row],
+    *,
+    shares: DataFrame,
+    steps: DataFrame,
+    end_ms: int,
+) -> tuple[GroupStory, ...]:
+    """In the order of `worst`, which are rows of `groups`. What has not ended ends at `end_ms`."""
+    spark = tables["timeline"].sparkSession
+    chosen = Chosen(spark, {key_of(row): () for row in worst})
+    migrations = chosen.first(tables["migrations"], ["from_ms"], MIGRATIONS_MAX, _migration)
+    findings_ms = chosen.first(
+        _findings(tables), ["found_ms"], FINDING_TIMES_MAX, lambda row: int(row.found_ms)
+    )
+    windows = {}
+    for row in worst:
+        key, whole = key_of(row), _whole(row, end_ms)
+        matters = what_matters(migrations[key][0], findings_ms[key][0], whole)
+        windows[key] = around(matters, whole), whole
+    drawn = maps(tables["ownership"], windows)
+    called = names(tables["timeline"], drawn)
+    # The longest ones say most; they are drawn in the order of time.
+    longest = (F.desc(F.col("to_ms") - F.col("from_ms")), "from_ms")
+    shown_shares = chosen.first(_ended(shares, end_ms), longest, SHARES_MAX, _share)
+    shown_steps = chosen.first(_ended(steps, end_ms), ["migration", "number"], STEPS_MAX, _step)
+    stories = []
+    for row in worst:
+        key = key_of(row)
+        stories.append(
+            GroupStory(
+                **{name: row[name] for name in _FIGURES},
+                unowned_partition_s=row.unowned_ms / 1000,
+                finding_times_ms=findings_ms[key][0],
+                shares=tuple(sorted(shown_shares[key][0], key=lambda share: share.from_ms)),
+                shares_left_out=shown_shares[key][1],
+                migrations=migrations[key][0],
+                migrations_left_out=migrations[key][1],
+                steps=shown_steps[key][0],
+                steps_left_out=shown_steps[key][1],
+                ownership=drawn.get(key),
+                members=called.get(key, ()),
+            )
+        )
+    return tuple(stories)
+
+
+def _ended(rows: DataFrame, end_ms: int) -> DataFrame:
+    return rows.withColumn("to_ms", F.coalesce("to_ms", F.lit(end_ms)))
+
+
+def _whole(row: Row, end_ms: int) -> Span:
+    """Of a group of which only missing events are known, no time is."""
+    from_ms = end_ms if row.from_ms is None else row.from_ms
+    return from_ms, end_ms if row.has_members or row.to_ms is None else row.to_ms
+
+
+def _findings(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """When something was found, in `found_ms`."""
+    found = tables["ownership"].where("kind = 'overlap'").select(*GROUP, "from_ms")
+    for other in (
+        tables["offsets"].where("finding = 'regression'").select(*GROUP, "from_ms"),
+        tables["differences"].select(*GROUP, "at_ms"),
+        tables["sequences"].select(*GROUP, "at_ms"),
+    ):
+        found = found.union(other)
+    return found.withColumnRenamed("from_ms", "found_ms").where("found_ms is not null").distinct()
+
+
+def _migration(row: Row) -> Migration:
+    return Migration(
+        direction=row.direction,
+        from_ms=row.from_ms,
+        to_ms=row.to_ms,
+        is_complete=row.is_complete,
+    )
+
+
+def _share(row: Row) -> Share:
+    return Share(
+        from_ms=row.from_ms,
+        to_ms=row.to_ms,
+        classic_members=row.classic_members,
+        consumer_members=row.consumer_members,
+    )
+
+
+def _step(row: Row) -> Step:
+    return Step(
+        migration=row.migration,
+        number=row.number,
+        from_ms=row.from_ms,
+        to_ms=row.to_ms,
+        classic_members=row.classic_members,
+        consumer_members=row.consumer_members,
+        unowned_partition_s=row.unowned_ms / 1000,
+    )

@@ -1,0 +1,55 @@
+"""The whole `Report`, from the tables."""
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel
+from pyspark.sql import DataFrame, Row
+
+from gateway.pipeline.report.model import Report, Totals
+from gateway.pipeline.report.numbers.clients import clients
+from gateway.pipeline.report.numbers.evidence import evidence
+from gateway.pipeline.report.numbers.gaps import gaps
+from gateway.pipeline.report.numbers.groups import groups, totals, worst
+from gateway.pipeline.report.numbers.sections import sections
+from gateway.pipeline.report.numbers.shares import shares
+from gateway.pipeline.report.numbers.steps import costs, steps
+
+
+def report(
+    tables: Mapping[str, DataFrame], rows_of: Mapping[str, type[BaseModel]], top: int
+) -> Report:
+    """All tables and the models of their rows, by name; `top` groups get a section."""
+    counted = shares(tables["timeline"]).persist()
+    unowned = gaps(tables["ownership"])
+    taken = steps(tables["timeline"], tables["migrations"], unowned, counted).persist()
+    by_group = groups(tables, shares=counted, gaps=unowned, steps=taken).persist()
+    try:
+        sums = totals(by_group)
+        shown = sections(
+            tables, worst(by_group, top), shares=counted, steps=taken, end_ms=sums.to_ms or 0
+        )
+        step_costs, step_costs_left_out = costs(taken)
+    finally:
+        for each in (by_group, taken, counted):
+            each.unpersist()
+    versions, versions_left_out = clients(tables["readiness"])
+    rows = evidence(tables, rows_of)
+    return Report(
+        totals=_totals(sums, rejected_lines=rows["rejected_lines"].count),
+        groups=shown,
+        step_costs=step_costs,
+        step_costs_left_out=step_costs_left_out,
+        clients=versions,
+        clients_left_out=versions_left_out,
+        evidence=rows,
+    )
+
+
+def _totals(sums: Row, *, rejected_lines: int) -> Totals:
+    plain = Totals.model_fields.keys() & sums.asDict().keys()
+    return Totals(
+        **{name: sums[name] for name in plain},
+        rejected_lines=rejected_lines,
+        unowned_partition_s=sums.unowned_ms / 1000,
+        unowned_in_migrations_partition_s=sums.unowned_in_migrations_ms / 1000,
+    )

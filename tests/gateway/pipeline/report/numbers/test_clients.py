@@ -1,0 +1,59 @@
+"""Members by client version and by what they can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.report_tables import Row, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def seen(members: int, protocol: str, can_convert: bool, knows: bool | None, **more: str) -> Row:
+    """Some members of one group with the same client."""
+    return {
+        "software_name": "lib",
+        "software_version": "1",
+        "protocol": protocol,
+        "members": members,
+        "can_convert": can_convert,
+        "speaks_consumer": knows,
+        **more,
+    }
+
+
+def test_each_member_is_counted_once_by_what_it_can_do(spark: SparkSession) -> None:
+    """Versions with most members first."""
+    from gateway.pipeline.report.numbers.clients import clients  # noqa: PLC0415
+
+    rows = [
+        seen(1, "consumer", True, True),
+        seen(2, "classic", True, True),
+        seen(4, "classic", False, True, group_id="h"),
+        seen(8, "classic", True, False),
+        seen(16, "classic", True, None),
+        seen(3, "classic", True, True, software_version="2"),
+    ]
+    found, left_out = clients(table(spark, "readiness", rows))
+    assert left_out == 0
+    assert [client.model_dump(exclude={"blocked_by", "software_name"}) for client in found] == [
+        {
+            "software_version": "1",
+            "groups": 2,
+            "on_consumer": 1,
+            "ready": 2,
+            "blocked": 4,
+            "too_old": 8,
+            "unknown": 16,
+        },
+        {
+            "software_version": "2",
+            "groups": 1,
+            "on_consumer": 0,
+            "ready": 3,
+            "blocked": 0,
+            "too_old": 0,
+            "unknown": 0,
+        },
+    ]

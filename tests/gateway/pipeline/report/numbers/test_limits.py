@@ -1,0 +1,21 @@
+"""Nothing is collected without a limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.report_tables import table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_the_first_rows_and_how_many_more_there_are(spark: SparkSession) -> None:
+    """In the order asked for."""
+    from gateway.pipeline.report.numbers.limits import first_of  # noqa: PLC0415
+
+    rows = table(spark, "differences", [{"at_ms": at_ms} for at_ms in (3, 1, 2)])
+    found, left_out = first_of(rows, ["at_ms"], 2)
+    assert ([row.at_ms for row in found], left_out) == ([1, 2], 1)
+    found, left_out = first_of(rows, ["at_ms"], 3)
+    assert ([row.at_ms for row in found], left_out) == ([1, 2, 3], 0)

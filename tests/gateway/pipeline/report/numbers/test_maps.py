@@ -1,0 +1,75 @@
+"""What is drawn of each group, and what is left out because it would be too much."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.report_tables import gap, owner, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ALL = ((0, 100), (0, 100))
+
+
+def test_the_worst_is_drawn_and_the_rest_counted(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions owned twice, then those that waited longest; of a partition overlaps, gaps, and
+    then what is long. They are drawn in their own order."""
+    from gateway.pipeline.report.numbers import maps  # noqa: PLC0415
+
+    monkeypatch.setattr(maps, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(maps, "INTERVALS_MAX", 5)
+    rows = [
+        owner("a", 0, None, partition=0),
+        owner("a", 0, 10, partition=1),
+        gap(10, 90, partition=1),
+        owner("b", 90, 95, partition=1),
+        owner("b", 95, 100, partition=1),
+        owner("a", 0, 50, partition=2),
+        owner("b", 49, None, partition=2),
+        {
+            "kind": "overlap",
+            "basis": "stated",
+            "member_id": "b",
+            "other_member_id": "a",
+            "from_ms": 49,
+            "to_ms": 49,
+            "partition": 2,
+        },
+    ]
+    found = maps.maps(table(spark, "ownership", rows), {("", "g"): ALL})[("", "g")]
+    drawn = [
+        (line.partition, [(each.kind, each.from_ms, each.to_ms) for each in line.intervals])
+        for line in found.partitions
+    ]
+    assert drawn == [
+        (1, [("owner", 0, 10), ("gap", 10, 90)]),
+        (2, [("owner", 0, 50), ("overlap", 49, 49), ("owner", 49, 100)]),
+    ]
+    assert (found.partitions_left_out, found.intervals_left_out) == (1, 3)
+
+
+def test_only_the_time_shown_is_drawn(spark: SparkSession) -> None:
+    """What reaches beyond it is cut off there; what members said is not drawn, unless two did."""
+    from gateway.pipeline.report.numbers.maps import maps  # noqa: PLC0415
+
+    rows = [
+        owner("a", None, 20),
+        owner("b", 20, 40),
+        owner("c", 40, None),
+        owner("d", 80, None, partition=1),
+        owner("e", 25, 35, basis="stated"),
+    ]
+    windows = {("", "g"): ((20, 60), (0, 100)), ("", "nobody"): ALL}
+    found = maps(table(spark, "ownership", rows), windows)
+    assert list(found) == [("", "g")]
+    (line,) = found["", "g"].partitions
+    assert [(each.member_id, each.from_ms, each.to_ms) for each in line.intervals] == [
+        ("b", 20, 40),
+        ("c", 40, 60),
+    ]
+    assert not found["", "g"].is_all

@@ -1,0 +1,40 @@
+"""How many members of either protocol a group had, from change to change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.report_tables import Row, member, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def shares_of(spark: SparkSession, *rows: Row) -> list[tuple[int, int | None, int, int]]:
+    """Of one group."""
+    from gateway.pipeline.report.numbers.shares import shares  # noqa: PLC0415
+
+    found = shares(table(spark, "timeline", rows)).orderBy("from_ms").collect()
+    return [(row.from_ms, row.to_ms, row.classic_members, row.consumer_members) for row in found]
+
+
+def test_members_are_counted_from_change_to_change(spark: SparkSession) -> None:
+    """One switches, one leaves; a state that follows a state changes nothing."""
+    assert shares_of(
+        spark,
+        member(None, None, 0, None),
+        member("a", "classic", 10, 20),
+        member("a", "classic", 20, 30),
+        member("a", "consumer", 30, None),
+        member("b", "classic", 10, 40),
+    ) == [(0, 10, 0, 0), (10, 30, 2, 0), (30, 40, 1, 1), (40, None, 0, 1)]
+
+
+def test_a_group_whose_members_all_go_stays_without(spark: SparkSession) -> None:
+    """To the end, as far as is known."""
+    assert shares_of(spark, member("a", "classic", 10, 20)) == [(10, 20, 1, 0), (20, None, 0, 0)]
+
+
+def test_a_member_of_unknown_protocol_is_in_neither_count(spark: SparkSession) -> None:
+    """Nothing is made up."""
+    assert shares_of(spark, member("a", None, 10, 20)) == [(10, None, 0, 0)]

@@ -1,0 +1,112 @@
+"""The steps of migrations, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tests.support.report_tables import Row, gap, member, tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+UP, DOWN = "generic->consumer", "consumer->generic"
+
+
+def steps_of(spark: SparkSession, **rows: Sequence[Row]) -> DataFrame:
+    """As the report makes them."""
+    from gateway.pipeline.report.numbers.gaps import gaps  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.shares import shares  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.steps import steps  # noqa: PLC0415
+
+    made = tables(spark, **rows)
+    timeline = made["timeline"]
+    return steps(timeline, made["migrations"], gaps(made["ownership"]), shares(timeline))
+
+
+def shown(steps: DataFrame) -> list[tuple[Any, ...]]:
+    """In order."""
+    rows = steps.orderBy("migration", "number").collect()
+    return [
+        (
+            (row.migration, row.number),
+            (row.from_ms, row.to_ms),
+            (row.classic_members, row.consumer_members),
+            row.unowned_ms,
+        )
+        for row in rows
+    ]
+
+
+ROLL = [
+    member("a", "classic", 0, 100),
+    member("b", "classic", 0, 200),
+    member("c", "consumer", 100, None),
+    member("d", "consumer", 200, None),
+    member("d", "consumer", 250, None),
+]
+
+
+def test_a_step_lasts_from_one_arrival_to_the_next(spark: SparkSession) -> None:
+    """The last one to the end of the migration. Who only changes its state takes no step."""
+    migrations = [{"direction": UP, "from_ms": 100, "to_ms": 230}]
+    assert shown(steps_of(spark, timeline=ROLL[:4], migrations=migrations)) == [
+        ((1, 1), (100, 200), (1, 1), 0.0),
+        ((1, 2), (200, 230), (0, 2), 0.0),
+    ]
+
+
+def test_time_without_an_owner_is_that_of_the_steps_in_which_it_lies(spark: SparkSession) -> None:
+    """A gap over two steps is shared out; what the group had no members is taken off evenly."""
+    found = steps_of(
+        spark,
+        timeline=ROLL[:4],
+        migrations=[{"direction": UP, "from_ms": 100, "to_ms": 300}],
+        ownership=[
+            gap(150, 250, partition=0),
+            gap(120, 140, partition=1),
+            gap(210, 250, partition=2, empty_ms=20),
+            gap(290, 310, partition=3),
+            gap(220, None, partition=4),
+        ],
+    )
+    assert [unowned for *_, unowned in shown(found)] == [50 + 20, 50 + 20 + 10]
+
+
+def test_each_migration_has_steps_of_its_own(spark: SparkSession) -> None:
+    """Back again: those who arrive at the classic protocol. One that goes on has no end."""
+    timeline = [*ROLL[:4], member("e", "classic", 500, None)]
+    migrations = [
+        {"direction": UP, "from_ms": 100, "to_ms": 200},
+        {"direction": DOWN, "from_ms": 500, "to_ms": None},
+    ]
+    assert [
+        step[:2] for step in shown(steps_of(spark, timeline=timeline, migrations=migrations))
+    ] == [
+        ((1, 1), (100, 200)),
+        ((1, 2), (200, 200)),
+        ((2, 1), (500, None)),
+    ]
+
+
+def test_arrivals_in_one_millisecond_are_one_step(spark: SparkSession) -> None:
+    """Their cost could not be told apart."""
+    timeline = [member("c", "consumer", 100, None), member("d", "consumer", 100, None)]
+    migrations = [{"direction": UP, "from_ms": 100, "to_ms": 230}]
+    assert [
+        step[:3] for step in shown(steps_of(spark, timeline=timeline, migrations=migrations))
+    ] == [((1, 1), (100, 230), (0, 2))]
+
+
+def test_costs_are_added_up_by_number(spark: SparkSession) -> None:
+    """Over all groups; those beyond the limit are counted."""
+    from gateway.pipeline.report.numbers import steps  # noqa: PLC0415
+
+    rows = [("g", n, 1000.0 * n) for n in range(1, 31)] + [("h", 1, 500.0)]
+    made = spark.createDataFrame(rows, "group_id string, number long, unowned_ms double")
+    found, left_out = steps.costs(made)
+    assert (len(found), left_out) == (24, 6)
+    first = found[0]
+    assert (first.number, first.steps) == (1, 2)
+    assert (first.unowned_partition_s, first.unowned_partition_s_most) == (1.5, 1.0)
+    assert steps.costs(made.where("false")) == ((), 0)

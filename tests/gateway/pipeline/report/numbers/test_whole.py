@@ -1,0 +1,217 @@
+"""The whole report of a few groups, worked out by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import BaseModel
+
+from gateway.pipeline.report.model import GroupStory, Report
+from tests.support.report_tables import COLUMNS, Row, gap, member, owner, tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+S = 1_000
+
+
+class AnyRow(BaseModel, use_attribute_docstrings=True):
+    """Stands in for the models of all rows."""
+
+    cluster_id: str
+    """Which cluster."""
+    group_id: str
+
+
+class Line(BaseModel):
+    """Of the rejected ones."""
+
+    file: str
+    place: str
+
+
+ROWS_OF: dict[str, type[BaseModel]] = {**dict.fromkeys(COLUMNS, AnyRow), "rejected": Line}
+
+
+def of(group_id: str, *rows: Row) -> list[Row]:
+    """The rows, of that group."""
+    return [{**row, "group_id": group_id} for row in rows]
+
+
+TIMELINE = [
+    *of(
+        "calm",
+        member(None, None, 0, None),
+        member("a", "classic", 0, 100 * S),
+        member("b", "consumer", 100 * S, None, instance_id="worker-1"),
+    ),
+    *of("bad", member("x", "classic", 10 * S, None), member("y", "consumer", 20 * S, None)),
+    *of("slow", member("z", "classic", 0, 40 * S)),
+]
+OWNERSHIP = [
+    *of(
+        "calm",
+        owner("a", None, 100 * S),
+        gap(100 * S, 102 * S, empty_ms=500),
+        owner("b", 102 * S, None),
+    ),
+    *of(
+        "bad",
+        owner("x", 10 * S, 30 * S),
+        owner("y", 20 * S, None),
+        {
+            "kind": "overlap",
+            "member_id": "y",
+            "other_member_id": "x",
+            "from_ms": 20 * S,
+            "to_ms": 30 * S,
+        },
+        owner("x", 10 * S, 20 * S, partition=1, basis="stated"),
+    ),
+    *of(
+        "slow",
+        owner("z", 0, 10 * S),
+        gap(10 * S, 20 * S, empty_ms=0),
+        owner("z", 20 * S, 40 * S),
+        gap(40 * S, None),
+    ),
+]
+UP = {"direction": "generic->consumer", "from_ms": 100 * S, "to_ms": 104 * S, "is_complete": True}
+MOVED = {"members_disturbed": 2, "partitions_moved": 5, "partitions_moved_least": 3}
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession) -> Report:
+    """With sections for two of the three groups."""
+    from gateway.pipeline.report.numbers.whole import report  # noqa: PLC0415
+
+    found = tables(
+        spark,
+        timeline=TIMELINE,
+        ownership=OWNERSHIP,
+        offsets=[
+            *of("bad", {"finding": "regression", "from_ms": 50 * S, "to_ms": 51 * S}),
+            *of("bad", {"finding": "seek", "from_ms": 52 * S, "to_ms": 200 * S}),
+            *of("calm", {"finding": None, "from_ms": 1 * S, "to_ms": 2 * S}),
+        ],
+        sequences=[
+            *of("bad", {"missing_from": 3, "missing_to": 5, "at_ms": 60 * S}),
+            {"group_id": None, "cluster_id": None, "missing_from": 9, "missing_to": 9, "at_ms": 0},
+        ],
+        migrations=of("calm", UP),
+        rebalances=[*of("calm", MOVED, MOVED), *of("bad", MOVED)],
+        readiness=[
+            {
+                "software_name": "lib",
+                "software_version": "1",
+                "protocol": "classic",
+                "members": 4,
+                "can_convert": True,
+                "speaks_consumer": True,
+            }
+        ],
+        rejected=[{"file": "f", "place": "7"}],
+    )
+    return report(found, ROWS_OF, 2)
+
+
+def test_totals_are_of_all_groups(made: Report) -> None:
+    """Of those too that have no section; and of what is of no group."""
+    assert made.totals.model_dump() == {
+        "from_ms": 0,
+        "to_ms": 200 * S,
+        "groups": 3,
+        "groups_on_consumer": 1,
+        "groups_mixed": 1,
+        "groups_on_classic": 1,
+        "migrations": 1,
+        "migrations_complete": 1,
+        "partitions": 3,
+        "overlaps": 1,
+        "regressions": 1,
+        "differences": 0,
+        "missing_events": 4,
+        "rejected_lines": 1,
+        "seeks": 1,
+        "resets": 0,
+        "unowned_partition_s": 11.5,
+        "unowned_at_end": 0,
+        "unowned_in_migrations_partition_s": 1.5,
+        "rebalances": 3,
+        "members_disturbed": 6,
+        "partitions_moved": 15,
+        "partitions_moved_least": 9,
+    }
+
+
+def test_groups_with_findings_come_first_then_those_that_waited_longest(made: Report) -> None:
+    """What has more rebalances is not worse."""
+    assert [group.group_id for group in made.groups] == ["bad", "slow"]
+
+
+def section(made: Report, group_id: str) -> GroupStory:
+    """Of that group."""
+    (found,) = (group for group in made.groups if group.group_id == group_id)
+    return found
+
+
+def test_a_section_has_what_was_found(made: Report) -> None:
+    """With its times, and a map of where it was."""
+    bad = section(made, "bad")
+    assert (bad.findings, bad.partitions, bad.rebalances) == (5, 1, 1)
+    assert bad.finding_times_ms == (20 * S, 50 * S, 60 * S)
+    assert bad.ownership is not None
+    assert (bad.ownership.from_ms, bad.ownership.to_ms, bad.ownership.is_all) == (
+        16 * S,
+        64 * S,
+        False,
+    )
+    (line,) = bad.ownership.partitions
+    assert [(each.kind, each.member_id, each.from_ms, each.to_ms) for each in line.intervals] == [
+        ("owner", "x", 16 * S, 30 * S),
+        ("overlap", "y", 20 * S, 30 * S),
+        ("owner", "y", 20 * S, 64 * S),
+    ]
+    assert [(each.member_id, each.protocol) for each in bad.members] == [
+        ("x", "classic"),
+        ("y", "consumer"),
+    ]
+
+
+def test_a_group_that_ended_is_shown_until_its_end(made: Report) -> None:
+    """What is nobody's after that is no time without an owner."""
+    slow = section(made, "slow")
+    assert (slow.unowned_partition_s, slow.unowned_at_end) == (10.0, 0)
+    assert slow.ownership is not None
+    assert (slow.ownership.from_ms, slow.ownership.to_ms, slow.ownership.is_all) == (
+        0,
+        40 * S,
+        True,
+    )
+    assert [(each.classic_members, each.from_ms, each.to_ms) for each in slow.shares] == [
+        (1, 0, 40 * S),
+        (0, 40 * S, 200 * S),
+    ]
+
+
+def test_steps_and_client_versions_are_of_all_groups(made: Report) -> None:
+    """They answer what the next ones will cost, and who they are."""
+    (cost,) = made.step_costs
+    assert (cost.number, cost.steps, cost.unowned_partition_s) == (1, 1, 1.5)
+    (client,) = made.clients
+    assert (client.software_name, client.ready, client.groups) == ("lib", 4, 1)
+
+
+def test_evidence_is_rows_with_their_meaning(made: Report) -> None:
+    """Of each kind."""
+    regressions = made.evidence["regressions"]
+    assert regressions.rows == ({"cluster_id": "", "group_id": "bad"},)
+    assert (regressions.columns[0].name, regressions.columns[0].meaning) == (
+        "cluster_id",
+        "Which cluster.",
+    )
+    assert made.evidence["moves_back"].count == 1
+    assert made.evidence["missing_events"].count == 2
+    assert made.evidence["differences"].count == 0
+    assert made.evidence["rejected_lines"].rows == ({"file": "f", "place": "7"},)
