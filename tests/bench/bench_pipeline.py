@@ -1,0 +1,278 @@
+"""How fast the pipeline makes a report, and how that grows with the events.
+
+    python tests/bench/bench_pipeline.py [--groups 10000] [--events 1000000,10000000]
+
+writes the events of a day, as that many groups that are rolled to the new protocol would tell them,
+and runs `groupferry report` on each amount: events per second, the memory of all its processes at
+the peak, and how many times as long it takes as the amount before.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+from coordinator.records import EpochCause, RemovalCause
+from gateway.events.event import GatewayEvent
+from gateway.events.gateway_events import GatewayStarted
+from gateway.events.group_events import (
+    GroupConverted,
+    GroupCreated,
+    GroupEpochBumped,
+    TargetComputed,
+)
+from gateway.events.member_events import (
+    ClientSeen,
+    MemberJoined,
+    MemberLeft,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsStated,
+    Protocol,
+)
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from tests.support.scribe import START_MS, Scribe
+
+GATEWAYS = 4
+MEMBERS = 3
+PARTITIONS = 12
+DAY_S = 24 * 60 * 60
+SAMPLE_S = 0.5
+
+_GROUP, _GATEWAY, _PROCESS = "GROUP-ID", "GATEWAY-ID", "PROCESS-ID"
+"""What is filled in for each group."""
+_EVENTS_BESIDES = 35
+"""Of a group, beside its commits."""
+
+
+def life(commits: int) -> Scribe:
+    """A group's day: three classic members come, are replaced one by one, and commit meanwhile."""
+    scribe = Scribe(gateway_id=_GATEWAY, process_id=_PROCESS, group_id=_GROUP)
+    scribe.tell(0, GroupCreated(kind="generic"))
+    members = [f"old-{number}" for number in range(MEMBERS)]
+    for member_id in members:
+        _comes(scribe, 1, member_id, "classic")
+    shares = _shares(members)
+    scribe.tell(2, *(_assigned(member_id, numbers) for member_id, numbers in shares.items()))
+    between_s = DAY_S / (MEMBERS + 1)
+    per_phase = commits // (MEMBERS + 1)
+    position = 0
+    for step in range(MEMBERS + 1):
+        start_s = 10 + step * between_s
+        for number in range(per_phase):
+            position += 10
+            at_s = start_s + number * (between_s - 60) / max(1, per_phase)
+            member_id = members[number % MEMBERS]
+            scribe.beside(at_s, _commit(member_id, shares[member_id], position, at_s))
+        if step < MEMBERS:
+            at_s = start_s + between_s - 30
+            _replace(scribe, at_s, step, members, shares)
+    return scribe
+
+
+def _replace(
+    scribe: Scribe, at_s: float, step: int, members: list[str], shares: dict[str, tuple[int, ...]]
+) -> None:
+    """One member leaves, a native one takes its partitions."""
+    old, new = members[step], f"new-{step}"
+    numbers = shares.pop(old)
+    scribe.tell(at_s, _released(old, numbers), MemberLeft(member_id=old, cause=RemovalCause.LEFT))
+    if step == 0:
+        scribe.tell(
+            at_s + 2,
+            GroupConverted(
+                direction="generic->consumer",
+                is_live=True,
+                group_epoch=2,
+                members=MEMBERS - 1,
+                cause=f"{new} joined",
+            ),
+        )
+    _comes(scribe, at_s + 2, new, "consumer")
+    scribe.tell(
+        at_s + 2,
+        GroupEpochBumped(group_epoch=3 + step, cause=EpochCause.MEMBER_JOINED),
+        TargetComputed(
+            assignment_epoch=3 + step, assignor="uniform", partitions_moved=len(numbers)
+        ),
+    )
+    scribe.tell(at_s + 3, _assigned(new, numbers))
+    stated = PartitionsStated(member_id=new, member_epoch=3 + step, partitions={"t": numbers})
+    scribe.beside(at_s + 4, stated)
+    members[step] = new
+    shares[new] = numbers
+
+
+def _shares(members: list[str]) -> dict[str, tuple[int, ...]]:
+    return {
+        member_id: tuple(range(place, PARTITIONS, MEMBERS))
+        for place, member_id in enumerate(members)
+    }
+
+
+def _comes(scribe: Scribe, at_s: float, member_id: str, protocol: Protocol) -> None:
+    scribe.beside(
+        at_s,
+        ClientSeen(
+            member_id=member_id,
+            client_id="bench",
+            client_host="/127.0.0.1",
+            instance_id=None,
+            software_name="apache-kafka-java",
+            software_version="4.3.1" if protocol == "consumer" else "3.9.2",
+            protocol=protocol,
+            protocol_type="consumer",
+            embedded_version=None if protocol == "consumer" else 3,
+            assignors=("range",),
+        ),
+    )
+    scribe.tell(
+        at_s,
+        MemberJoined(
+            member_id=member_id,
+            client_id="bench",
+            client_host="/127.0.0.1",
+            instance_id=None,
+            protocol=protocol,
+        ),
+    )
+
+
+def _assigned(member_id: str, numbers: tuple[int, ...]) -> GatewayEvent:
+    return PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={"t": numbers})
+
+
+def _released(member_id: str, numbers: tuple[int, ...]) -> GatewayEvent:
+    return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": numbers})
+
+
+def _commit(member_id: str, numbers: tuple[int, ...], position: int, at_s: float) -> GatewayEvent:
+    at_ms = START_MS + round(at_s * 1000)
+    return OffsetsCommitted(
+        member_id=member_id,
+        is_transactional=False,
+        from_ms=at_ms - 4_000,
+        to_ms=at_ms,
+        offsets={
+            "t": tuple(
+                CommittedOffsets(
+                    partition=number,
+                    commits=5,
+                    first=position,
+                    lowest=position,
+                    last=position + 5,
+                )
+                for number in numbers
+            )
+        },
+    )
+
+
+def write_events(folder: Path, groups: int, events: int) -> int:
+    """Files of GATEWAYS gateways; how many events they are."""
+    own = life(max(0, events // groups - _EVENTS_BESIDES)).lines
+    pattern = [
+        (re.sub(r'"sequence":\d+', '"sequence":SEQUENCE', line), '"process_id":null' not in line)
+        for line in own
+    ]
+    written = 0
+    for gateway in range(GATEWAYS):
+        sequence = count(2)
+        head = Scribe(f"gateway-{gateway}", f"process-{gateway}")
+        head.gateway(0, _started())
+        with (folder / f"events-{gateway}.jsonl").open("w") as file:
+            file.write(head.lines[0] + "\n")
+            for group in range(gateway, groups, GATEWAYS):
+                text = "\n".join(
+                    line.replace("SEQUENCE", str(next(sequence))) if is_beside else whole
+                    for (line, is_beside), whole in zip(pattern, own, strict=True)
+                )
+                text = text.replace(_GROUP, f"group-{group}").replace(
+                    _GATEWAY, f"gateway-{gateway}"
+                )
+                file.write(text.replace(_PROCESS, f"process-{gateway}") + "\n")
+                written += len(own)
+    return written + GATEWAYS
+
+
+def _started() -> GatewayEvent:
+    return GatewayStarted(version="0", bootstrap="h:1", cluster_id="bench", brokers=(1,))
+
+
+class Peak:
+    """The memory of a process and all below it, at its peak."""
+
+    def __init__(self, pid: int) -> None:
+        self.bytes = 0
+        self._pid = pid
+        self._is_over = threading.Event()
+        self._watching = threading.Thread(target=self._watch)
+        self._watching.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._watching.join()
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(SAMPLE_S):
+            self.bytes = max(self.bytes, sum(_resident(pid) for pid in _family(self._pid)))
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in tasks.read_text().split():
+            yield from _family(int(child))
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def measure(folder: Path, output: Path) -> tuple[float, int]:
+    """Seconds and peak memory in bytes of one report."""
+    command = [sys.executable, "-m", "gateway", "report", str(folder), "--output", str(output)]
+    began = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        peak = Peak(process.pid)
+        status = process.wait()
+        peak.stop()
+    if status != 0:
+        sys.exit(f"groupferry report ended with {status}")
+    return time.monotonic() - began, peak.bytes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--events", default="1000000,10000000")
+    options = parser.parse_args()
+    before: tuple[int, float] | None = None
+    for wanted in map(int, options.events.split(",")):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / "events"
+            folder.mkdir()
+            events = write_events(folder, options.groups, wanted)
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            taken_s, peak = measure(folder, Path(name) / "out")
+        print(
+            f"{events:>12,} events of {options.groups:,} groups ({size / 1e9:.2f} GB): "
+            f"{taken_s:7.1f} s, {events / taken_s:>9,.0f} events/s, {peak / 1e6:,.0f} MB"
+        )
+        if before is not None:
+            print(f"{events / before[0]:.1f} times the events, {taken_s / before[1]:.1f} the time")
+        before = events, taken_s
+
+
+if __name__ == "__main__":
+    main()
