@@ -1,8 +1,8 @@
 """`groupferry report`: all lines of its inputs at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.analysis import Analysis
@@ -13,8 +13,10 @@ from gateway.pipeline.tables.rejected import rejected
 BATCH = 0
 
 
-def report(spark: SparkSession, inputs: Sequence[str], output: str) -> Analysis:
-    """Make the tables from nothing else than these inputs. Raises PipelineError."""
+def make_tables(
+    spark: SparkSession, inputs: Sequence[str], output: str
+) -> Mapping[str, DataFrame]:
+    """All tables by name, from nothing else than these inputs. Raises PipelineError."""
     lines = read_lines(spark, inputs)
     analysis = Analysis(spark, output)
     analysis.clear()
@@ -23,4 +25,4 @@ def report(spark: SparkSession, inputs: Sequence[str], output: str) -> Analysis:
     files = bad.select("file").distinct().orderBy("file").limit(REJECTED_FILES_MAX).collect()
     if files:
         analysis.write_whole("rejected", rejected(places(spark, [each.file for each in files])))
-    return analysis
+    return analysis.tables()
