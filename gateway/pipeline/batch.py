@@ -13,9 +13,7 @@ from gateway.pipeline.tables.rejected import rejected
 BATCH = 0
 
 
-def make_tables(
-    spark: SparkSession, inputs: Sequence[str], output: str
-) -> Mapping[str, DataFrame]:
+def make_tables(spark: SparkSession, inputs: Sequence[str], output: str) -> Mapping[str, DataFrame]:
     """All tables by name, from nothing else than these inputs. Raises PipelineError."""
     lines = read_lines(spark, inputs)
     analysis = Analysis(spark, output)
