@@ -16,8 +16,7 @@ from gateway.pipeline.folders import Folder
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.store import BUCKET, Store, bucket_of
 from gateway.pipeline.stories import Stories
-from gateway.pipeline.tables.catalog import TABLES
-from gateway.pipeline.tables.rejected import RejectedRow, rejected
+from gateway.pipeline.tables.catalog import TABLES, WHOLE_TABLES
 
 DAY = "day"
 _TIMES = ("from_ms", "at_ms", "to_ms")
@@ -51,7 +50,8 @@ class Analysis:
         for table in TABLES:
             self._put_in_place(table.name, buckets)
         events = self.store.events()
-        self.write_whole("rejected", rejected(events))
+        for whole in WHOLE_TABLES:
+            self.write_whole(whole.name, whole.make(events))
         self._new.delete()
 
     def _write(self, name: str, row: type[BaseModel], rows: DataFrame) -> DataFrame:
@@ -84,9 +84,13 @@ class Analysis:
         of_groups = {
             table.name: self._read(self._tables / table.name, table.row) for table in TABLES
         }
-        whole = struct_of(RejectedRow)
-        rows = self._spark.read.schema(whole).parquet((self._tables / "rejected").path)
-        return {**of_groups, "rejected": rows}
+        whole = {
+            table.name: self._spark.read.schema(struct_of(table.row)).parquet(
+                (self._tables / table.name).path
+            )
+            for table in WHOLE_TABLES
+        }
+        return {**of_groups, **whole}
 
     def _read(self, folder: Folder, row: type[BaseModel]) -> DataFrame:
         columns = struct_of(row).add(BUCKET, IntegerType()).add(DAY, DateType())

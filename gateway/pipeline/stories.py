@@ -25,7 +25,7 @@ class Stories:
 
     def __init__(self, events: DataFrame, everything: DataFrame | None = None) -> None:
         self._events = events
-        self._clusters = _clusters(events if everything is None else everything)
+        self._clusters = clusters(events if everything is None else everything)
 
     def of(self, *kinds: type[GatewayEvent]) -> DataFrame:
         """The events of these kinds, with the fields that any of them has.
@@ -78,7 +78,7 @@ def _fields(kinds: Sequence[type[GatewayEvent]]) -> list[str]:
     return sorted({name for kind in kinds for name in kind.model_fields})
 
 
-def _clusters(events: DataFrame) -> DataFrame:
+def clusters(events: DataFrame) -> DataFrame:
     """Which cluster each gateway is in front of, as it said last."""
     started = events.where((F.col("event") == GatewayStarted.name) & F.col(PROBLEM).isNull())
     last = F.max_by("cluster_id", F.struct("at_ms", "sequence"))

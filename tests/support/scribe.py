@@ -92,7 +92,8 @@ def parsed(spark: SparkSession, *lines: str) -> DataFrame:
     from gateway.pipeline.parsing import parse  # noqa: PLC0415  (needs PySpark)
 
     rows = [("file", f"line {number}", line) for number, line in enumerate(lines, 1)]
-    return parse(spark.createDataFrame(rows, "file string, place string, line string"))
+    lines_of_file = spark.createDataFrame(rows, "file string, place string, line string")
+    return parse(lines_of_file).localCheckpoint()
 
 
 def seconds(at_ms: int | None) -> float | None:

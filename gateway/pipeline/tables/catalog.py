@@ -10,9 +10,11 @@ from pyspark.sql import DataFrame
 
 from gateway.pipeline.stories import Stories
 from gateway.pipeline.tables.differences import DifferenceRow, differences
+from gateway.pipeline.tables.offsets import OffsetRow, offsets
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
-from gateway.pipeline.tables.rejected import RejectedRow
+from gateway.pipeline.tables.rejected import RejectedRow, rejected
 from gateway.pipeline.tables.row import Row
+from gateway.pipeline.tables.sequences import SequenceRow, sequences
 
 Made = Mapping[str, DataFrame]
 
@@ -29,10 +31,25 @@ class Table:
 TABLES = (
     Table("ownership", OwnershipRow, lambda stories, _made: ownership(stories)),
     Table("differences", DifferenceRow, lambda stories, _made: differences(stories)),
+    Table("offsets", OffsetRow, lambda stories, _made: offsets(stories)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTable:
+    """A table that is not made group by group, but from all stored lines."""
+
+    name: str
+    row: type[BaseModel]
+    make: Callable[[DataFrame], DataFrame]
+
+
+WHOLE_TABLES = (
+    WholeTable("sequences", SequenceRow, sequences),
+    WholeTable("rejected", RejectedRow, rejected),
 )
 
 ALL_ROWS: Mapping[str, type[BaseModel]] = {
-    **{table.name: table.row for table in TABLES},
-    "rejected": RejectedRow,
+    table.name: table.row for table in (*TABLES, *WHOLE_TABLES)
 }
-"""The rows of every table, those that are not made group by group at the end."""
+"""The rows of every table."""

@@ -1,0 +1,122 @@
+"""What is missing in the sequences of the events: a line that was told, and is not there.
+
+Only the envelope is read, so that events which this version does not know are no gap.
+"""
+
+from pydantic import BaseModel, ConfigDict
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.pipeline.parsing import LINE, PROBLEM
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.stories import clusters
+
+_MASK_BITS = 64
+"""So many numbers are one row, with a bit for each that there is: nothing is sorted but these."""
+_ALL_BITS = -1
+_BITS_OF_A_BIT = 6
+
+_SEQUENCE = ("gateway_id", "group_id", "process_id")
+
+
+class SequenceRow(BaseModel):
+    """Numbers that no line has. What comes before the first line of a sequence is not missed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    cluster_id: str
+    """The cluster's own id, empty if no gateway has told it."""
+    group_id: str | None
+    """The group whose sequence it is; null if it is that of a process."""
+    gateway_id: str
+    process_id: str | None
+    """The process whose sequence it is; null if it is that of a group."""
+    missing_from: int
+    """The first number that is missing."""
+    missing_to: int
+    """The last one."""
+    from_ms: int
+    """When the event before them was decided, in milliseconds since 1970 (UTC)."""
+    to_ms: int
+    """When the event after them was decided, in milliseconds since 1970 (UTC)."""
+
+
+def sequences(lines: DataFrame) -> DataFrame:
+    """All gaps in stored lines; a line that came twice changes nothing."""
+    told = _envelopes(lines)
+    return (
+        _with_times(_gaps(told), told)
+        .join(F.broadcast(clusters(lines)), "gateway_id", "left")
+        .withColumn("cluster_id", F.coalesce("cluster_id", F.lit("")))
+        .select(*struct_of(SequenceRow).names)
+    )
+
+
+def _envelopes(lines: DataFrame) -> DataFrame:
+    """Of lines that are whole, whether this version knows what they say or not."""
+    is_of_group = F.col("process_id").isNull()
+    is_whole = F.col(PROBLEM).isNull() | F.try_parse_json(LINE).isNotNull()
+    return lines.where(
+        (F.col("sequence") >= 1)
+        & F.col("gateway_id").isNotNull()
+        & F.col("at_ms").isNotNull()
+        & (F.col("group_id").isNotNull() | ~is_of_group)
+        & is_whole
+    ).select(
+        "gateway_id",
+        F.when(is_of_group, F.col("group_id")).alias("group_id"),
+        "process_id",
+        "sequence",
+        "at_ms",
+    )
+
+
+def _gaps(told: DataFrame) -> DataFrame:
+    """`missing_from` and `missing_to` of each gap."""
+    bit = F.col("sequence").bitwiseAND(_MASK_BITS - 1).cast("int")
+    masks = told.groupBy(*_SEQUENCE, F.shiftright("sequence", _BITS_OF_A_BIT).alias("row")).agg(
+        F.bit_or(F.call_function("shiftleft", F.lit(1).cast("long"), bit)).alias("mask")
+    )
+    in_order = Window.partitionBy(*_SEQUENCE).orderBy("first")
+    missing_from = F.lag("last").over(in_order) + 1
+    return (
+        masks.select(*_SEQUENCE, F.inline(_runs()))
+        .withColumn("missing_from", missing_from)
+        .where(F.col("missing_from") < F.col("first"))
+        .select(*_SEQUENCE, "missing_from", (F.col("first") - 1).alias("missing_to"))
+    )
+
+
+def _runs() -> Column:
+    """The numbers of a mask, as `first` and `last` of what has no gap."""
+    start = F.shiftleft("row", _BITS_OF_A_BIT)
+
+    def run(first: Column | int, last: Column | int) -> Column:
+        return F.struct((start + first).alias("first"), (start + last).alias("last"))
+
+    bits = F.sequence(F.lit(0), F.lit(_MASK_BITS - 1))
+    given = F.filter(bits, lambda bit: F.getbit("mask", bit) == 1)
+    return F.when(F.col("mask") == _ALL_BITS, F.array(run(0, _MASK_BITS - 1))).otherwise(
+        F.transform(given, lambda bit: run(bit, bit))
+    )
+
+
+def _with_times(gaps: DataFrame, told: DataFrame) -> DataFrame:
+    """The moments of the events around each gap. Where there is no gap, nothing is read again."""
+    ends = gaps.withColumn(
+        "end", F.explode(F.array(F.col("missing_from") - 1, F.col("missing_to") + 1))
+    )
+    is_same = F.col("ends.end") == F.col("told.sequence")
+    for name in _SEQUENCE:
+        is_same &= F.col(f"ends.{name}").eqNullSafe(F.col(f"told.{name}"))
+    is_before = F.col("end") < F.col("missing_from")
+    return (
+        ends.alias("ends")
+        .join(told.alias("told"), is_same)
+        .select("ends.*", "at_ms")
+        .groupBy(*_SEQUENCE, "missing_from", "missing_to")
+        .agg(
+            F.min(F.when(is_before, F.col("at_ms"))).alias("from_ms"),
+            F.min(F.when(~is_before, F.col("at_ms"))).alias("to_ms"),
+        )
+    )

@@ -1,0 +1,118 @@
+"""Was it safe? Three faults end a check: a partition with two owners, an offset that went back, and
+events that are missing, so that nobody can know.
+
+Reads the tables; must not know how they came about. Of each fault only the first few are fetched.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.readable import moment, shown
+
+EVIDENCE_MAX = 20
+"""Faults of one kind that are named; the rest are in the tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One kind of fault, how often it was found, and the first EVIDENCE_MAX of them by time."""
+
+    name: str
+    count: int
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What was found of each kind, also if it was nothing."""
+
+    faults: tuple[Fault, ...]
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether there is no fault."""
+        return not any(fault.count for fault in self.faults)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """For people."""
+        return tuple(line for fault in self.faults for line in _told(fault))
+
+
+def judge(*, ownership: DataFrame, offsets: DataFrame, sequences: DataFrame) -> Verdict:
+    """Look through the tables of these names."""
+    return Verdict(
+        faults=(
+            _fault(
+                "partitions owned twice",
+                ownership.where(F.col("kind") == "overlap"),
+                ("from_ms", "cluster_id", "group_id", "topic", "partition", "basis"),
+                _owned_twice,
+            ),
+            _fault(
+                "offsets gone back",
+                offsets.where(F.col("finding") == "regression"),
+                ("from_ms", "cluster_id", "group_id", "topic", "partition", "to_ms"),
+                _gone_back,
+            ),
+            _fault(
+                "gaps in sequences",
+                sequences,
+                ("from_ms", "gateway_id", "group_id", "process_id", "missing_from"),
+                _missing,
+            ),
+        )
+    )
+
+
+def _fault(
+    name: str, found: DataFrame, order: tuple[str, ...], tell: Callable[[Row], str]
+) -> Fault:
+    first = found.orderBy(*order).limit(EVIDENCE_MAX + 1).collect()
+    count = found.count() if len(first) > EVIDENCE_MAX else len(first)
+    return Fault(name=name, count=count, evidence=tuple(map(tell, first[:EVIDENCE_MAX])))
+
+
+def _owned_twice(row: Row) -> str:
+    until = "now" if row.to_ms is None else moment(row.to_ms)
+    owners = f"{shown(row.member_id)} and {shown(row.other_member_id)}"
+    return f"{_partition(row)} had {owners} as {row.basis}, {moment(row.from_ms)} to {until}"
+
+
+def _gone_back(row: Row) -> str:
+    known = {"owner": row.owner_id, "offset before": row.before, "owner's start": row.started_at}
+    said = ", ".join(f"{name} {shown(each)}" for name, each in known.items() if each is not None)
+    who = shown(row.member_id) if row.member_id else "somebody outside of the group"
+    how = "committed in a transaction" if row.is_transactional else "committed"
+    when = f"{moment(row.from_ms)} to {moment(row.to_ms)}"
+    return f"{_partition(row)} at {row.lowest} {how} by {who} ({said}), {when}, {_line(row)}"
+
+
+def _missing(row: Row) -> str:
+    of_process = row.process_id is not None
+    whose = f"process {shown(row.process_id)}" if of_process else f"group {shown(row.group_id)}"
+    numbers = f"events {row.missing_from} to {row.missing_to}"
+    when = f"between {moment(row.from_ms)} and {moment(row.to_ms)}"
+    return f"{whose} at gateway {shown(row.gateway_id)} lacks {numbers}, {when}"
+
+
+def _line(row: Row) -> str:
+    """Where it is told."""
+    whose = "its sequence" if row.process_id is None else f"process {shown(row.process_id)}"
+    return f"event {row.sequence} of {whose} at gateway {shown(row.gateway_id)}"
+
+
+def _partition(row: Row) -> str:
+    return f"group {shown(row.group_id)}: {shown(row.topic)}-{row.partition}"
+
+
+def _told(fault: Fault) -> list[str]:
+    """How many, and which."""
+    if not fault.count:
+        return [f"no {fault.name}"]
+    rest = fault.count - len(fault.evidence)
+    more = [f"  and {rest} more"] if rest else []
+    return [f"{fault.count} {fault.name}:", *(f"  {line}" for line in fault.evidence), *more]

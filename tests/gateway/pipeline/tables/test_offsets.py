@@ -1,0 +1,384 @@
+"""What went back and who took it back: by hand on small stories, all in one run of Spark."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import pytest
+from pyspark.sql import SparkSession
+
+from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.offset_story import GONE_TOLD_MS_MAX
+from gateway.pipeline.tables.offsets import OffsetRow, offsets
+from tests.support.offset_tales import TOPIC, OffsetTale
+from tests.support.plans import check_joins, plan_of
+from tests.support.scribe import stories
+
+Tell: TypeAlias = Callable[[OffsetTale], None]
+Found: TypeAlias = tuple[str, int, str | None, int | None, int | None, str | None]
+"""Of a commit: the member, the lowest offset, the owner, the offset before, where the owner had
+started, and the finding."""
+
+TALES: dict[str, tuple[Tell, tuple[Found, ...]]] = {}
+
+
+def tale(*expected: Found) -> Callable[[Tell], Tell]:
+    """The function tells of a group of its own, in which this is to be found."""
+
+    def keep(tell: Tell) -> Tell:
+        TALES[tell.__name__] = (tell, expected)
+        return tell
+
+    return keep
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> Mapping[str, Sequence[Found]]:
+    """By group, in the order in which they were stored."""
+    lines = []
+    for name, (tell, _expected) in TALES.items():
+        it = OffsetTale(name)
+        tell(it)
+        lines += it.scribe.lines
+    table = offsets(stories(spark, *lines))
+    assert table.columns == struct_of(OffsetRow).names
+    rows = sorted(table.collect(), key=lambda row: (row.to_ms, row.sequence))
+    return {
+        name: [
+            (r.member_id, r.lowest, r.owner_id, r.before, r.started_at, r.finding)
+            for r in rows
+            if r.group_id == name
+        ]
+        for name in TALES
+    }
+
+
+@tale(
+    ("a", 60, "a", 50, 50, None),
+    ("a", 100, "a", 100, 50, None),
+    ("b", 110, "b", 110, 110, None),
+    ("b", 110, "b", 110, 110, None),
+)
+def ordinary(it: OffsetTale) -> None:
+    """Offsets grow, stay, and go on from one owner to the next."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(5, "a", 60, 80, 100)
+    it.commits(9, "a", 100, 110)
+    it.gives(10, "a")
+    it.gets(10, "b")
+    it.fetches(11, "b", 110)
+    it.commits(15, "b", 110)
+    it.commits(20, "b", 110, 130)
+
+
+@tale(
+    ("a", 100, "a", 50, 50, None),
+    ("a", 60, "a", 100, 50, "seek"),
+    ("a", 61, "a", 90, 50, "seek"),
+)
+def seeks(it: OffsetTale) -> None:
+    """An owner may go back within what it has consumed itself, also between two commits of one
+    event."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(5, "a", 100)
+    it.commits(10, "a", 120, 60, 90)
+    it.commits(15, "a", 95, 61)
+
+
+@tale(("a", 100, "a", 50, 50, None), ("b", 90, "b", 100, 100, "regression"))
+def an_owner_behind_its_start(it: OffsetTale) -> None:
+    """What its predecessor has done is done again."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(5, "a", 100)
+    it.gives(6, "a")
+    it.gets(6, "b")
+    it.fetches(7, "b", 100)
+    it.commits(9, "b", 105, 90, 120)
+
+
+@tale(
+    ("a", 100, "a", 50, 50, None),
+    ("b", 105, "b", 100, 100, None),
+    ("a", 104, "b", 105, None, "regression"),
+    ("b", 106, "b", 104, 100, None),
+    ("c", 120, "b", 106, None, None),
+    ("c", 119, "b", 130, None, "regression"),
+)
+def somebody_other_than_the_owner(it: OffsetTale) -> None:
+    """Its predecessor, or anybody else, if it is lower; in one event, too."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(5, "a", 100)
+    it.gives(6, "a")
+    it.gets(6, "b")
+    it.fetches(7, "b", 100)
+    it.commits(8, "b", 105)
+    it.commits(9, "a", 104)
+    it.commits(10, "b", 106)
+    it.commits(11, "c", 120, 130)
+    it.commits(12, "c", 131, 119)
+
+
+@tale(("a", 100, "a", None, None, None), ("a", 99, None, 100, None, "regression"))
+def an_owner_that_is_none_any_more(it: OffsetTale) -> None:
+    """Whoever comes next would start there."""
+    it.gets(1, "a")
+    it.commits(5, "a", 100)
+    it.gives(6, "a")
+    it.commits(7, "a", 99)
+
+
+@tale(
+    ("a", 100, "a", None, None, None),
+    ("a", 110, "a", 100, None, None),
+    ("b", 121, "b", 120, 120, None),
+)
+def told_late(it: OffsetTale) -> None:
+    """A gateway that lost the group tells its commits when another one has moved the partition: the
+    time at which they were stored counts."""
+    it.gets(1, "a")
+    it.commits(3, "a", 100)
+    it.gives(7, "a")
+    it.gets(7, "b")
+    it.fetches(8, "b", 120)
+    it.commits(9, "b", 121)
+    it.commits(6, "a", 110, 120, since_s=4, told_s=10)
+
+
+@tale(
+    ("a", 100, "a", 50, 50, None),
+    ("a", 150, "a", 100, 50, None),
+    ("a", 60, "a", 150, 50, "seek"),
+)
+def a_restart(it: OffsetTale) -> None:
+    """The new process tells again where members are, and from there they may go back."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(5, "a", 100)
+    it.scribe.process_id = "another"
+    it.fetches(6, "a", 100)
+    it.commits(7, "a", 150)
+    it.fetches(8, "a", 150)
+    it.commits(9, "a", 60)
+
+
+@tale(
+    ("old", 100, "old", 50, 50, None),
+    ("new", 100, "new", 100, 100, None),
+    ("new", 99, "new", 100, 100, "regression"),
+)
+def a_static_member_under_a_new_id(it: OffsetTale) -> None:
+    """It owns what the old one had, and goes on from there."""
+    it.gets(1, "old")
+    it.fetches(2, "old", 50)
+    it.commits(5, "old", 100)
+    it.gives(6, "old")
+    it.gets(6, "new")
+    it.fetches(7, "new", 100)
+    it.commits(8, "new", 100)
+    it.commits(9, "new", 99)
+
+
+@tale(
+    ("", 100, None, None, None, None),
+    ("", 40, None, 100, None, "reset"),
+    ("a", 50, "a", 40, 40, None),
+    ("", 30, "a", 50, None, "regression"),
+    ("", 200, None, 30, None, "reset"),
+)
+def an_admin_resets(it: OffsetTale) -> None:
+    """Listed, forwards too if the group had members. With an owner it is somebody other than the
+    owner."""
+    it.commits(1, "", 100)
+    it.commits(2, "", 40)
+    it.gets(3, "a")
+    it.fetches(4, "a", 40)
+    it.commits(5, "a", 50)
+    it.commits(6, "", 30)
+    it.gives(7, "a")
+    it.commits(8, "", 200)
+
+
+@tale(
+    ("a", 100, "a", None, None, None),
+    ("b", 15, "b", 10, 10, "reset"),
+    ("b", 12, "b", 15, 10, "seek"),
+)
+def reset_around_the_gateway(it: OffsetTale) -> None:
+    """The owner starts lower than all that was told."""
+    it.gets(1, "a")
+    it.commits(2, "a", 100)
+    it.gives(3, "a")
+    it.gets(4, "b")
+    it.fetches(5, "b", 10)
+    it.commits(6, "b", 15)
+    it.commits(7, "b", 12)
+
+
+@tale(("a", 100, "a", None, None, None), ("b", 5, "b", None, None, "reset"))
+def nothing_is_committed_any_more(it: OffsetTale) -> None:
+    """Offsets expire, or an admin deletes them: the owner begins where its settings say."""
+    it.gets(1, "a")
+    it.commits(2, "a", 100)
+    it.gives(3, "a")
+    it.gets(4, "b")
+    it.fetches(5, "b", -1)
+    it.commits(6, "b", 5)
+
+
+@tale(("a", 100, "a", None, None, None), ("b", 99, "b", 100, 100, "regression"))
+def an_owner_that_does_not_ask(it: OffsetTale) -> None:
+    """It is where its predecessor was when it came."""
+    it.gets(1, "a")
+    it.commits(2, "a", 100)
+    it.gives(3, "a")
+    it.gets(4, "b")
+    it.commits(6, "b", 99)
+
+
+@tale(
+    ("a", 100, "a", None, None, None),
+    ("b", 60, "b", 50, 50, "reset"),
+    ("b", 40, "b", 60, 50, "regression"),
+)
+def an_owner_that_asks_on_a_connection_of_its_own(it: OffsetTale) -> None:
+    """Whoever asks without a name, just when the partition has moved, is taken for the owner."""
+    it.gets(1, "a")
+    it.commits(2, "a", 100)
+    it.gives(3, "a")
+    it.gets(4, "b")
+    it.fetches(5, "", 50)
+    it.commits(6, "b", 60)
+    it.commits(7, "b", 40)
+
+
+@tale(
+    ("a", 80, "a", 50, 50, None),
+    ("a", 70, "a", 50, 50, None),
+    ("", 60, "a", 50, 50, None),
+    ("a", 40, "a", 50, 50, "regression"),
+    ("b", 45, "a", 50, None, "regression"),
+)
+def transactions(it: OffsetTale) -> None:
+    """They may be aborted, and then their offsets are consumed again. Behind the start of the owner
+    none begins, and nobody else commits for it; without a name it may be the owner."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(3, "a", 100, 80, 120, in_transaction=True)
+    it.commits(4, "a", 70, in_transaction=True)
+    it.commits(5, "", 60, in_transaction=True)
+    it.commits(6, "a", 40, in_transaction=True)
+    it.commits(7, "b", 45, in_transaction=True)
+
+
+@tale(
+    ("a", 100, "a", 50, 50, None),
+    ("a", 3, None, None, None, None),
+    ("b", 7, "b", 0, 0, None),
+)
+def a_topic_made_anew(it: OffsetTale) -> None:
+    """It has other offsets, whoever owned the old one."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(3, "a", 100)
+    it.happens(4, TopicsGone(topics=("other", TOPIC)))
+    it.commits(5, "a", 3)
+    it.gets(6, "b")
+    it.fetches(7, "b", 0)
+    it.commits(8, "b", 7)
+
+
+@tale(
+    ("a", 100, "a", 50, 50, None),
+    ("a", 40, "a", 100, 50, "regression"),
+    ("a", 3, "a", 40, 50, "reset"),
+)
+def a_topic_made_anew_that_is_told_late(it: OffsetTale) -> None:
+    """Members may be faster than the gateway, but not by much."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(2.5, "a", 100)
+    it.commits(3, "a", 40)
+    it.commits(4, "a", 110, 3, 5)
+    it.happens(4 + GONE_TOLD_MS_MAX / 1000, TopicsGone(topics=(TOPIC,)))
+
+
+@tale(
+    ("a", 100, "a", None, None, None),
+    ("b", 50, None, None, None, None),
+    ("c", 40, None, 50, None, "seek"),
+)
+def the_clusters_own_coordinator_has_the_group(it: OffsetTale) -> None:
+    """Nobody tells who owns what there."""
+    it.gets(1, "a")
+    it.commits(2, "a", 100)
+    it.happens(3, GroupForwarded(reason="its protocol type is connect"))
+    it.commits(4, "b", 50)
+    it.commits(5, "c", 40)
+
+
+@tale(("a", 100, "a", None, None, None), ("b", 1, "b", None, None, None))
+def a_group_made_anew(it: OffsetTale) -> None:
+    """Its offsets went with the one of that name."""
+    it.gets(1, "a")
+    it.commits(2, "a", 100)
+    it.gives(3, "a")
+    it.scribe.tell(4, GroupDeleted())
+    it.gets(5, "b")
+    it.commits(6, "b", 1)
+
+
+@tale(
+    ("a", 100, None, None, None, None),
+    ("b", 90, None, 100, None, "seek"),
+    ("c", 80, "c", 90, 90, "regression"),
+)
+def the_files_start_late(it: OffsetTale) -> None:
+    """As long as nobody knows who owns it, nobody can say that it was not the owner."""
+    it.scribe.lose(100)
+    it.commits(1, "a", 100)
+    it.commits(2, "b", 90)
+    it.gives(3, "b")
+    it.gets(3, "c")
+    it.commits(4, "c", 80)
+
+
+@tale(
+    ("a", 100, "a", None, None, None),
+    ("b", 110, "b", 100, 100, None),
+    ("a", 105, "b", 110, None, "regression"),
+)
+def two_owners(it: OffsetTale) -> None:
+    """The one who came last is the owner."""
+    it.gets(1, "a")
+    it.commits(2, "a", 100)
+    it.gets(3, "b")
+    it.commits(4, "b", 110)
+    it.commits(5, "a", 105)
+
+
+@tale(("a", 100, "a", None, None, None), ("a", 90, "a", 100, None, "seek"))
+def granted_twice(it: OffsetTale) -> None:
+    """A revocation that was withdrawn: it is the same owner still."""
+    it.gets(1, "a")
+    it.commits(2, "a", 100)
+    it.gets(3, "a")
+    it.commits(4, "a", 90)
+
+
+@pytest.mark.parametrize("name", TALES)
+def test_by_hand(found: Mapping[str, Sequence[Found]], name: str) -> None:
+    """What each tale says."""
+    assert found[name] == list(TALES[name][1])
+
+
+def test_nothing_is_shuffled_twice(spark: SparkSession) -> None:
+    """And no rows are compared with all others."""
+    it = OffsetTale("orders")
+    ordinary(it)
+    plan = plan_of(offsets(stories(spark, *it.scribe.lines)))
+    assert plan.count("Exchange hashpartitioning(cluster_id") == 1
+    check_joins(plan)

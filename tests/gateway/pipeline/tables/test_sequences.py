@@ -1,0 +1,102 @@
+"""Lines that are missing are found, and nothing else is."""
+
+import random
+from itertools import pairwise
+
+from pyspark.sql import DataFrame, SparkSession
+
+from coordinator.records import RemovalCause
+from gateway.events.gateway_events import GatewayEnded, GatewayStarted
+from gateway.events.member_events import MemberLeft
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.sequences import SequenceRow, sequences
+from tests.support.plans import check_joins, plan_of
+from tests.support.scribe import Scribe, parsed, seconds
+
+LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
+STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
+
+Gap = tuple[str, str | None, str, str | None, int, int, float | None, float | None]
+"""Cluster, group, gateway, process, first and last that is missing, before, after."""
+
+
+def found(table: DataFrame) -> list[Gap]:
+    """The whole table, sorted."""
+    assert table.columns == struct_of(SequenceRow).names
+    rows = [(*row[:6], seconds(row.from_ms), seconds(row.to_ms)) for row in table.collect()]
+    return sorted(rows, key=lambda row: (row[2], row[1] or "", row[4]))
+
+
+def test_gaps_of_groups_and_of_processes_are_found(spark: SparkSession) -> None:
+    """Each sequence for itself, wherever its lines are and however often they come; a sequence
+    that starts late lacks nothing, and a second gateway has numbers of its own."""
+    whole, late = Scribe("g1", "p1", "whole"), Scribe("g1", "p2", "late")
+    broken, other = Scribe("g1", "p3", "broken"), Scribe("g2", "p4", "broken")
+    whole.gateway(0, STARTED)
+    late.lose(10)
+    for at_s in (1, 2, 3):
+        for scribe in (whole, late, broken, other):
+            scribe.tell(at_s, LEFT)
+    broken.lose(1)
+    broken.tell(4, LEFT)
+    broken.lose(200)
+    broken.tell(5, LEFT)
+    whole.beside(6, LEFT)
+    whole.lose_beside(2)
+    whole.gateway(7, GatewayEnded())
+    lines = 2 * [line for scribe in (whole, late, broken, other) for line in scribe.lines]
+    random.Random(1).shuffle(lines)
+    assert found(sequences(parsed(spark, *lines))) == [
+        ("c", None, "g1", "p1", 3, 4, 6, 7),
+        ("c", "broken", "g1", None, 4, 4, 3, 4),
+        ("c", "broken", "g1", None, 6, 205, 4, 5),
+    ]
+
+
+def test_an_event_that_is_not_known_is_there_all_the_same(spark: SparkSession) -> None:
+    """Of a later groupferry; half a line, though, is none."""
+    scribe = Scribe()
+    scribe.tell(1, LEFT, LEFT, LEFT, LEFT, LEFT, LEFT, LEFT)
+    _, unknown, newer, lacking, other, half, _ = range(7)
+    lines = list(scribe.lines)
+    lines[unknown] = lines[unknown].replace('"member_left"', '"member_blinked"')
+    lines[newer] = lines[newer].replace('"schema_version":1', '"schema_version":2')
+    lines[lacking] = lines[lacking].replace('"member_id":"m",', "")
+    lines[other] = lines[other].replace('"member_id":"m"', '"member_id":"m","offsets":[1]')
+    lines[half] = lines[half][:-20]
+    assert lines[lacking] != scribe.lines[lacking]
+    assert [row[4:6] for row in found(sequences(parsed(spark, *lines)))] == [(6, 6)]
+
+
+def test_exactly_what_was_lost_is_missing(spark: SparkSession) -> None:
+    """Long sequences, of which any lines are lost, also whole stretches: the same as a plain walk
+    through the numbers finds."""
+    dice = random.Random(1)
+    kept: dict[str, list[int]] = {}
+    lines = []
+    for group_id in "abcd":
+        scribe = Scribe(group_id=group_id)
+        for number in range(1, 401):
+            scribe.tell(number, LEFT)
+        lost = {dice.randrange(1, 401) for _ in range(dice.randrange(12))}
+        start = dice.randrange(1, 300)
+        lost |= set(range(start, start + dice.randrange(1, 150)))
+        kept[group_id] = [n for n in range(1, 401) if n not in lost]
+        lines += [scribe.lines[n - 1] for n in kept[group_id]]
+    dice.shuffle(lines)
+    gaps = [(row[1], *row[4:]) for row in found(sequences(parsed(spark, *lines)))]
+    assert gaps == [
+        (group_id, before + 1, after - 1, before, after)
+        for group_id, numbers in kept.items()
+        for before, after in pairwise(numbers)
+        if after > before + 1
+    ]
+
+
+def test_only_masks_are_sorted(spark: SparkSession) -> None:
+    """Never the lines themselves, and no rows are compared with all others."""
+    scribe = Scribe()
+    scribe.tell(1, LEFT)
+    plan = plan_of(sequences(parsed(spark, *scribe.lines)))
+    assert "SortAggregate" not in plan
+    check_joins(plan)

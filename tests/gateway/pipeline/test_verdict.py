@@ -1,0 +1,112 @@
+"""Whoever planted a fault finds it in the verdict, with all that it takes to look for it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pyspark.sql import DataFrame, SparkSession
+
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.offsets import OffsetRow, offsets
+from gateway.pipeline.tables.ownership import OwnershipRow, ownership
+from gateway.pipeline.tables.sequences import SequenceRow, sequences
+from gateway.pipeline.verdict import EVIDENCE_MAX, judge
+from tests.support.offset_tales import OffsetTale
+from tests.support.scribe import START_MS, parsed, stories
+
+EMPTY: Mapping[str, type[BaseModel]] = {
+    "ownership": OwnershipRow,
+    "offsets": OffsetRow,
+    "sequences": SequenceRow,
+}
+
+
+def tables(spark: SparkSession, **rows: list[dict[str, Any]]) -> dict[str, DataFrame]:
+    """All three, with these rows and no others."""
+    return {
+        name: spark.createDataFrame(rows.get(name, []), struct_of(row))
+        for name, row in EMPTY.items()
+    }
+
+
+def test_every_planted_fault_is_named(spark: SparkSession) -> None:
+    """Two owners, as granted and as they said themselves, an offset that went back, lines lost."""
+    it = OffsetTale("orders\x1b")
+    it.gets(1, "a")
+    it.fetches(2, "a", 100)
+    it.commits(3, "a", 110)
+    it.gets(4, "b")
+    it.commits(6, "b", 120, 70, 125, since_s=5)
+    it.commits(8, "a", 130)
+    it.gives(10, "b")
+    it.scribe.lose(3)
+    it.gives(11, "a")
+    lines = it.scribe.lines
+    story = stories(spark, *lines)
+    verdict = judge(
+        ownership=ownership(story),
+        offsets=offsets(story),
+        sequences=sequences(parsed(spark, *lines)),
+    )
+    assert not verdict.is_safe
+    where = 'group "orders\\u001b": t-0'
+    assert verdict.lines == (
+        "2 partitions owned twice:",
+        f"  {where} had b and a as granted, 2027-01-15 08:00:04.000Z to 2027-01-15 08:00:10.000Z",
+        f"  {where} had b and a as stated, 2027-01-15 08:00:05.000Z to 2027-01-15 08:00:06.000Z",
+        "1 offsets gone back:",
+        f"  {where} at 70 committed by b (owner b, offset before 110, owner's start 110),"
+        " 2027-01-15 08:00:05.000Z to 2027-01-15 08:00:06.000Z, event 3 of process p at gateway g",
+        "1 gaps in sequences:",
+        '  group "orders\\u001b" at gateway g lacks events 4 to 6,'
+        " between 2027-01-15 08:00:10.000Z and 2027-01-15 08:00:11.000Z",
+    )
+
+
+def test_nothing_is_found_where_nothing_is(spark: SparkSession) -> None:
+    """Owners, gaps in time, seeks and resets are none of its business."""
+    owner = {
+        **dict.fromkeys(OwnershipRow.model_fields),
+        "group_id": "orders",
+        "kind": "owner",
+        "from_ms": 1,
+    }
+    commit = {**dict.fromkeys(OffsetRow.model_fields), "group_id": "orders", "from_ms": 1}
+    verdict = judge(
+        **tables(
+            spark,
+            ownership=[owner, {**owner, "kind": "gap"}],
+            offsets=[{**commit, "finding": finding} for finding in (None, "seek", "reset")],
+        )
+    )
+    assert verdict.is_safe
+    assert verdict.lines == (
+        "no partitions owned twice",
+        "no offsets gone back",
+        "no gaps in sequences",
+    )
+
+
+@pytest.mark.parametrize("more", [0, 5])
+def test_the_first_faults_are_named_and_the_rest_counted(spark: SparkSession, more: int) -> None:
+    """However many there are, no more than EVIDENCE_MAX of a kind are fetched."""
+    gaps = [
+        {
+            **dict.fromkeys(SequenceRow.model_fields),
+            "gateway_id": "g",
+            "process_id": f"p{number}",
+            "missing_from": 2,
+            "missing_to": 2,
+            "from_ms": START_MS + number,
+            "to_ms": START_MS + number,
+        }
+        for number in reversed(range(EVIDENCE_MAX + more))
+    ]
+    verdict = judge(**tables(spark, sequences=gaps))
+    assert not verdict.is_safe
+    (_owned_twice, _gone_back, missing) = verdict.faults
+    assert missing.count == EVIDENCE_MAX + more
+    assert len(missing.evidence) == EVIDENCE_MAX
+    assert missing.evidence[0].startswith("process p0 at gateway g lacks events 2 to 2, between")
+    assert (verdict.lines[-1] == "  and 5 more") == bool(more)

@@ -1,0 +1,65 @@
+"""Small stories of one partition's owners and offsets, in a line for each thing that happens."""
+
+from gateway.events.event import GatewayEvent
+from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.events.offset_events import (
+    CommittedOffsets,
+    FetchedOffset,
+    OffsetsCommitted,
+    OffsetsFetched,
+)
+from tests.support.scribe import START_MS, Scribe
+
+TOPIC = "t"
+
+
+class OffsetTale:
+    """Of partition 0 of TOPIC; times are seconds since START_MS."""
+
+    def __init__(self, group_id: str) -> None:
+        self.scribe = Scribe(group_id=group_id)
+
+    def gets(self, at_s: float, member_id: str) -> None:
+        """The engine grants it."""
+        event = PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={TOPIC: (0,)})
+        self.scribe.tell(at_s, event)
+
+    def gives(self, at_s: float, member_id: str) -> None:
+        """The member does not have it any more."""
+        event = PartitionsReleased(member_id=member_id, member_epoch=1, partitions={TOPIC: (0,)})
+        self.scribe.tell(at_s, event)
+
+    def fetches(self, at_s: float, member_id: str, offset: int) -> None:
+        """The member asks from where to go on."""
+        fetched = FetchedOffset(partition=0, offset=offset)
+        self.happens(at_s, OffsetsFetched(member_id=member_id, starts={TOPIC: (fetched,)}))
+
+    def commits(
+        self,
+        at_s: float,
+        member_id: str,
+        *offsets: int,
+        since_s: float | None = None,
+        told_s: float | None = None,
+        in_transaction: bool = False,
+    ) -> None:
+        """The last of them then, the first `since_s`; the gateway tells it `told_s`."""
+        committed = CommittedOffsets(
+            partition=0,
+            commits=len(offsets),
+            first=offsets[0],
+            lowest=min(offsets),
+            last=offsets[-1],
+        )
+        event = OffsetsCommitted(
+            member_id=member_id,
+            is_transactional=in_transaction,
+            from_ms=START_MS + round((at_s if since_s is None else since_s) * 1000),
+            to_ms=START_MS + round(at_s * 1000),
+            offsets={TOPIC: (committed,)},
+        )
+        self.happens(at_s if told_s is None else told_s, event)
+
+    def happens(self, at_s: float, event: GatewayEvent) -> None:
+        """Something that the state log does not have."""
+        self.scribe.beside(at_s, event)
