@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
-from gateway.pipeline.tables.ownership import OwnershipRow, ownership
+from gateway.pipeline.tables.ownership import OwnershipRow
 from gateway.pipeline.tables.sequences import SequenceRow, sequences
 from gateway.pipeline.verdict import EVIDENCE_MAX, judge
 from tests.support.offset_tales import OffsetTale
@@ -31,36 +31,44 @@ def tables(spark: SparkSession, **rows: list[dict[str, Any]]) -> dict[str, DataF
 
 
 def test_every_planted_fault_is_named(spark: SparkSession) -> None:
-    """Two owners, as granted and as they said themselves, an offset that went back, lines lost."""
+    """Two owners, an offset that went back, lines lost: who, what, when, and by which line."""
     it = OffsetTale("orders\x1b")
     it.gets(1, "a")
     it.fetches(2, "a", 100)
     it.commits(3, "a", 110)
+    it.gives(4, "a")
     it.gets(4, "b")
     it.commits(6, "b", 120, 70, 125, since_s=5)
-    it.commits(8, "a", 130)
-    it.gives(10, "b")
     it.scribe.lose(3)
-    it.gives(11, "a")
+    it.gives(7, "b")
+    twice = {
+        **dict.fromkeys(OwnershipRow.model_fields),
+        "group_id": "orders\x1b",
+        "topic": "t",
+        "partition": 0,
+        "kind": "overlap",
+        "basis": "stated",
+        "member_id": "b",
+        "other_member_id": "a",
+        "from_ms": START_MS + 2000,
+    }
     lines = it.scribe.lines
-    story = stories(spark, *lines)
     verdict = judge(
-        ownership=ownership(story),
-        offsets=offsets(story),
+        ownership=tables(spark, ownership=[twice])["ownership"],
+        offsets=offsets(stories(spark, *lines)),
         sequences=sequences(parsed(spark, *lines)),
     )
     assert not verdict.is_safe
-    where = 'group "orders\\u001b": t-0'
+    where = 'group "orders\\u001b"'
     assert verdict.lines == (
-        "2 partitions owned twice:",
-        f"  {where} had b and a as granted, 2027-01-15 08:00:04.000Z to 2027-01-15 08:00:10.000Z",
-        f"  {where} had b and a as stated, 2027-01-15 08:00:05.000Z to 2027-01-15 08:00:06.000Z",
+        "1 partitions owned twice:",
+        f"  {where}: t-0 had b and a as stated, 2027-01-15 08:00:02.000Z to now",
         "1 offsets gone back:",
-        f"  {where} at 70 committed by b (owner b, offset before 110, owner's start 110),"
+        f"  {where}: t-0 at 70 committed by b (owner b, offset before 110, owner's start 110),"
         " 2027-01-15 08:00:05.000Z to 2027-01-15 08:00:06.000Z, event 3 of process p at gateway g",
         "1 gaps in sequences:",
-        '  group "orders\\u001b" at gateway g lacks events 4 to 6,'
-        " between 2027-01-15 08:00:10.000Z and 2027-01-15 08:00:11.000Z",
+        f"  {where} at gateway g lacks events 4 to 6,"
+        " between 2027-01-15 08:00:04.000Z and 2027-01-15 08:00:07.000Z",
     )
 
 
