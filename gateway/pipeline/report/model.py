@@ -32,6 +32,8 @@ class Totals(_Part):
     """Those that had all of them on the classic protocol."""
     migrations: int = 0
     """In either direction."""
+    migrations_back: int = 0
+    """Those to the classic protocol."""
     migrations_complete: int = 0
     partitions: int = 0
     """That were somebody's at any time."""

@@ -104,20 +104,22 @@ def outcome(totals: Totals, clients: Sequence[ClientVersion]) -> Iterator[str]:
 
 def _reached(totals: Totals) -> str:
     there = (
-        f"{number(totals.groups_on_consumer)} of {counted(totals.groups, 'group')}"
-        f" {'is' if totals.groups_on_consumer == 1 else 'are'} on the consumer protocol"
+        "In the end on the consumer protocol:"
+        f" {number(totals.groups_on_consumer)} of {counted(totals.groups, 'group')}"
     )
     others = [
-        f"{number(count)} {what}"
+        f"{what}: {number(count)}"
         for count, what in (
-            (totals.groups_mixed, "on the way, with members of both protocols"),
+            (totals.groups_mixed, "with members of both protocols"),
             (totals.groups_on_classic, "on the classic protocol"),
         )
         if count
     ]
-    migrations = f"{counted(totals.migrations, 'migration')} began"
+    migrations = counted(totals.migrations, "migration")
+    if totals.migrations_back:
+        migrations += f", {number(totals.migrations_back)} of them back to the classic protocol"
     if totals.migrations:
-        migrations += f", {number(totals.migrations_complete)} came to the end"
+        migrations += f"; {number(totals.migrations_complete)} came to the end"
     return f"{'; '.join((there, *others))}. {migrations}."
 
 

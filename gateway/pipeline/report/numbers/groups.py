@@ -24,6 +24,7 @@ SUMS = (
     "partitions_moved",
     "partitions_moved_least",
     "migrations",
+    "migrations_back",
     "migrations_complete",
     "groups_on_consumer",
     "groups_mixed",
@@ -94,8 +95,12 @@ def _of_tables(tables: Mapping[str, DataFrame]) -> Iterator[DataFrame]:
     yield _part(tables["differences"], {"differences": one})
     moved = ("members_disturbed", "partitions_moved", "partitions_moved_least")
     yield _part(tables["rebalances"], {"rebalances": one, **{name: F.col(name) for name in moved}})
-    is_complete = _one(F.col("is_complete"))
-    yield _part(tables["migrations"], {"migrations": one, "migrations_complete": is_complete})
+    begun = {
+        "migrations": one,
+        "migrations_back": _one(F.col("direction") == "consumer->generic"),
+        "migrations_complete": _one(F.col("is_complete")),
+    }
+    yield _part(tables["migrations"], begun)
 
 
 def _of_parts(shares: DataFrame, gaps: DataFrame, steps: DataFrame) -> Iterator[DataFrame]:

@@ -93,7 +93,7 @@ def _findings(tables: Mapping[str, DataFrame]) -> DataFrame:
     for other in (
         tables["offsets"].where("finding = 'regression'").select(*GROUP, "from_ms"),
         tables["differences"].select(*GROUP, "at_ms"),
-        tables["sequences"].select(*GROUP, "at_ms"),
+        tables["sequences"].select(*GROUP, "from_ms"),
     ):
         found = found.union(other)
     return found.withColumnRenamed("from_ms", "found_ms").where("found_ms is not null").distinct()

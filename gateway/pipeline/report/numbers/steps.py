@@ -90,14 +90,11 @@ def _steps(timeline: DataFrame, migrations: DataFrame) -> DataFrame:
 
 def _with_shares(steps: DataFrame, shares: DataFrame) -> DataFrame:
     """Members of either protocol when it began."""
-    then = shares.select(
-        *GROUP,
-        F.col("from_ms").alias("share_from_ms"),
-        F.col("to_ms").alias("share_to_ms"),
-        "classic_members",
-        "consumer_members",
+    counts = F.struct("classic_members", "consumer_members")
+    changes = shares.select(*GROUP, "from_ms", counts.alias("counts"), F.lit(0).alias("number"))
+    both = changes.unionByName(steps, allowMissingColumns=True)
+    so_far = Window.partitionBy(*GROUP).orderBy("from_ms", "number")
+    last = F.last("counts", ignorenulls=True).over(
+        so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    is_then = (F.col("share_from_ms") <= F.col("from_ms")) & (
-        F.col("share_to_ms").isNull() | (F.col("from_ms") < F.col("share_to_ms"))
-    )
-    return steps.join(then, list(GROUP)).where(is_then).drop("share_from_ms", "share_to_ms")
+    return both.withColumn("counts", last).where("number > 0").select(*steps.columns, "counts.*")

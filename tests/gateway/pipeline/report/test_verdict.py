@@ -57,11 +57,13 @@ def test_no_data_is_no_success() -> None:
 
 def test_what_was_reached_what_it_cost_and_who_is_next() -> None:
     """A sentence each."""
-    totals = CALM.model_copy(update={"groups": 6, "groups_mixed": 1, "groups_on_classic": 3})
+    groups = {"groups": 6, "groups_mixed": 1, "groups_on_classic": 3}
+    totals = CALM.model_copy(update={**groups, "migrations": 2, "migrations_back": 1})
     clients = (client_version("a", "1", ready=3), client_version("b", "1", ready=1, too_old=1))
     assert list(outcome(totals, clients)) == [
-        "1 of 6 groups is on the consumer protocol; 1 on the way, with members of both protocols;"
-        " 3 on the classic protocol. 1 migration began, 1 came to the end.",
+        "In the end on the consumer protocol: 1 of 6 groups; with members of both protocols: 1;"
+        " on the classic protocol: 3. 2 migrations, 1 of them back to the classic protocol;"
+        " 1 came to the end.",
         "8.4 partition-seconds without an owner, 8.4 of them during migrations.",
         "4 rebalances interrupted members 6 times; 14 partitions changed hands, where 12 would"
         " have been enough.",
