@@ -36,6 +36,15 @@ class Process:
     incarnation: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged:
+    """A commit of one partition: whose it was, when the answer came, and the offset."""
+
+    process: Process
+    at_s: float
+    offset: int
+
+
 class End(Enum):
     """How a process came to own a partition no more."""
 
@@ -85,8 +94,7 @@ class Ledger:
     """The books of one run, in which record n is in partition n modulo their number."""
 
     def __init__(self, partitions: int) -> None:
-        self._acknowledged: list[list[tuple[float, int]]] = [[] for _ in range(partitions)]
-        """Commits of each partition: when the answer came, and the offset."""
+        self._acknowledged: list[list[Acknowledged]] = [[] for _ in range(partitions)]
         self._history: list[list[Ownership]] = [[] for _ in range(partitions)]
         self._open: dict[tuple[Process, int], Ownership] = {}
         self._deliveries: Counter[int] = Counter()
@@ -112,7 +120,9 @@ class Ledger:
                 for partition, offset in report.offsets:
                     known = self.acknowledged_commits.get(partition, 0)
                     self.acknowledged_commits[partition] = max(known, offset)
-                    self._acknowledged[partition].append((report.at_s, offset))
+                    self._acknowledged[partition].append(
+                        Acknowledged(process=process, at_s=report.at_s, offset=offset)
+                    )
                     self._reach(process, partition, offset)
             case Troubled():
                 pass
@@ -167,8 +177,9 @@ class Ledger:
     def went_back(self) -> set[int]:
         """Return the partitions in which an owner consumed or committed what was done before.
 
-        That is, something below a commit that had been acknowledged before it became the owner.
-        What was consumed and not committed may come again; what was committed may not.
+        That is, something below a commit that had been acknowledged before it became the owner,
+        unless the one who had committed undid that by itself. What was consumed and not committed
+        may come again; what was committed may not.
         """
         return {
             owned.partition
@@ -177,6 +188,12 @@ class Ledger:
             if owned.lowest_offset is not None
             and owned.lowest_offset < self._committed_before(owned)
         }
+
+    def history(self, partition: int) -> list[Ownership | Acknowledged]:
+        """Return who owned a partition and what was acknowledged, in order of time."""
+        owned, acknowledged = self._history[partition], self._acknowledged[partition]
+        booked: list[Ownership | Acknowledged] = [*owned, *acknowledged]
+        return sorted(booked, key=_booked_s)
 
     def disturbance(self, replaced: str | None, since_s: float, until_s: float) -> Disturbance:
         """Compute what happened from `since_s` to `until_s`, while one member was replaced."""
@@ -225,8 +242,19 @@ class Ledger:
             owned.reach(offset)
 
     def _committed_before(self, owned: Ownership) -> int:
-        commits = self._acknowledged[owned.partition]
-        return max((offset for at_s, offset in commits if at_s <= owned.since_s), default=0)
+        """Return what the owner had to begin from.
+
+        A client sends a commit that was refused for the moment once more, and may have sent a newer
+        one meanwhile: so of each process the last answer counts, not the highest offset. When it
+        heard the answer says little of when the commit was stored.
+        """
+        last: dict[Process, int] = {}
+        for each in self._acknowledged[owned.partition]:
+            if each.at_s <= owned.since_s:
+                last[each.process] = each.offset
+            elif each.process in last and each.process != owned.process:
+                last[each.process] = min(last[each.process], each.offset)
+        return max(last.values(), default=0)
 
     def _owned_by(self, process: Process) -> tuple[int, ...]:
         return tuple(partition for owner, partition in self._open if owner == process)
@@ -234,6 +262,10 @@ class Ledger:
     def _histories(self) -> Iterator[list[Ownership]]:
         for history in self._history:
             yield sorted(history, key=lambda each: each.since_s)
+
+
+def _booked_s(entry: Ownership | Acknowledged) -> float:
+    return entry.since_s if isinstance(entry, Ownership) else entry.at_s
 
 
 def _unowned_s(history: list[Ownership], since_s: float, until_s: float) -> float:

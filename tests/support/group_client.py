@@ -212,6 +212,7 @@ class GroupClient:
         *,
         member_id: str = "",
         epoch: int = -1,
+        instance_id: str | None = None,
         topic: str = "numbers",
         version: int | None = None,
     ) -> dict[int, int]:
@@ -221,6 +222,7 @@ class GroupClient:
                 group_id=self.group,
                 generation_id_or_member_epoch=epoch,
                 member_id=member_id,
+                group_instance_id=instance_id,
                 topics=(
                     OffsetCommitRequestTopic(
                         name=topic,

@@ -168,8 +168,10 @@ class GroupStage:
         complaints = self._complaints()
         assert produced.failed == 0
         assert self.ledger.never_delivered(produced.acknowledged) == 0, complaints
-        if self.ledger.owned_twice():  # the worst there is: it must be possible to find out why
-            print(*self.ledger.overlaps(), *self.gateway.log, sep="\n")
+        wrong = self.ledger.owned_twice() | self.ledger.went_back()
+        if wrong:  # the worst there is: it must be possible to find out why
+            booked = [entry for partition in wrong for entry in self.ledger.history(partition)]
+            print(*booked, *self.gateway.log, sep="\n")
         assert self.ledger.owned_twice() == set(), complaints
         assert self.ledger.went_back() == set(), complaints
         assert await self._committed() == produced.end_offsets, complaints

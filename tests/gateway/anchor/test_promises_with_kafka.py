@@ -9,6 +9,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
+from gateway.anchor.identity import INSTANCE_ID
 from gateway.state_log.memory import MemoryLog
 from tests.support.direct_clients import (
     anchor_in,
@@ -36,6 +37,7 @@ INCONSISTENT_GROUP_PROTOCOL = 23
 UNKNOWN_MEMBER_ID = 25
 NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
+FENCED_INSTANCE_ID = 82
 LIMIT_S = 30
 
 
@@ -260,10 +262,20 @@ async def test_a_restarted_gateway_is_another_member(kafka: KafkaCluster) -> Non
             group_client(gateway.address, group) as client,
         ):
             assert (await client.native("m")).error_code == 0
-            after = await anchor_in(direct)
-            assert after.members[0].member_id != before.members[0].member_id
+            (predecessor,) = before.members
+            (present,) = (await anchor_in(direct)).members
+            assert present.member_id != predecessor.member_id
             stored = await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
             assert stored == {0: 0}
+            for epoch in (1, 2):  # whichever generation it was sent in
+                late = await direct.commit(
+                    {0: 5},
+                    member_id=predecessor.member_id,
+                    instance_id=INSTANCE_ID,
+                    epoch=epoch,
+                )
+                assert late == {0: FENCED_INSTANCE_ID}
+            assert (await direct.committed())[0] == 7
 
 
 # -- the lost anchor -----------------------------------------------------------------------------

@@ -161,6 +161,39 @@ def test_an_owner_is_not_measured_by_its_own_commits_or_by_later_ones() -> None:
     assert books.went_back() == set()
 
 
+@pytest.mark.parametrize("heard_s", [3, 6])
+@pytest.mark.parametrize(("begin", "partitions"), [(8, set[int]()), (7, {0})])
+def test_who_undid_a_commit_by_itself_is_taken_at_its_last_word(
+    heard_s: float, begin: int, partitions: set[int]
+) -> None:
+    """librdkafka sends a commit that was refused for the moment again, after newer ones: then the
+    older one is stored last. On a busy machine it hears so when there is a new owner already."""
+    books = ledger(
+        (A, assigned(1, 0)),
+        (A, committed(2, 9)),
+        (A, revoked(4, 0)),
+        (B, assigned(5, 0)),
+        (B, committed(7, begin)),
+        (A, committed(heard_s, 8)),
+    )
+    assert books.went_back() == partitions
+
+
+def test_nobody_undoes_the_commit_of_another() -> None:
+    """Not even a client that had one of its own on its way when it gave the partition up."""
+    books = ledger(
+        (A, assigned(1, 0)),
+        (A, revoked(2, 0)),
+        (B, assigned(3, 0)),
+        (B, committed(4, 9)),
+        (A, committed(5, 8)),
+        (B, revoked(6, 0)),
+        (C, assigned(7, 0)),
+        (C, committed(8, 8)),
+    )
+    assert books.went_back() == {0}
+
+
 def test_a_step_counts_what_moved_who_was_disturbed_and_what_was_unowned() -> None:
     """Here `a` is replaced: partition 0 goes to `b` for a moment, partition 1 rests with `b`."""
     books = ledger(
