@@ -1,8 +1,11 @@
 """What workers that run tests side by side must not do to each other."""
 
 import itertools
+import os
+import subprocess
+import sys
 
-from tests.support.ports import ports_of
+from tests.support.ports import free_port, ports_of
 from tests.support.side_by_side import scope
 
 
@@ -33,3 +36,12 @@ def test_no_two_workers_give_out_the_same_port() -> None:
     workers = [set(ports_of(f"gw{number}")) for number in range(16)]
     assert not any(one & other for one, other in itertools.combinations(workers, 2))
     assert min(map(len, workers)) > 100
+
+
+def test_another_run_gives_out_no_port_whose_owner_is_down() -> None:
+    """Clients come back to that port, and would talk to who knows whom."""
+    mine = free_port()
+    rounds = len(ports_of(os.environ.get("PYTEST_XDIST_WORKER", "")))
+    other = f"from tests.support.ports import *; print(*(free_port() for _ in range({rounds})))"
+    given = subprocess.run([sys.executable, "-c", other], capture_output=True, check=True).stdout
+    assert mine not in map(int, given.split())

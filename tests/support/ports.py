@@ -1,19 +1,23 @@
 """Ports for the brokers and gateways of tests, each handed out once.
 
 Nobody else takes them while their owner is down: they are below those that the system gives to
-whoever connects, and each worker of pytest-xdist has a range of its own.
+whoever connects, each worker of pytest-xdist has a range of its own, and to other runs on this
+machine they are marked as given out, by a UDP socket of the same number.
 """
 
 import itertools
 import os
 import random
 import socket
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 HOST = "127.0.0.1"
 ROOM = 8
 """A gateway takes a port for each broker, from those after its own."""
+MARKED_MAX = 32
+"""So many are marked at a time, the latest: who has one for longer is hardly ever down."""
 _FIRST, _END = 10_000, 32_768
 _WORKERS_MAX = 16
 
@@ -29,11 +33,12 @@ _mine = ports_of(os.environ.get("PYTEST_XDIST_WORKER", ""))
 # Another run of the tests on this machine most likely begins elsewhere.
 _first = random.randrange(len(_mine))
 _next: Iterator[int] = itertools.cycle([*_mine[_first:], *_mine[:_first]])
+_marks: deque[socket.socket] = deque()
 
 
 def free_port() -> int:
-    """A port that nobody listens at, nor at the few after it."""
-    return next(port for port in _next if _is_free(range(port, port + ROOM)))
+    """A port that nobody listens at, nor at the few after it, and that no other run has."""
+    return next(port for port in _next if _is_free(range(port, port + ROOM)) and _mark(port))
 
 
 def is_open(port: int) -> bool:
@@ -49,4 +54,18 @@ def _is_free(ports: range) -> bool:
                 stack.enter_context(socket.socket()).bind((HOST, port))
         except OSError:
             return False
+    return True
+
+
+def _mark(port: int) -> bool:
+    """Whether it was not marked yet; the mark goes with this process at the latest."""
+    mark = socket.socket(type=socket.SOCK_DGRAM)
+    try:
+        mark.bind((HOST, port))
+    except OSError:
+        mark.close()
+        return False
+    _marks.append(mark)
+    if len(_marks) > MARKED_MAX:
+        _marks.popleft().close()
     return True
