@@ -2,21 +2,27 @@
 
 from collections.abc import Mapping
 
+from pydantic import BaseModel
 from pyspark.sql import DataFrame
 
 from gateway.pipeline.folders import Folder
 from gateway.pipeline.report.model import Report
 from gateway.pipeline.report.numbers.whole import report
 from gateway.pipeline.report.page import page
-from gateway.pipeline.tables.catalog import ALL_ROWS
 
 NUMBERS = "report.json"
 PAGE = "report.html"
 
 
-def write_report(tables: Mapping[str, DataFrame], output: Folder, top: int) -> Report:
-    """From all tables, by name. The `top` worst groups have a section of their own."""
-    made = report(tables, ALL_ROWS, top)
+def write_report(
+    tables: Mapping[str, DataFrame],
+    rows_of: Mapping[str, type[BaseModel]],
+    output: Folder,
+    top: int,
+) -> Report:
+    """From all tables and the models of their rows, by name. The `top` worst groups have a section
+    of their own."""
+    made = report(tables, rows_of, top)
     output.write_text(NUMBERS, made.model_dump_json(indent=2) + "\n")
     output.write_text(PAGE, page(made))
     return made

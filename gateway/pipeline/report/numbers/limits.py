@@ -1,8 +1,11 @@
-"""The first rows of a table that may have any number, and how many more there are."""
+"""How much of what may have any number is shown, and how many more there are."""
 
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Row
+
+GROUPS_USUAL = 50
+EACH_MIN = 10
 
 
 def first_of(
@@ -13,3 +16,9 @@ def first_of(
     if len(found) <= most:
         return found, 0
     return found[:most], rows.count() - most
+
+
+def of_each(most: int, groups: int) -> int:
+    """How many each of so many groups may show: less than `most` if there are more groups than
+    usual, so that a browser can open the page."""
+    return most if groups <= GROUPS_USUAL else max(EACH_MIN, most * GROUPS_USUAL // groups)

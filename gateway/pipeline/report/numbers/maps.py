@@ -10,12 +10,13 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.report.model import Interval, OwnershipMap, PartitionStory
 from gateway.pipeline.report.numbers.chosen import Chosen, Key, key_of
+from gateway.pipeline.report.numbers.limits import of_each
 from gateway.pipeline.report.window import Span
 from gateway.pipeline.stories import GROUP
 
 PARTITIONS_MAX = 40
 INTERVALS_MAX = 600
-"""Of one group."""
+"""Of one group, if there are not very many of them: see `of_each`."""
 
 _PLACE = ("topic", "partition")
 
@@ -27,7 +28,8 @@ def maps(
     shown = {key: window for key, (window, _) in windows.items()}
     chosen = Chosen(ownership.sparkSession, shown, "shown_from_ms long, shown_to_ms long")
     drawn = _ranked(_clipped(chosen.of(ownership)))
-    few = drawn.where((F.col("rank") <= PARTITIONS_MAX) & (F.col("nth") <= INTERVALS_MAX))
+    most = of_each(INTERVALS_MAX, len(windows))
+    few = drawn.where((F.col("rank") <= PARTITIONS_MAX) & (F.col("nth") <= most))
     rows = few.orderBy(*GROUP, *_PLACE, "from_ms", "kind", "member_id", "other_member_id").collect()
     by_group = groupby(rows, key=key_of)
     return {key: _map(list(found), *windows[key]) for key, found in by_group}

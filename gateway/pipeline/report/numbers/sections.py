@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.report.model import GroupStory, Migration, Share, Step
 from gateway.pipeline.report.numbers.chosen import Chosen, key_of
+from gateway.pipeline.report.numbers.limits import of_each
 from gateway.pipeline.report.numbers.maps import maps
 from gateway.pipeline.report.numbers.names import names
 from gateway.pipeline.report.window import Span, around, what_matters
@@ -16,7 +17,7 @@ MIGRATIONS_MAX = 20
 FINDING_TIMES_MAX = 20
 SHARES_MAX = 150
 STEPS_MAX = 60
-"""Of one group each."""
+"""Of one group, if there are not very many of them: see `of_each`."""
 
 _FIGURES = (
     *GROUP,
@@ -54,8 +55,12 @@ def sections(
     called = names(tables["timeline"], drawn)
     # The longest ones say most; they are drawn in the order of time.
     longest = (F.desc(F.col("to_ms") - F.col("from_ms")), "from_ms")
-    shown_shares = chosen.first(_ended(shares, end_ms), longest, SHARES_MAX, _share)
-    shown_steps = chosen.first(_ended(steps, end_ms), ["migration", "number"], STEPS_MAX, _step)
+    shown_shares = chosen.first(
+        _ended(shares, end_ms), longest, of_each(SHARES_MAX, len(worst)), _share
+    )
+    shown_steps = chosen.first(
+        _ended(steps, end_ms), ["migration", "number"], of_each(STEPS_MAX, len(worst)), _step
+    )
     stories = []
     for row in worst:
         key = key_of(row)

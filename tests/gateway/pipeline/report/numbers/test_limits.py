@@ -19,3 +19,12 @@ def test_the_first_rows_and_how_many_more_there_are(spark: SparkSession) -> None
     assert ([row.at_ms for row in found], left_out) == ([1, 2], 1)
     found, left_out = first_of(rows, ["at_ms"], 3)
     assert ([row.at_ms for row in found], left_out) == ([1, 2, 3], 0)
+
+
+def test_many_groups_show_less_each() -> None:
+    """A page of a thousand groups must still open."""
+    from gateway.pipeline.report.numbers.limits import of_each  # noqa: PLC0415
+
+    assert of_each(600, 1) == of_each(600, 50) == 600
+    assert of_each(600, 1_000) == 30
+    assert of_each(60, 1_000) == 10
