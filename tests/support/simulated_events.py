@@ -14,7 +14,6 @@ from coordinator.errors import GroupError
 from coordinator.events import Event
 from coordinator.generic.group import GenericGroup
 from coordinator.simulation.driver import GROUP, Batch, Driver
-from coordinator.simulation.run import Run
 from coordinator.simulation.watch import Watch
 from coordinator.simulation.world import World
 from coordinator.state import GroupState
@@ -23,6 +22,7 @@ from gateway.events.event import GatewayEvent
 from gateway.events.group_events import TopicsGone
 from gateway.events.statements import statement
 from gateway.events.story import tell
+from tests.support.simulated_offsets import SimulatedOffsets, StoringRun
 
 Holdings = Mapping[tuple[str, int], str]
 """Topic and partition, with the member that the engine has granted it to."""
@@ -33,6 +33,8 @@ class SimulatedStep:
     """What one step told, and who held what after it."""
 
     at_ms: int
+    offsets: Sequence[GatewayEvent]
+    """Commits and fetches that were told before the other events."""
     events: Sequence[GatewayEvent]
     is_durable: bool
     holdings: Holdings
@@ -48,6 +50,7 @@ class Recorder:
     watch: Watch
     driver: Driver
     world: World
+    offsets: SimulatedOffsets
     steps: list[SimulatedStep] = field(default_factory=list)
 
     _state: GroupState = field(default_factory=lambda: GroupState(GROUP))
@@ -73,9 +76,11 @@ class Recorder:
         events += tell(self._state, step.records, topics)
         for record in step.records:
             self._state.apply(record)
+        self.offsets.note(event, step)
         self.steps.append(
             SimulatedStep(
                 at_ms=self.world.now_ms,
+                offsets=self.offsets.take(events),
                 events=events,
                 is_durable=bool(step.durable),
                 holdings=holdings(self.driver.engine.state, topics),
@@ -123,9 +128,24 @@ def _held(state: GroupState, topics: Topics) -> Iterator[tuple[str, frozenset[Pa
 
 def simulated(seed: int) -> Sequence[SimulatedStep]:
     """A whole run in which no batch is lost: a crash loses nothing that was told."""
-    run = Run(seed)
+    return simulated_with_excuses(seed)[0]
+
+
+def simulated_with_excuses(seed: int) -> tuple[Sequence[SimulatedStep], frozenset[tuple[str, int]]]:
+    """And the partitions of which no engine could have kept the offsets: members had lied."""
+    run = StoringRun(seed)
     run.driver.linger_ms = 0
-    recorder = Recorder(run.watch, run.driver, run.world)
+    offsets = SimulatedOffsets(run)
+    recorder = Recorder(run.watch, run.driver, run.world, offsets)
     run.driver.observer = recorder
+    crashed = run.driver.crashed
+
+    def crash() -> None:
+        crashed()
+        offsets.forget()
+
+    run.driver.crashed = crash
     run.play()
-    return recorder.steps
+    names = run.cluster.names
+    excused = frozenset((names[p.topic_id], p.number) for p in run.excuses.partitions)
+    return recorder.steps, excused

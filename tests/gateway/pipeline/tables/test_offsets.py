@@ -1,18 +1,22 @@
-"""What went back and who took it back: by hand on small stories, all in one run of Spark."""
+"""What went back and who took it back: by hand on small stories, and against the simulator, in
+which nothing goes back unless it is planted."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple, TypeAlias
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.offset_story import GONE_TOLD_MS_MAX
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
 from tests.support.offset_tales import TOPIC, OffsetTale
 from tests.support.plans import check_joins, plan_of
-from tests.support.scribe import stories
+from tests.support.scribe import START_MS, Scribe, stories
+from tests.support.simulated_events import simulated_with_excuses
 
 Tell: TypeAlias = Callable[[OffsetTale], None]
 Found: TypeAlias = tuple[str, int, str | None, int | None, int | None, str | None]
@@ -32,25 +36,71 @@ def tale(*expected: Found) -> Callable[[Tell], Tell]:
     return keep
 
 
+SEEDS = range(10)
+ZOMBIE = "zombie"
+
+
+class Played(NamedTuple):
+    """A run of the simulator as lines. At its end a zombie takes back by one what owners have
+    committed; of `excused` partitions members had lied, and no engine could have kept the offsets.
+    """
+
+    lines: Sequence[str]
+    taken_back: AbstractSet[tuple[str, int]]
+    excused: AbstractSet[tuple[str, int]]
+
+
+def played(seed: int) -> Played:
+    """The whole run, with its crashes, and with all that the gateway would have told."""
+    steps, excused = simulated_with_excuses(seed)
+    scribe = Scribe(process_id=f"seed {seed}", group_id=f"seed {seed}")
+    committed: dict[tuple[str, int], int] = {}
+    for step in steps:
+        at_s = (step.at_ms - START_MS) / 1000
+        scribe.beside(at_s, *step.offsets)
+        (scribe.tell if step.is_durable else scribe.beside)(at_s, *step.events)
+        for event in (*step.offsets, *step.events):
+            if isinstance(event, OffsetsCommitted):
+                for topic, entries in event.offsets.items():
+                    committed |= {(topic, entry.partition): entry.last for entry in entries}
+            elif isinstance(event, TopicsGone):
+                committed = {p: n for p, n in committed.items() if p[0] not in event.topics}
+    last = steps[-1]
+    taken_back = committed.keys() & last.holdings.keys()
+    for topic, number in taken_back:
+        lower = committed[topic, number] - 1
+        back = CommittedOffsets(partition=number, commits=1, first=lower, lowest=lower, last=lower)
+        zombie = OffsetsCommitted(
+            member_id=ZOMBIE,
+            is_transactional=False,
+            from_ms=last.at_ms,
+            to_ms=last.at_ms,
+            offsets={topic: (back,)},
+        )
+        scribe.beside((last.at_ms - START_MS) / 1000, zombie)
+    return Played(scribe.lines, taken_back, excused)
+
+
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> Mapping[str, Sequence[Found]]:
-    """By group, in the order in which they were stored."""
-    lines = []
-    for name, (tell, _expected) in TALES.items():
-        it = OffsetTale(name)
-        tell(it)
-        lines += it.scribe.lines
+def runs() -> Mapping[str, Played]:
+    """By group."""
+    return {f"seed {seed}": played(seed) for seed in SEEDS}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, runs: Mapping[str, Played]) -> Mapping[str, Sequence[Row]]:
+    """By group, in the order in which they were stored: all of them in one run of Spark."""
+    told = {name: OffsetTale(name) for name in TALES}
+    for name, it in told.items():
+        TALES[name][0](it)
+    lines = [line for it in told.values() for line in it.scribe.lines]
+    lines += [line for run in runs.values() for line in run.lines]
     table = offsets(stories(spark, *lines))
     assert table.columns == struct_of(OffsetRow).names
-    rows = sorted(table.collect(), key=lambda row: (row.to_ms, row.sequence))
-    return {
-        name: [
-            (r.member_id, r.lowest, r.owner_id, r.before, r.started_at, r.finding)
-            for r in rows
-            if r.group_id == name
-        ]
-        for name in TALES
-    }
+    found: dict[str, list[Row]] = {name: [] for name in (*told, *runs)}
+    for row in sorted(table.collect(), key=lambda row: (row.to_ms, row.sequence)):
+        found[row.group_id].append(row)
+    return found
 
 
 @tale(
@@ -370,9 +420,27 @@ def granted_twice(it: OffsetTale) -> None:
 
 
 @pytest.mark.parametrize("name", TALES)
-def test_by_hand(found: Mapping[str, Sequence[Found]], name: str) -> None:
+def test_by_hand(rows: Mapping[str, Sequence[Row]], name: str) -> None:
     """What each tale says."""
-    assert found[name] == list(TALES[name][1])
+    found = [
+        (row.member_id, row.lowest, row.owner_id, row.before, row.started_at, row.finding)
+        for row in rows[name]
+    ]
+    assert found == list(TALES[name][1])
+
+
+def test_only_what_is_planted_is_found_in_simulated_runs(
+    rows: Mapping[str, Sequence[Row]], runs: Mapping[str, Played]
+) -> None:
+    """Rebalances, conversions, crashes, lost answers, topics made anew: no offset goes back but by
+    the zombie."""
+    for name, run in runs.items():
+        found = [row for row in rows[name] if (row.topic, row.partition) not in run.excused]
+        back = {(row.topic, row.partition): row for row in found if row.finding == "regression"}
+        assert back.keys() == run.taken_back - run.excused, name
+        assert {row.member_id for row in back.values()} <= {ZOMBIE}, name
+        assert not [row for row in found if row.finding not in (None, "regression")], name
+    assert sum(len(run.taken_back) for run in runs.values()) > len(SEEDS)
 
 
 def test_nothing_is_shuffled_twice(spark: SparkSession) -> None:

@@ -1,0 +1,141 @@
+"""What the gateway tells of commits and fetches, in a simulated run: by the gateway's own tally."""
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.engine import Step
+from coordinator.events import (
+    Event,
+    OffsetCommitEnded,
+    OffsetCommitReceived,
+    OffsetFetchReceived,
+)
+from coordinator.simulation.driver import GROUP
+from coordinator.simulation.run import Run
+from coordinator.topics import Partition
+from gateway.events.event import GatewayEvent
+from gateway.groups.offset_tally import INTERVAL_S, NOBODY, OffsetTally
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kafka_codecs.offset_fetch import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
+from tests.support.hosted_groups import lone_request
+
+
+class StoringRun(Run):
+    """A run that knows what each client has stored last."""
+
+    def __init__(self, seed: int) -> None:
+        self.stored: dict[tuple[str, Partition], int] = {}
+        super().__init__(seed)
+
+    def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
+        self.stored[name, partition] = now
+        super()._stored(name, partition, before, now)
+
+
+class SimulatedOffsets:
+    """`note` sees each step; `take` gives what was told meanwhile, before its own events."""
+
+    def __init__(self, run: StoringRun) -> None:
+        self._run = run
+        self._told: list[GatewayEvent] = []
+        self._commits: dict[int, OffsetCommitReceived] = {}
+        self._flushed_ms = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """The gateway's process dies, with what it has not told yet."""
+        self._tally = OffsetTally(self._hear, lambda: self._run.world.now_ms)
+
+    def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
+        self._told.append(event)
+
+    def note(self, event: Event, step: Step) -> None:
+        """A commit was accepted, or has ended; a fetch was answered."""
+        match event:
+            case OffsetCommitReceived():
+                self._commits[event.token] = event
+            case OffsetCommitEnded(answer_lost=False):
+                self._note_commit(self._commits.pop(event.commit))
+            case OffsetFetchReceived(partitions=partitions):
+                _token, reply = step.replies[0]
+                if not reply.error:
+                    offsets = self._run.cluster.offsets
+                    wanted = offsets.keys() if partitions is None else partitions
+                    self._note_fetch(event, {p: offsets.get(p, -1) for p in wanted})
+            case _:
+                pass
+
+    def take(self, events: Sequence[GatewayEvent]) -> Sequence[GatewayEvent]:
+        """What comes before these."""
+        now_ms = self._run.world.now_ms
+        if now_ms - self._flushed_ms >= INTERVAL_S * 1000:
+            self._flushed_ms = now_ms
+            self._tally.flush()
+        self._tally.make_way(GROUP, events)
+        told, self._told = self._told, []
+        return told
+
+    def _note_commit(self, commit: OffsetCommitReceived) -> None:
+        name = self._run.network.committers[commit.token]
+        stored = self._run.stored
+        offsets = {p: stored[name, p] for p in commit.partitions if (name, p) in stored}
+        by_topic = self._by_topic(offsets)
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            member_id=commit.member_id,
+            topics=tuple(
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=tuple(
+                        OffsetCommitRequestPartition(
+                            partition_index=number, committed_offset=offset, committed_metadata=""
+                        )
+                        for number, offset in partitions.items()
+                    ),
+                )
+                for topic, partitions in by_topic.items()
+            ),
+        )
+        answer = OffsetCommitResponse(
+            topics=tuple(
+                OffsetCommitResponseTopic(
+                    name=topic,
+                    partitions=tuple(
+                        OffsetCommitResponsePartition(partition_index=number, error_code=0)
+                        for number in partitions
+                    ),
+                )
+                for topic, partitions in by_topic.items()
+            )
+        )
+        self._tally.note_commit(lone_request(request, 9), answer)
+
+    def _note_fetch(self, fetch: OffsetFetchReceived, offsets: Mapping[Partition, int]) -> None:
+        topics = tuple(
+            OffsetFetchResponseTopics(
+                name=topic,
+                partitions=tuple(
+                    OffsetFetchResponsePartitions(
+                        partition_index=number, committed_offset=offset, metadata=""
+                    )
+                    for number, offset in partitions.items()
+                ),
+            )
+            for topic, partitions in self._by_topic(offsets).items()
+        )
+        self._tally.note_fetch(GROUP, fetch.member_id or NOBODY, topics)
+
+    def _by_topic(self, offsets: Mapping[Partition, int]) -> Mapping[str, Mapping[int, int]]:
+        """Of the topics that there are."""
+        found: dict[str, dict[int, int]] = {}
+        for partition, offset in offsets.items():
+            topic = self._run.cluster.topics.by_id.get(partition.topic_id)
+            if topic is not None:
+                found.setdefault(topic.name, {})[partition.number] = offset
+        return found
