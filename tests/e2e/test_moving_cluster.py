@@ -83,8 +83,9 @@ async def test_the_whole_cluster_is_away_for_a_while(
         for broker in three_brokers.brokers.values():
             broker.pause()
         await trio.sleep(HANG_S)
-        for broker in three_brokers.brokers.values():
-            await broker.kill()
+        async with trio.open_nursery() as killing:
+            for broker in three_brokers.brokers.values():
+                killing.start_soon(broker.kill)
         await group.gateway.until_event("upstream_lost")
         await trio.sleep(AWAY_S)
         await three_brokers.start()
