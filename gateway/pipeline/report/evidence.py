@@ -26,6 +26,8 @@ TITLES: Mapping[str, str] = MappingProxyType(
 _ABOUT_SAFETY = ("overlaps", "regressions", "missing_events", "differences")
 _MOMENTS = frozenset({"at_ms", "from_ms", "to_ms"})
 _TEXT_LENGTH_MAX = 200
+_UNBROKEN_LENGTH_MAX = 44
+"""Longer text goes over several lines."""
 
 
 def section(key: str, evidence: Evidence) -> Markup:
@@ -91,7 +93,8 @@ def _cell(column: str, value: Cell) -> Markup:
         return tag("td", "yes" if value else "no")
     if isinstance(value, str):
         text = shortened(value, _TEXT_LENGTH_MAX)
-        return tag("td", tag("bdi", text), title=value if text != value else None)
+        class_ = "short" if len(text) <= _UNBROKEN_LENGTH_MAX else "long"
+        return tag("td", tag("bdi", text), class_=class_, title=value if text != value else None)
     if column in _MOMENTS:
         return tag("td", moment(int(value)), class_="moment")
     if column.endswith("_ms"):

@@ -104,11 +104,17 @@ def _interval(
     if interval.kind == "overlap":
         x_from, x_to = x_from - _OVERLAP_MORE, x_to + _OVERLAP_MORE
     drawn = box(x_from, x_to, y, _BOX_HEIGHT, class_=class_, title=title)
-    text = str(number) if interval.kind == "owner" else ""
+    text = _label(interval, numbers)
     if not text or x_to - x_from < _DIGIT_WIDTH * len(text) + 4:
         return drawn
-    middle = (x_from + x_to) / 2
-    return join((drawn, words(text, middle, y + 11, class_="on-owner", text_anchor="middle")))
+    middle, on = (x_from + x_to) / 2, f"on-{interval.kind}"
+    return join((drawn, words(text, middle, y + 11, class_=on, text_anchor="middle")))
+
+
+def _label(interval: Interval, numbers: Mapping[str, int]) -> str:
+    """The numbers of whoever had it; a gap has none."""
+    who = (interval.other_member_id, interval.member_id)
+    return " + ".join(str(numbers.get(each, "?")) for each in who if each is not None)
 
 
 def _who(interval: Interval, numbers: Mapping[str, int]) -> str:
@@ -124,13 +130,15 @@ def _member(member_id: str | None, numbers: Mapping[str, int]) -> str:
 
 def _summary(intervals: Sequence[Interval], numbers: Mapping[str, int]) -> str:
     shown = [
-        f"{'nobody' if each.kind == 'gap' else numbers.get(each.member_id or '', '?')}"
-        f"{' too' if each.kind == 'overlap' else ''}"
-        f" {duration(each.to_ms - each.from_ms)}"
+        f"{_in_short(each, numbers)} for {duration(each.to_ms - each.from_ms)}"
         for each in intervals[:_SUMMARY_INTERVALS_MAX]
     ]
     more = len(intervals) - len(shown)
     return ", ".join(shown) + (f", and {more} more" if more else "")
+
+
+def _in_short(interval: Interval, numbers: Mapping[str, int]) -> str:
+    return f"member {_label(interval, numbers)}" if interval.kind != "gap" else "nobody"
 
 
 def _steps(steps: Sequence[Step], axis: Axis, bottom: float) -> Markup:

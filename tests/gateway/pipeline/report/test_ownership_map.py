@@ -36,7 +36,9 @@ def test_a_line_says_what_it_shows_to_who_cannot_see_it() -> None:
     (summary,) = page.named("text", "summary")
     assert line.attributes["tabindex"] == "0"
     assert line.attributes["aria-label"] == summary.text
-    assert summary.text == "numbers-0: 1 36.0 s, nobody 300 ms, 4 2 min 23 s"
+    assert summary.text == (
+        "numbers-0: member 1 for 36.0 s, nobody for 300 ms, member 4 for 2 min 23 s"
+    )
 
 
 def test_an_overlap_is_drawn_above_all_and_can_be_seen_however_short() -> None:
@@ -56,6 +58,17 @@ def test_an_overlap_is_drawn_above_all_and_can_be_seen_however_short() -> None:
     assert last.attributes["class"] == "overlap"
     assert float(last.attributes["width"] or 0) >= 4
     assert f"2 ({second}) while 1 ({first}) had it for 0 ms" in page.text
+
+
+def test_an_overlap_names_both() -> None:
+    """By their numbers, first who had it already."""
+    first, second = (each.member_id for each in islice(group_story().members, 2))
+    overlap = Interval(
+        kind="overlap", member_id=second, other_member_id=first, from_ms=START_MS, to_ms=END_MS
+    )
+    page = Page(ownership_map(with_intervals(overlap)))
+    assert [each.text for each in page.named("text", "on-overlap")] == ["1 + 2"]
+    assert "member 1 + 2 for 3 min 0 s" in page.named("text", "summary")[0].text
 
 
 def test_a_number_is_left_out_where_it_has_no_room() -> None:
