@@ -21,7 +21,8 @@ COLUMNS = {
     "migrations": "direction string, from_ms long, to_ms long, is_complete boolean,"
     " unowned_partition_s double",
     "readiness": "software_name string, software_version string, protocol string, members long,"
-    " can_convert boolean, speaks_consumer boolean",
+    " can_convert boolean, blocked_by string,"
+    " speaks_consumer boolean",
 }
 
 Row = Mapping[str, Any]

@@ -24,7 +24,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
 """By key, in the order of the page."""
 
 _ABOUT_SAFETY = ("overlaps", "regressions", "missing_events", "differences")
-_MOMENTS = frozenset({"at_ms", "from_ms", "to_ms"})
+_MOMENTS = frozenset({"at_ms", "from_ms", "to_ms", "seen_ms"})
 _TEXT_LENGTH_MAX = 200
 _UNBROKEN_LENGTH_MAX = 44
 """Longer text goes over several lines."""

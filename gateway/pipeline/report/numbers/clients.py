@@ -1,6 +1,6 @@
 """Members by client version and by what they can do, over all groups."""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.report.model import ClientVersion
@@ -18,7 +18,8 @@ def clients(readiness: DataFrame) -> tuple[tuple[ClientVersion, ...], int]:
     on_consumer = F.col("protocol") == "consumer"
     knows = F.col("speaks_consumer")
     can = F.coalesce(F.col("can_convert"), F.lit(False))
-    by_version = readiness.groupBy(*_VERSION).agg(
+    # A group has one reason, or none: what is counted by reason can be added up.
+    by_reason = readiness.groupBy(*_VERSION, "blocked_by").agg(
         F.countDistinct("cluster_id", "group_id").alias("groups"),
         _members(on_consumer).alias("on_consumer"),
         _members(~on_consumer & knows & can).alias("ready"),
@@ -27,10 +28,21 @@ def clients(readiness: DataFrame) -> tuple[tuple[ClientVersion, ...], int]:
         _members(~on_consumer & knows & ~can).alias("blocked"),
         F.sum("members").alias("members"),
     )
+    counts = ("groups", "on_consumer", "ready", "too_old", "unknown", "blocked", "members")
+    reason = F.struct(-F.col("blocked"), "blocked_by")
+    reasons = F.sort_array(F.collect_list(F.when(F.col("blocked") > 0, reason)))
+    by_version = by_reason.groupBy(*_VERSION).agg(
+        *(F.sum(name).alias(name) for name in counts),
+        F.slice(reasons, 1, REASONS_MAX)["blocked_by"].alias("blocked_by"),
+    )
     order = (F.desc("members"), *(F.asc_nulls_last(name) for name in _VERSION))
     rows, left_out = first_of(by_version, order, VERSIONS_MAX)
-    names = ClientVersion.model_fields.keys() & set(by_version.columns)
-    return tuple(ClientVersion(**{name: row[name] for name in names}) for row in rows), left_out
+    return tuple(_version(row) for row in rows), left_out
+
+
+def _version(row: Row) -> ClientVersion:
+    values = {name: row[name] for name in ClientVersion.model_fields}
+    return ClientVersion(**{**values, "blocked_by": tuple(filter(None, row.blocked_by))})
 
 
 def _members(condition: Column) -> Column:

@@ -30,22 +30,24 @@ def test_each_member_is_counted_once_by_what_it_can_do(spark: SparkSession) -> N
     rows = [
         seen(1, "consumer", True, True),
         seen(2, "classic", True, True),
-        seen(4, "classic", False, True, group_id="h"),
+        seen(1, "classic", False, True, group_id="i", blocked_by="is Connect"),
+        seen(3, "classic", False, True, group_id="h", blocked_by="was released"),
         seen(8, "classic", True, False),
         seen(16, "classic", True, None),
         seen(3, "classic", True, True, software_version="2"),
     ]
     found, left_out = clients(table(spark, "readiness", rows))
     assert left_out == 0
-    assert [client.model_dump(exclude={"blocked_by", "software_name"}) for client in found] == [
+    assert [client.model_dump(exclude={"software_name"}) for client in found] == [
         {
             "software_version": "1",
-            "groups": 2,
+            "groups": 3,
             "on_consumer": 1,
             "ready": 2,
             "blocked": 4,
             "too_old": 8,
             "unknown": 16,
+            "blocked_by": ("was released", "is Connect"),
         },
         {
             "software_version": "2",
@@ -55,5 +57,6 @@ def test_each_member_is_counted_once_by_what_it_can_do(spark: SparkSession) -> N
             "blocked": 0,
             "too_old": 0,
             "unknown": 0,
+            "blocked_by": (),
         },
     ]
