@@ -61,9 +61,9 @@ class OffsetRow(Row):
     was none, or nobody knows. Of an owner that did not ask for it, the one in force then."""
     finding: Finding | None
     """What went back. `seek`: an owner, within what it has consumed itself, or somebody of whom
-    nobody knows whether it is the owner. `reset`: the group's offset was set from outside, or its
-    topic was made anew. `regression`: somebody other than the owner went back, or an owner behind
-    what it started from."""
+    nobody knows whether it is the owner. `reset`: the offset was set from outside of the group
+    (forwards too, if owners of the partition are known), or the topic was made anew. `regression`:
+    somebody other than the owner went back, or an owner behind what it started from."""
     gateway_id: str
     """Who told it, and by which number of which sequence (null: that of the group)."""
     process_id: str | None

@@ -172,13 +172,19 @@ def somebody_other_than_the_owner(it: OffsetTale) -> None:
     it.commits(12, "c", 131, 119)
 
 
-@tale(("a", 100, "a", None, None, None), ("a", 99, None, 100, None, "regression"))
+@tale(
+    ("a", 100, "a", None, None, None),
+    ("a", 99, None, 100, None, "regression"),
+    ("c", 98, None, 99, None, "seek"),
+)
 def an_owner_that_is_none_any_more(it: OffsetTale) -> None:
-    """Whoever comes next would start there."""
+    """Whoever comes next would start there. Of one who never was an owner nobody knows: the group
+    may live in the cluster itself meanwhile, where owners are not told."""
     it.gets(1, "a")
     it.commits(5, "a", 100)
     it.gives(6, "a")
     it.commits(7, "a", 99)
+    it.commits(8, "c", 98)
 
 
 @tale(
@@ -311,6 +317,7 @@ def an_owner_that_asks_on_a_connection_of_its_own(it: OffsetTale) -> None:
     ("", 60, "a", 50, 50, None),
     ("a", 40, "a", 50, 50, "regression"),
     ("b", 45, "a", 50, None, "regression"),
+    ("", 30, None, 50, None, None),
 )
 def transactions(it: OffsetTale) -> None:
     """They may be aborted, and then their offsets are consumed again. Behind the start of the owner
@@ -322,6 +329,8 @@ def transactions(it: OffsetTale) -> None:
     it.commits(5, "", 60, in_transaction=True)
     it.commits(6, "a", 40, in_transaction=True)
     it.commits(7, "b", 45, in_transaction=True)
+    it.gives(8, "a")
+    it.commits(9, "", 30, in_transaction=True)
 
 
 @tale(
@@ -384,30 +393,36 @@ def a_group_made_anew(it: OffsetTale) -> None:
 @tale(
     ("a", 100, None, None, None, None),
     ("b", 90, None, 100, None, "seek"),
-    ("c", 80, "c", 90, 90, "regression"),
+    ("", 95, None, 90, None, "reset"),
+    ("c", 80, "c", 95, 95, "regression"),
 )
 def the_files_start_late(it: OffsetTale) -> None:
-    """As long as nobody knows who owns it, nobody can say that it was not the owner."""
+    """As long as nobody knows who owns it, nobody can say that it was not the owner. Who gives it
+    up had it."""
     it.scribe.lose(100)
     it.commits(1, "a", 100)
     it.commits(2, "b", 90)
     it.gives(3, "b")
-    it.gets(3, "c")
-    it.commits(4, "c", 80)
+    it.commits(4, "", 95)
+    it.gets(5, "c")
+    it.commits(6, "c", 80)
 
 
 @tale(
     ("a", 100, "a", None, None, None),
     ("b", 110, "b", 100, 100, None),
     ("a", 105, "b", 110, None, "regression"),
+    ("b", 102, "b", 105, 100, "seek"),
 )
 def two_owners(it: OffsetTale) -> None:
-    """The one who came last is the owner."""
+    """The one who came last is the owner, also when the other one has gone."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.gets(3, "b")
     it.commits(4, "b", 110)
     it.commits(5, "a", 105)
+    it.gives(6, "a")
+    it.commits(7, "b", 102)
 
 
 @tale(("a", 100, "a", None, None, None), ("a", 90, "a", 100, None, "seek"))
