@@ -40,6 +40,8 @@ def sections(
     end_ms: int,
 ) -> tuple[GroupStory, ...]:
     """In the order of `worst`, which are rows of `groups`. What has not ended ends at `end_ms`."""
+    if not worst:
+        return ()
     spark = tables["timeline"].sparkSession
     chosen = Chosen(spark, {key_of(row): () for row in worst})
     migrations = chosen.first(tables["migrations"], ["from_ms"], MIGRATIONS_MAX, _migration)

@@ -1,0 +1,26 @@
+"""One row for each group; `test_whole` has what is in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.report_tables import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_no_row_is_compared_with_every_other(spark: SparkSession) -> None:
+    """Tables may be of any size."""
+    from gateway.pipeline.report.numbers.gaps import gaps  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.groups import groups  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.shares import shares  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.steps import steps  # noqa: PLC0415
+    from tests.support.plans import check_joins, plan_of  # noqa: PLC0415
+
+    made = tables(spark)
+    counted, unowned = shares(made["timeline"]), gaps(made["ownership"])
+    taken = steps(made["timeline"], made["migrations"], unowned, counted)
+    plan = plan_of(groups(made, shares=counted, gaps=unowned, steps=taken))
+    assert "Join" in plan
+    check_joins(plan)
