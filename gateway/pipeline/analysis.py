@@ -26,9 +26,9 @@ _TIMES = ("from_ms", "at_ms", "to_ms")
 class Analysis:
     """What an output folder holds."""
 
-    def __init__(self, spark: SparkSession, output: str) -> None:
+    def __init__(self, spark: SparkSession, output: Folder) -> None:
         self._spark = spark
-        self._output = Folder(spark, output)
+        self._output = output
         self._new = self._output / "unfinished"
         self._tables = self._output / "tables"
         self.store = Store(spark, self._output / "stored")
@@ -40,9 +40,9 @@ class Analysis:
 
     def take_in(self, lines: DataFrame, batch: int) -> None:
         """Store lines (`file`, `place`, `line`), and bring the tables up to date."""
+        self._new.delete()
         self.store.append(lines, batch)
         buckets = self.store.buckets(batch)
-        self._new.delete()
         stories = Stories(self.store.events(buckets), self.store.events())
         made: dict[str, DataFrame] = {}
         for table in TABLES:

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.analysis import Analysis
+from gateway.pipeline.folders import Folder
 from gateway.pipeline.lines import REJECTED_FILES_MAX, places, read_lines
 from gateway.pipeline.parsing import PROBLEM
 from gateway.pipeline.tables.rejected import rejected
@@ -13,7 +14,9 @@ from gateway.pipeline.tables.rejected import rejected
 BATCH = 0
 
 
-def make_tables(spark: SparkSession, inputs: Sequence[str], output: str) -> Mapping[str, DataFrame]:
+def make_tables(
+    spark: SparkSession, inputs: Sequence[str], output: Folder
+) -> Mapping[str, DataFrame]:
     """All tables by name, from nothing else than these inputs. Raises PipelineError."""
     lines = read_lines(spark, inputs)
     analysis = Analysis(spark, output)

@@ -24,6 +24,16 @@ class Folder:
     def __truediv__(self, name: str) -> "Folder":
         return Folder(self._spark, f"{self.path}/{name}")
 
+    def local_path(self) -> str | None:
+        """On this machine; None if it is elsewhere."""
+        uri = self._files.makeQualified(self._path).toUri()
+        return str(uri.getPath()) if uri.getScheme() == "file" else None
+
+    def make(self) -> None:
+        """With all folders above it; nothing happens if it is there."""
+        if not self._files.mkdirs(self._path):
+            raise OSError(f"{self.path} cannot be made")
+
     def exists(self) -> bool:
         return bool(self._files.exists(self._path))
 

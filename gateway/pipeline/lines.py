@@ -60,7 +60,8 @@ def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
 
 def _text(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
     try:
-        return spark.read.option("recursiveFileLookup", "true").text(list(inputs))
+        read = spark.read.option("recursiveFileLookup", "true")
+        return read.text(list(inputs), lineSep="\n")  # or a stray \r would end a line too
     except AnalysisException as error:
         reason = (error.getMessage() or str(error)).partition("\n")[0]
         raise PipelineError(f"cannot read {', '.join(inputs)}: {reason}") from None

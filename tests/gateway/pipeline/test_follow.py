@@ -1,0 +1,142 @@
+"""A stream that is killed again and again, and the batch of the same lines, come to the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway.events.gateway_events import GatewayStarted
+from tests.support.scribe import Scribe
+from tests.support.simulated_events import simulated
+from tests.support.spark import SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CHILD_S_MAX = 400
+STEPS = 60
+STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
+
+KILLED_WHILE_SWAPPING = f"""
+import os, signal, sys
+from pathlib import Path
+from gateway.pipeline.folders import Folder
+from gateway.pipeline.session import open_session
+from tests.gateway.pipeline.test_follow import followed
+pieces = [Path(each).read_bytes() for each in sys.argv[3:]]
+replace = Folder.replace
+def killed(self, other):
+    if "/tables/ownership/" in self.path and not pieces:
+        self.delete()
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(self, other)
+Folder.replace = killed
+with open_session("killed", master="local[2]", settings={SETTINGS}) as spark:
+    followed(spark, Path(sys.argv[1]), Path(sys.argv[2]), pieces)
+"""
+
+
+class Crashed(Exception):  # noqa: N818  (nobody's error)
+    """As if the process were gone."""
+
+
+def pieces() -> list[bytes]:
+    """Of one file, cut anywhere: stories of two groups, a line that comes late, lines that come
+    twice, and what is no event. Whose cluster it is becomes known last."""
+    lines: list[str] = []
+    for seed, group_id in enumerate(("a", "b")):
+        scribe = Scribe(process_id=group_id, group_id=group_id)
+        for step in simulated(seed)[:STEPS]:
+            (scribe.tell if step.is_durable else scribe.beside)(step.at_ms / 1000, *step.events)
+        lines += scribe.lines
+    gateway = Scribe(process_id="of the gateway")
+    gateway.gateway(1, STARTED)
+    late = lines.pop(7)
+    third = len(lines) // 3
+    lines[third:third] = ["no event", *lines[3:9], "{}"]
+    text = "".join(f"{line}\n" for line in (*lines, late, *gateway.lines)).encode()
+    last = text.index(gateway.lines[0].encode()) - len(late) // 2
+    return [text[: last // 2], text[last // 2 : last], text[last:]]
+
+
+def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes]) -> int:
+    """Follow a folder; each piece is appended once the one before was taken in; then it ends."""
+    from gateway.pipeline.analysis import Analysis  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.claim import claimed  # noqa: PLC0415
+    from gateway.pipeline.folders import Folder  # noqa: PLC0415
+    from gateway.pipeline.follow import follow, growing_lines  # noqa: PLC0415
+
+    out = Folder(spark, str(output))
+    analysis = Analysis(spark, out)
+
+    def take_in(lines: DataFrame, batch: int) -> None:
+        analysis.take_in(lines, batch)
+        if rest:
+            with (folder / "events").open("ab") as file:
+                file.write(rest.pop(0))
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with claimed(spark, out, follows=True):
+        return follow(spark, growing_lines(spark, [str(folder)]), take_in, out, interval_s=0.1)
+
+
+def rows(table: DataFrame) -> Counter[Any]:
+    """How often there is which row; where a line is, a batch says in another way."""
+    names = sorted(set(table.columns) - {"place", "day", "bucket"})
+    return Counter(map(repr, table.select(*names).collect()))
+
+
+def test_killed_and_restarted_it_comes_to_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By SIGKILL between two tables; once all events are stored; after the last table, before the
+    checkpoint says so. Row by row."""
+    from gateway.pipeline.analysis import Analysis  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.batch import make_tables  # noqa: PLC0415
+    from gateway.pipeline.folders import Folder  # noqa: PLC0415
+    from gateway.pipeline.store import Store  # noqa: PLC0415
+
+    first, second, third = pieces()
+    grows, output = tmp_path / "grows", tmp_path / "followed"
+    grows.mkdir()
+    (grows / "events").write_bytes(first)
+    (tmp_path / "second").write_bytes(second)
+    command = [sys.executable, "-c", KILLED_WHILE_SWAPPING, f"{grows}", f"{output}"]
+    command.append(str(tmp_path / "second"))
+    child = subprocess.run(command, check=False, timeout=CHILD_S_MAX, env=environment())
+    assert child.returncode == -signal.SIGKILL
+    assert (grows / "events").read_bytes() == first + second
+
+    append = Store.append
+
+    def crashed(store: Store, lines: DataFrame, batch: int) -> None:
+        append(store, lines, batch)
+        if batch == 2:
+            raise Crashed
+
+    monkeypatch.setattr(Store, "append", crashed)
+    with pytest.raises(Crashed):
+        followed(spark, grows, output, [third])
+    monkeypatch.undo()
+    assert followed(spark, grows, output, []) == signal.SIGTERM
+
+    at_once = make_tables(spark, [str(grows)], Folder(spark, str(tmp_path / "at-once")))
+    streamed = Analysis(spark, Folder(spark, str(output))).tables()
+    assert streamed.keys() == at_once.keys()
+    for name, table in at_once.items():
+        expected = rows(table)
+        assert rows(streamed[name]) == expected, name
+        assert expected or name not in {"ownership", "rejected"}
+
+
+def environment() -> dict[str, str]:
+    """The child imports what this process does."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,0 +1,66 @@
+"""Stored events: each batch once, never many parts, whatever was interrupted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.told_lines import told_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from gateway.pipeline.store import Store
+
+
+def lines(spark: SparkSession, batch: int) -> DataFrame:
+    """One, whose sequence is the batch's number and one more."""
+    row = ("f", "byte 0", told_line(batch + 1))
+    return spark.createDataFrame([row], "file string, place string, line string").coalesce(1)
+
+
+def new_store(spark: SparkSession, folder: Path) -> Store:
+    from gateway.pipeline.folders import Folder  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.store import Store  # noqa: PLC0415
+
+    return Store(spark, Folder(spark, str(folder)))
+
+
+def stored(store: Store) -> list[int]:
+    return sorted(row.sequence for row in store.events().select("sequence").collect())
+
+
+def test_a_batch_is_stored_once_and_in_turn(spark: SparkSession, tmp_path: Path) -> None:
+    """It comes again after a run was killed. One that does not follow is of another checkpoint."""
+    from gateway.pipeline.errors import PipelineError  # noqa: PLC0415
+
+    store = new_store(spark, tmp_path)
+    store.append(lines(spark, 0), 0)
+    store.append(lines(spark, 1), 1)
+    store.append(lines(spark, 1), 1)
+    assert stored(store) == [1, 2]
+    for batch in (0, 3):
+        with pytest.raises(PipelineError, match="do not belong together"):
+            store.append(lines(spark, batch), batch)
+
+
+def test_parts_are_put_together(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of one length, then those that came of it; and what an interrupted merge has left
+    behind is not read twice. The part of the batch itself stays, since it may come again."""
+    from gateway.pipeline import store as module  # noqa: PLC0415
+
+    monkeypatch.setattr(module, "PARTS_MERGED", 2)
+    store = new_store(spark, tmp_path)
+    for batch in range(5):
+        store.append(lines(spark, batch), batch)
+    names = sorted(each.name for each in tmp_path.iterdir())
+    assert names == ["batches=0-3", "batches=4-4"]
+    assert stored(store) == [1, 2, 3, 4, 5]
+    assert store.buckets(4) == [store.events().where("sequence = 5").first()["bucket"]]  # type: ignore[index]
+    (tmp_path / "batches=4-4").rename(tmp_path / "batches=2-3")
+    assert stored(store) == [1, 2, 3, 4]
