@@ -1,4 +1,4 @@
-"""The commands: `groupferry serve`, `state`, `events`, `demo`, `simulate`, `--version`.
+"""The commands: `groupferry serve`, `state`, `events`, `demo`, `report`, `simulate`, `--version`.
 
 Owns flags, exit statuses and what is printed about a refusal: one line per reason on stderr, never
 a traceback. 0 is success, 1 a run that failed, 2 a wrong call, 128 plus its number a signal.
@@ -34,6 +34,7 @@ ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
 CONSUMERS_MAX = 64
 PARTITIONS_MAX = 1024
 RATE_MAX = 20_000
+TOP_MAX = 1_000
 SEEDS_MAX = 1_000_000
 SEED_MAX = 2**63 - 1
 PREFIX = re.compile("[a-zA-Z0-9._-]{1,200}")
@@ -162,6 +163,20 @@ def _events(options: argparse.Namespace) -> int:
     return _FAILED
 
 
+def _report(options: argparse.Namespace) -> int:
+    installed.require()
+    from gateway.pipeline import command  # noqa: PLC0415  (needs Spark)
+
+    is_safe = command.run(
+        options.inputs,
+        options.output,
+        top=options.top,
+        master=options.master,
+        settings=dict(options.conf or ()),
+    )
+    return 0 if is_safe or not options.check else _FAILED
+
+
 def _simulate(options: argparse.Namespace) -> int:
     first_seed, seeds, output = options.first_seed, options.seeds, options.output
     last_seed = first_seed + seeds - 1
@@ -253,6 +268,35 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_demo_options(demo)
     demo.set_defaults(command=_demo)
+
+    reporting = commands.add_parser(
+        "report",
+        help="say what the migration did, from the events of any number of gateways",
+        description="Make tables and a page from events, on Spark.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    reporting.set_defaults(master=None, conf=None)
+    reporting.add_argument(
+        "inputs", nargs="+", metavar="INPUT", help="a file, folder, pattern or URL with events"
+    )
+    reporting.add_argument(
+        "--output",
+        required=True,
+        default=argparse.SUPPRESS,
+        metavar="DIR",
+        help="a folder for the page and the tables",
+    )
+    reporting.add_argument(
+        "--check",
+        action="store_true",
+        help="status 1 if a partition had two owners, an offset went back, or events are missing",
+    )
+    reporting.add_argument(
+        "--top", type=_count(TOP_MAX), metavar="N", default=50, help="worst groups on the page"
+    )
+    _add_spark_options(reporting)
+    reporting.set_defaults(command=_report)
 
     simulating = commands.add_parser(
         "simulate",

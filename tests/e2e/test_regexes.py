@@ -133,7 +133,7 @@ async def test_a_topic_that_is_created_later_is_picked_up(client: Client, tmp_pa
                 assert given(gateway)[1:] == [{"orders-2": [0]}]
             (left,) = gateway.events("member_left")
             assert left["cause"] == "left"
-            assert [line["topics"] for line in gateway.events("regex_resolved")] == [1, 2]
+            assert [line["matches"] for line in gateway.events("regex_resolved")] == [1, 2]
             assert not [line for line in gateway.log if line["level"] == "error"]
 
 
