@@ -30,7 +30,9 @@ class Table:
 
 TABLES = (
     Table("ownership", OwnershipRow, lambda stories, _made: ownership(stories)),
-    Table("differences", DifferenceRow, lambda stories, _made: differences(stories)),
+    Table(
+        "differences", DifferenceRow, lambda stories, made: differences(stories, made["ownership"])
+    ),
     Table("offsets", OffsetRow, lambda stories, _made: offsets(stories)),
 )
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from gateway.events.group_events import GroupCreated
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.stories import GROUP, Stories
-from gateway.pipeline.tables.granted import PARTITION, granted
+from gateway.pipeline.tables.granted import PARTITION
 from gateway.pipeline.tables.row import Row
 from gateway.pipeline.tables.stated import evidence
 
@@ -32,23 +32,30 @@ class DifferenceRow(Row):
     at_ms: int
 
 
-def differences(stories: Stories) -> DataFrame:
-    """See `DifferenceRow`."""
+def differences(stories: Stories, ownership: DataFrame) -> DataFrame:
+    """See `DifferenceRow`. Of what a member said in one round the first and the last word count."""
     words = evidence(stories).select(
-        *PARTITION, "member_id", "at_ms", "is_commit", F.lit(None).cast("string").alias("grantee")
+        *PARTITION,
+        "member_id",
+        "is_commit",
+        F.explode(F.array_distinct(F.array("from_ms", "to_ms"))).alias("at_ms"),
+        F.lit(None).cast("string").alias("grantee"),
     )
-    grants = granted(stories).select(
+    grants = ownership.where((F.col("basis") == "granted") & (F.col("kind") == "owner")).select(
         *PARTITION,
         F.lit(None).cast("string").alias("member_id"),
-        F.coalesce("from_ms", F.lit(0)).alias("at_ms"),
         F.lit(None).cast("boolean").alias("is_commit"),
+        F.coalesce("from_ms", F.lit(0)).alias("at_ms"),
         F.col("member_id").alias("grantee"),
     )
     in_time = Window.partitionBy(*PARTITION).orderBy("at_ms", F.col("grantee").isNotNull())
-    before = F.last("grantee", ignorenulls=True).over(in_time)
-    now = Window.partitionBy(*PARTITION, "at_ms")
+    # What happens in one millisecond may come in either order.
+    at_once = Window.partitionBy(*PARTITION, "at_ms")
     told = words.unionByName(grants).withColumns(
-        {"granted_to": before, "granted_now": F.collect_set("grantee").over(now)}
+        {
+            "granted_to": F.last("grantee", ignorenulls=True).over(in_time),
+            "granted_now": F.collect_set("grantee").over(at_once),
+        }
     )
     is_granted = F.coalesce(F.col("granted_to") == F.col("member_id"), F.lit(False)) | (
         F.array_contains("granted_now", F.col("member_id"))

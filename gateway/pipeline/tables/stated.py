@@ -2,10 +2,12 @@
 committing for it. Nothing here comes from what the engine granted.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.events.member_events import PartitionsStated
+from coordinator.volatile import GenericPhase, MemberPhase
+from gateway.events.group_events import GroupStateMoved
+from gateway.events.member_events import MemberStateMoved, PartitionsStated
 from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.granted import PARTITION
@@ -15,56 +17,60 @@ NOBODY = ""
 
 
 def evidence(stories: Stories) -> DataFrame:
-    """A row for each word of a member that it has a partition: `at_ms`, whether it `is_commit`, and
-    how many `statements` the member had made by then. Of the commits in one event the first and the
-    last moment count."""
-    told = stories.of(PartitionsStated, OffsetsCommitted).where(F.col("member_id") != NOBODY)
-    said = told.select(
+    """What each member said of each partition that it has: `from_ms` to `to_ms`, and whether it
+    `is_commit`, for each of the `rounds` that were begun by then.
+
+    A round begins with each statement of the member, and with each rebalance that makes it join
+    again: clients that state nothing may lose a partition there without a word.
+    """
+    told = stories.of(PartitionsStated, OffsetsCommitted, GroupStateMoved, MemberStateMoved)
+    is_commit = F.col("event") == OffsetsCommitted.name
+    is_rejoin = F.col("to_state").isin(
+        GenericPhase.PREPARING_REBALANCE, MemberPhase.PREPARE_REBALANCE
+    )
+    said = told.where(is_rejoin | (F.col("to_state").isNull() & (F.col("member_id") != NOBODY)))
+    words = said.select(
         *GROUP,
         "member_id",
-        (F.col("event") == OffsetsCommitted.name).alias("is_commit"),
+        is_commit.alias("is_commit"),
         F.coalesce(
-            "partitions",
-            F.transform_values("offsets", lambda _topic, each: each["partition"]),
+            "partitions", F.transform_values("offsets", lambda _topic, each: each["partition"])
         ).alias("partitions"),
         F.explode(
-            F.when(F.col("event") == PartitionsStated.name, F.array("at_ms")).otherwise(
-                F.array_distinct(F.array("from_ms", "to_ms"))
+            F.when(is_commit, F.array_distinct(F.array("from_ms", "to_ms"))).otherwise(
+                F.array("at_ms")
             )
         ).alias("at_ms"),
     )
-    in_time = Window.partitionBy(*GROUP, "member_id").orderBy("at_ms", "is_commit")
-    so_far = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    statements = F.sum(F.when(F.col("is_commit"), 0).otherwise(1)).over(so_far)
+    begun = F.sum(F.when(F.col("is_commit"), 0).otherwise(1))
+    of_group = F.when(F.col("member_id").isNull(), 1).otherwise(0)
+    rounds = begun.over(_in_time("member_id")) + F.sum(of_group).over(_in_time())
     return (
-        said.withColumn("statements", statements)
+        words.withColumn("rounds", rounds)
         .select("*", F.explode("partitions").alias("topic", "numbers"))
-        .select(
-            *GROUP,
-            "topic",
-            F.explode("numbers").alias("partition"),
-            "member_id",
-            "at_ms",
-            "is_commit",
-            "statements",
-        )
+        .select("*", F.explode("numbers").alias("partition"))
+        .groupBy(*PARTITION, "member_id", "rounds", "is_commit")
+        .agg(F.min("at_ms").alias("from_ms"), F.max("at_ms").alias("to_ms"))
     )
+
+
+def _in_time(*names: str) -> WindowSpec:
+    ordered = Window.partitionBy(*GROUP, *names).orderBy("at_ms", "is_commit")
+    return ordered.rangeBetween(Window.unboundedPreceding, Window.currentRow)
 
 
 def stated(evidence: DataFrame) -> DataFrame:
-    """Intervals of `member_id`: from the first word to the last, without a statement in between
-    that leaves the partition out. Their positions are their times."""
-    in_time = Window.partitionBy(*PARTITION, "member_id").orderBy(
-        "at_ms", "is_commit", "statements"
-    )
-    # Had each statement since the last word named the partition, that word would be a later one.
-    expected = F.col("statements") - F.when(F.col("is_commit"), 0).otherwise(1)
-    is_new = F.coalesce(F.lag("statements").over(in_time) < expected, F.lit(True))
+    """Intervals of `member_id`: from the first word to the last, without a round in between in
+    which the partition was not named. Their positions are their times."""
+    in_time = Window.partitionBy(*PARTITION, "member_id").orderBy("rounds", "is_commit")
+    # With a statement a round begins: had the one before named the partition, it would be there.
+    expected = F.col("rounds") - F.when(F.col("is_commit"), 0).otherwise(1)
+    is_new = F.coalesce(F.lag("rounds").over(in_time) < expected, F.lit(True))
     return (
         evidence.withColumn("is_new", is_new.cast("int"))
         .withColumn("stint", F.sum("is_new").over(in_time))
         .groupBy(*PARTITION, "member_id", "stint")
-        .agg(F.min("at_ms").alias("from_ms"), F.max("at_ms").alias("to_ms"))
+        .agg(F.min("from_ms").alias("from_ms"), F.max("to_ms").alias("to_ms"))
         .withColumns(
             {
                 "from_position": F.col("from_ms"),

@@ -7,8 +7,9 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from coordinator.records import RemovalCause
+from coordinator.volatile import GenericPhase
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import TopicsGone
+from gateway.events.group_events import GroupStateMoved, TopicsGone
 from gateway.events.member_events import (
     MemberJoined,
     MemberLeft,
@@ -47,6 +48,12 @@ def says(member_id: str, *numbers: int) -> GatewayEvent:
 def joins(member_id: str) -> GatewayEvent:
     return MemberJoined(
         member_id=member_id, client_id="c", client_host="/h", instance_id=None, protocol="classic"
+    )
+
+
+def rejoins() -> GatewayEvent:
+    return GroupStateMoved(
+        from_state=GenericPhase.STABLE, to_state=GenericPhase.PREPARING_REBALANCE, generation=1
     )
 
 
@@ -124,6 +131,15 @@ def said_by_two(scribe: Scribe) -> None:
     scribe.beside(6, commits("a", 5, 6, 0), commits("", 5, 6, 0))
 
 
+def back_and_forth_without_a_statement(scribe: Scribe) -> None:
+    """Old clients state nothing: with each rebalance they may lose what they commit for."""
+    scribe.beside(1, commits("a", 1, 2, 0))
+    scribe.beside(3, rejoins())
+    scribe.beside(5, commits("b", 4, 5, 0))
+    scribe.beside(6, rejoins())
+    scribe.beside(8, commits("a", 7, 8, 0))
+
+
 CASES: Mapping[Told, Sequence[Interval]] = {
     a_partition_moves: [
         (0, "granted", "owner", "a", None, 1, 3),
@@ -161,6 +177,11 @@ CASES: Mapping[Told, Sequence[Interval]] = {
         (0, "stated", "owner", "a", None, 9, 9),
         (0, "stated", "owner", "b", None, 9, 9),
         (1, "stated", "owner", "a", None, 1, 9),
+    ],
+    back_and_forth_without_a_statement: [
+        (0, "stated", "owner", "a", None, 1, 2),
+        (0, "stated", "owner", "b", None, 4, 5),
+        (0, "stated", "owner", "a", None, 7, 8),
     ],
     said_by_two: [
         (0, "stated", "owner", "a", None, 1, 6),

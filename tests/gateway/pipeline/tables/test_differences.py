@@ -1,0 +1,91 @@
+"""A member's word is held against the last grant; in ordinary operation there is no difference."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GroupCreated
+from gateway.events.member_events import (
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsStated,
+)
+from gateway.pipeline.tables.differences import differences
+from gateway.pipeline.tables.ownership import ownership
+from tests.support.scribe import Scribe, seconds, stories
+
+CREATED = GroupCreated(kind="consumer")
+
+
+def says(member_id: str, *numbers: int) -> GatewayEvent:
+    return PartitionsStated(member_id=member_id, member_epoch=1, partitions={"t": numbers})
+
+
+def gets(member_id: str, *numbers: int) -> GatewayEvent:
+    return PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={"t": numbers})
+
+
+def gives(member_id: str, *numbers: int) -> GatewayEvent:
+    return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": numbers})
+
+
+def as_it_should_be(scribe: Scribe) -> None:
+    """A member hears late that it has lost a partition; a new owner speaks at once."""
+    scribe.tell(1, CREATED, gets("a", 0))
+    scribe.beside(2, says("a", 0))
+    scribe.tell(3, gives("a", 0))
+    scribe.beside(4, says("a", 0))
+    scribe.tell(5, gets("b", 0))
+    scribe.beside(5, says("b", 0))
+
+
+def anothers(scribe: Scribe) -> None:
+    """What somebody else has been granted since."""
+    scribe.tell(1, CREATED, gets("a", 0), gives("a", 0), gets("b", 0))
+    scribe.beside(2, says("a", 0))
+
+
+def nobodys(scribe: Scribe) -> None:
+    """What nobody was ever granted, where all is known since the group was created."""
+    scribe.tell(1, CREATED, gets("a", 0))
+    scribe.beside(2, says("a", 0, 1))
+
+
+def unknown(scribe: Scribe) -> None:
+    """It may have been granted before the first line."""
+    scribe.lose(3)
+    scribe.tell(1, gets("a", 0))
+    scribe.beside(2, says("a", 0, 1))
+
+
+EXPECTED: Mapping[object, Sequence[tuple[int, str, str | None, str, float]]] = {
+    as_it_should_be: [],
+    anothers: [(0, "a", "b", "statement", 2)],
+    nobodys: [(1, "a", None, "statement", 2)],
+    unknown: [],
+}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> Sequence[Row]:
+    """Of all stories in one run."""
+    lines: list[str] = []
+    for tell in (as_it_should_be, anothers, nobodys, unknown):
+        scribe = Scribe(process_id=tell.__name__, group_id=tell.__name__)
+        tell(scribe)
+        lines += scribe.lines
+    told = stories(spark, *lines)
+    return differences(told, ownership(told)).collect()
+
+
+@pytest.mark.parametrize("tell", [as_it_should_be, anothers, nobodys, unknown])
+def test_differences(tell: object, rows: Sequence[Row]) -> None:
+    """As worked out by hand; what each shows is said where it is told."""
+    found = [
+        (row.partition, row.member_id, row.granted_to, row.said_by, seconds(row.at_ms))
+        for row in rows
+        if row.group_id == getattr(tell, "__name__", None)
+    ]
+    assert found == EXPECTED[tell]
