@@ -12,6 +12,7 @@ from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
 from gateway.pipeline.report.writing import PAGE, write_report
 from gateway.pipeline.session import open_session
+from gateway.pipeline.tables.catalog import ALL_ROWS
 from gateway.pipeline.verdict import judge
 
 
@@ -33,7 +34,7 @@ def run(
             offsets=tables["offsets"],
             sequences=tables["sequences"],
         )
-        write_report(tables, folder, top)
+        write_report(tables, ALL_ROWS, folder, top)
     told = (*verdict.lines, f"{folder.path}/{PAGE}")
     sys.stdout.write("".join(f"{line}\n" for line in told))
     return verdict.is_safe

@@ -12,6 +12,7 @@ from gateway.pipeline.stories import Stories
 from gateway.pipeline.tables.differences import DifferenceRow, differences
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
+from gateway.pipeline.tables.readiness import ReadinessRow, readiness
 from gateway.pipeline.tables.rejected import RejectedRow, rejected
 from gateway.pipeline.tables.row import Row
 from gateway.pipeline.tables.sequences import SequenceRow, sequences
@@ -34,6 +35,7 @@ TABLES = (
         "differences", DifferenceRow, lambda stories, made: differences(stories, made["ownership"])
     ),
     Table("offsets", OffsetRow, lambda stories, _made: offsets(stories)),
+    Table("readiness", ReadinessRow, lambda stories, _made: readiness(stories)),
 )
 
 

@@ -1,0 +1,138 @@
+"""Who can go next: the members that there are at the end, by client library and version, and what
+keeps their group from being converted while it runs.
+"""
+
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.events.group_events import (
+    ConversionRefused,
+    GroupConverted,
+    GroupCreated,
+    GroupForwarded,
+)
+from gateway.events.member_events import (
+    ClientSeen,
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    MemberSwitched,
+)
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.stories import GROUP, Stories
+from gateway.pipeline.tables.client_versions import speaks_consumer
+from gateway.pipeline.tables.row import Row
+
+CONSUMER_TYPE = "consumer"
+
+
+class ReadinessRow(Row):
+    """The members of one group that run the same client."""
+
+    software_name: str | None
+    """As they introduced themselves; null if they did not."""
+    software_version: str | None
+    protocol: Literal["classic", "consumer"]
+    """That they speak at the end."""
+    members: int
+    static_members: int
+    """Those of them with a group.instance.id."""
+    speaks_consumer: bool | None
+    """Whether this version knows the new protocol; null if nobody knows. See `client_versions`."""
+    can_convert: bool
+    """Whether nothing keeps the group from being converted when a member comes with the new
+    protocol, or it has one already."""
+    blocked_by: str | None
+    """What does keep it."""
+    seen_ms: int
+    """The last event about any of them."""
+
+
+def readiness(stories: Stories) -> DataFrame:
+    """See `ReadinessRow`."""
+    members = _members(stories)
+    blocks = _blocks(stories, members)
+    known = members.join(blocks, list(GROUP), "left")
+    return (
+        known.groupBy(*GROUP, "software_name", "software_version", "protocol", "blocked_by")
+        .agg(
+            F.count("*").alias("members"),
+            F.count("instance_id").alias("static_members"),
+            F.max("seen_ms").alias("seen_ms"),
+        )
+        .withColumns(
+            {
+                "can_convert": F.col("blocked_by").isNull(),
+                "speaks_consumer": speaks_consumer(
+                    F.col("software_name"), F.col("software_version")
+                ),
+            }
+        )
+        .select(*struct_of(ReadinessRow).names)
+    )
+
+
+def _members(stories: Stories) -> DataFrame:
+    """The last that is known of each member that is still there."""
+    told = stories.of(
+        ClientSeen, MemberJoined, MemberSwitched, MemberLeft, MemberFenced, MemberReplaced
+    ).where(F.col("member_id") != "")
+    in_order = Window.partitionBy(*GROUP, "member_id").orderBy("position")
+    ended = F.col("event").isin(MemberLeft.name, MemberFenced.name, MemberReplaced.name)
+    is_seen = F.col("event") == ClientSeen.name
+    # A member that leaves and comes back under its id begins anew.
+    lives = F.sum(ended.cast("int")).over(in_order)
+    of_life = told.withColumn("life", lives - ended.cast("int")).withColumn("ended", ended)
+    names = ("software_name", "software_version", "protocol_type", "embedded_version")
+    return (
+        of_life.groupBy(*GROUP, "member_id", "life")
+        .agg(
+            F.max("ended").alias("ended"),
+            F.max_by("protocol", F.when(F.col("protocol").isNotNull(), F.col("position"))).alias(
+                "protocol"
+            ),
+            F.max("instance_id").alias("instance_id"),
+            F.max_by(F.struct(*names), F.when(is_seen, F.col("position"))).alias("client"),
+            F.max("at_ms").alias("seen_ms"),
+        )
+        .where(~F.col("ended") & F.col("protocol").isNotNull())
+        .select(*GROUP, "member_id", "protocol", "instance_id", "seen_ms", "client.*")
+    )
+
+
+def _blocks(stories: Stories, members: DataFrame) -> DataFrame:
+    """What keeps each group from being converted, if anything does: `blocked_by`."""
+    told = stories.of(GroupCreated, GroupConverted, ConversionRefused, GroupForwarded)
+    last = told.groupBy(*GROUP).agg(
+        F.max_by("event", "position").alias("last"),
+        F.max_by("reason", "position").alias("reason"),
+    )
+    is_classic = F.col("protocol") == "classic"
+    is_foreign = is_classic & (F.col("protocol_type") != CONSUMER_TYPE)
+    is_unread = is_classic & (F.col("protocol_type") == CONSUMER_TYPE)
+    of_members = members.groupBy(*GROUP).agg(
+        F.min(F.when(is_foreign, F.col("protocol_type"))).alias("foreign"),
+        F.max(is_unread & F.col("embedded_version").isNull()).alias("has_unread"),
+    )
+    return of_members.join(last, list(GROUP), "left").select(*GROUP, _reason().alias("blocked_by"))
+
+
+def _reason() -> Column:
+    return (
+        F.when(
+            F.col("last") == GroupForwarded.name,
+            F.concat(F.lit("the cluster has the group: "), "reason"),
+        )
+        .when(
+            F.col("foreign").isNotNull(),
+            F.concat(F.lit("its members are no consumers: protocol type "), "foreign"),
+        )
+        .when(F.col("has_unread"), "a member's subscription cannot be read")
+        .when(
+            F.col("last") == ConversionRefused.name,
+            F.concat(F.lit("a conversion was refused: "), "reason"),
+        )
+    )

@@ -1,0 +1,159 @@
+"""Who is there at the end, with which client, and what keeps the group from being converted."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from coordinator.records import RemovalCause
+from gateway.events.group_events import ConversionRefused, GroupConverted, GroupForwarded
+from gateway.events.member_events import ClientSeen, MemberJoined, MemberLeft, Protocol
+from gateway.pipeline.tables.readiness import readiness
+from tests.support.scribe import Scribe, stories
+
+JAVA = "apache-kafka-java"
+
+
+def comes(
+    scribe: Scribe,
+    member_id: str,
+    version: str,
+    *,
+    protocol: Protocol = "classic",
+    protocol_type: str = "consumer",
+    embedded_version: int | None = 3,
+    instance_id: str | None = None,
+) -> None:
+    """Seen, and then in the group."""
+    scribe.beside(
+        1,
+        ClientSeen(
+            member_id=member_id,
+            client_id="c",
+            client_host="/h",
+            instance_id=instance_id,
+            software_name=JAVA if version else None,
+            software_version=version or None,
+            protocol=protocol,
+            protocol_type=protocol_type,
+            embedded_version=embedded_version,
+            assignors=("range",),
+        ),
+    )
+    scribe.tell(
+        1,
+        MemberJoined(
+            member_id=member_id,
+            client_id="c",
+            client_host="/h",
+            instance_id=instance_id,
+            protocol=protocol,
+        ),
+    )
+
+
+def refused(scribe: Scribe) -> None:
+    scribe.beside(
+        2,
+        ConversionRefused(
+            direction="generic->consumer", member_id="n", client_id="c", reason="policy"
+        ),
+    )
+
+
+def ready(scribe: Scribe) -> None:
+    """By version; who left does not count."""
+    comes(scribe, "a", "4.1.0")
+    comes(scribe, "b", "4.1.0", instance_id="i")
+    comes(scribe, "c", "3.9.2")
+    comes(scribe, "d", "3.9.2")
+    comes(scribe, "e", "")
+    scribe.tell(3, MemberLeft(member_id="d", cause=RemovalCause.LEFT))
+
+
+def foreign(scribe: Scribe) -> None:
+    """Kafka Connect's workers are no consumers."""
+    comes(scribe, "a", "4.1.0", protocol_type="connect", embedded_version=None)
+
+
+def unread(scribe: Scribe) -> None:
+    """A subscription in a format of its own."""
+    comes(scribe, "a", "4.1.0", embedded_version=None)
+
+
+def refused_once(scribe: Scribe) -> None:
+    """What the last attempt was told."""
+    comes(scribe, "a", "4.1.0")
+    refused(scribe)
+
+
+def refused_and_then_not(scribe: Scribe) -> None:
+    """An attempt that succeeded since is what counts."""
+    comes(scribe, "a", "4.1.0")
+    refused(scribe)
+    scribe.tell(
+        4,
+        GroupConverted(
+            direction="generic->consumer", is_live=True, group_epoch=1, members=1, cause="n joined"
+        ),
+    )
+    comes(scribe, "n", "4.1.0", protocol="consumer", embedded_version=None)
+
+
+def forwarded(scribe: Scribe) -> None:
+    """The cluster itself has it."""
+    comes(scribe, "a", "4.1.0")
+    scribe.beside(2, GroupForwarded(reason="as configured"))
+
+
+Found = tuple[str | None, str, int, int, bool | None, str | None]
+"""Version, protocol, members, static members, knows KIP-848, what keeps the group back."""
+
+CASES: Mapping[object, Sequence[Found]] = {
+    ready: [
+        ("3.9.2", "classic", 1, 0, False, None),
+        ("4.1.0", "classic", 2, 1, True, None),
+        (None, "classic", 1, 0, None, None),
+    ],
+    foreign: [
+        ("4.1.0", "classic", 1, 0, True, "its members are no consumers: protocol type connect")
+    ],
+    unread: [("4.1.0", "classic", 1, 0, True, "a member's subscription cannot be read")],
+    refused_once: [("4.1.0", "classic", 1, 0, True, "a conversion was refused: policy")],
+    refused_and_then_not: [
+        ("4.1.0", "classic", 1, 0, True, None),
+        ("4.1.0", "consumer", 1, 0, True, None),
+    ],
+    forwarded: [("4.1.0", "classic", 1, 0, True, "the cluster has the group: as configured")],
+}
+TELLERS = (ready, foreign, unread, refused_once, refused_and_then_not, forwarded)
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> Sequence[Row]:
+    """Of all stories in one run."""
+    lines: list[str] = []
+    for tell in TELLERS:
+        scribe = Scribe(process_id=tell.__name__, group_id=tell.__name__)
+        tell(scribe)
+        lines += scribe.lines
+    return readiness(stories(spark, *lines)).collect()
+
+
+@pytest.mark.parametrize("tell", TELLERS)
+def test_readiness(tell: object, rows: Sequence[Row]) -> None:
+    """As worked out by hand; what each shows is said where it is told."""
+    found = [
+        (
+            row.software_version,
+            row.protocol,
+            row.members,
+            row.static_members,
+            row.speaks_consumer,
+            row.blocked_by,
+        )
+        for row in rows
+        if row.group_id == getattr(tell, "__name__", None)
+    ]
+    assert sorted(found, key=str) == sorted(CASES[tell], key=str)
+    assert all(row.can_convert == (row.blocked_by is None) for row in rows)

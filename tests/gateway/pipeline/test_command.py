@@ -1,0 +1,118 @@
+"""`groupferry report` as it is called: what it leaves, what it says, how it ends."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.events.group_events import GroupCreated
+from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from tests.support.scribe import START_MS, Scribe
+from tests.support.spark import need_spark
+
+TIMEOUT_S = 500
+
+
+def report(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run it to its end."""
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "gateway",
+            "report",
+            *arguments,
+            "--conf=spark.sql.shuffle.partitions=2",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def commit(member_id: str, offset: int, at_s: int) -> OffsetsCommitted:
+    stored = CommittedOffsets(partition=1, commits=1, first=offset, lowest=offset, last=offset)
+    at_ms = START_MS + at_s * 1000
+    return OffsetsCommitted(
+        member_id=member_id,
+        is_transactional=False,
+        from_ms=at_ms,
+        to_ms=at_ms,
+        offsets={"t": (stored,)},
+    )
+
+
+def assigned(member_id: str, *numbers: int) -> PartitionsAssigned:
+    return PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={"t": numbers})
+
+
+def faulty() -> Scribe:
+    """Partition 0 has two owners, the offset of partition 1 goes back, three lines are missing."""
+    scribe = Scribe(group_id="faulty", process_id="faulty")
+    scribe.tell(1, GroupCreated(kind="consumer"), assigned("a", 0, 1))
+    scribe.beside(2, commit("a", 100, 2))
+    released = PartitionsReleased(member_id="a", member_epoch=1, partitions={"t": (1,)})
+    scribe.tell(3, assigned("b", 0), released, assigned("b", 1))
+    scribe.beside(5, commit("b", 40, 4))
+    scribe.lose(3)
+    scribe.tell(6, PartitionsReleased(member_id="b", member_epoch=1, partitions={"t": (0, 1)}))
+    return scribe
+
+
+def sound() -> Scribe:
+    scribe = Scribe(group_id="sound", process_id="sound")
+    scribe.tell(1, GroupCreated(kind="consumer"), assigned("a", 0, 1))
+    scribe.beside(2, commit("a", 100, 2))
+    return scribe
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_a_check_finds_what_was_planted_and_names_it(tmp_path: Path) -> None:
+    """Also beside a file of garbage, which is counted; a second run over sound events replaces all
+    that the first one left."""
+    need_spark()
+    events, output = tmp_path / "events", tmp_path / "report"
+    events.mkdir()
+    (events / "a.jsonl").write_text("\n".join([*faulty().lines, *sound().lines, ""]))
+    (events / "garbage").write_bytes(bytes(range(256)) * 20)
+    found = report(str(events), "--output", str(output), "--check")
+    assert found.returncode == 1, found.stderr
+    for words in ("partitions owned twice", "offsets gone back", "gaps in sequences", "faulty"):
+        assert words in found.stdout
+    assert "sound" not in found.stdout
+    assert "Traceback" not in found.stderr
+    numbers = json.loads((output / "report.json").read_text())
+    assert numbers["totals"]["rejected_lines"] > 0
+    assert "faulty" in (output / "report.html").read_text()
+
+    (events / "a.jsonl").write_text("\n".join([*sound().lines, ""]))
+    (events / "garbage").unlink()
+    found = report(str(events), "--output", str(output), "--check")
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "faulty" not in (output / "report.html").read_text()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(2 * TIMEOUT_S)
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("{}/nothing", "--output", "{}/out"), "nothing"),
+        (("{}", "--output", "{}/out"), "choose another folder"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], why: str
+) -> None:
+    """On stderr, with the status of a run that failed."""
+    need_spark()
+    found = report(*(each.format(tmp_path) for each in arguments))
+    assert found.returncode == 1
+    (line,) = found.stderr.splitlines()
+    assert line.startswith("groupferry: ")
+    assert why in line
