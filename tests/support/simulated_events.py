@@ -13,11 +13,13 @@ from coordinator.engine import Step
 from coordinator.errors import GroupError
 from coordinator.events import Event
 from coordinator.generic.group import GenericGroup
+from coordinator.records import Member
 from coordinator.simulation.driver import GROUP, Batch, Driver
 from coordinator.simulation.watch import Watch
 from coordinator.simulation.world import World
 from coordinator.state import GroupState
 from coordinator.topics import Partition, Topics
+from coordinator.volatile import MemberPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import TopicsGone
 from gateway.events.statements import statement
@@ -26,6 +28,17 @@ from tests.support.simulated_offsets import SimulatedOffsets, StoringRun
 
 Holdings = Mapping[tuple[str, int], str]
 """Topic and partition, with the member that the engine has granted it to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedMember:
+    """A member, as the engine's state says."""
+
+    instance_id: str | None
+    kind: str
+    """Of its group."""
+    protocol: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +51,7 @@ class SimulatedStep:
     events: Sequence[GatewayEvent]
     is_durable: bool
     holdings: Holdings
+    members: Mapping[str, SimulatedMember]
     loaded: Holdings | None = None
     """If the group was loaded just before, who held what then: a generic group has lost what was
     not durable of an interrupted rebalance."""
@@ -84,6 +98,7 @@ class Recorder:
                 events=events,
                 is_durable=bool(step.durable),
                 holdings=holdings(self.driver.engine.state, topics),
+                members=members(self.driver.engine.state, topics),
                 loaded=self._loaded,
             )
         )
@@ -124,6 +139,42 @@ def _held(state: GroupState, topics: Topics) -> Iterator[tuple[str, frozenset[Pa
                     pass
         case None:
             pass
+
+
+def members(state: GroupState, topics: Topics) -> Mapping[str, SimulatedMember]:
+    """Who is in the group, by member id."""
+    match state.group:
+        case ConsumerGroup() as group:
+            return {
+                member.member_id: SimulatedMember(
+                    instance_id=member.instance_id,
+                    kind="consumer",
+                    protocol="classic" if member.is_classic else "consumer",
+                    state=_state_of(member, group, topics),
+                )
+                for member in group.members.values()
+            }
+        case GenericGroup() as group:
+            return {
+                member.member_id: SimulatedMember(
+                    instance_id=member.instance_id,
+                    kind="generic",
+                    protocol="classic",
+                    state=group.phase,
+                )
+                for member in group.members.values()
+            }
+        case None:
+            return {}
+
+
+def _state_of(member: Member, group: ConsumerGroup, topics: Topics) -> str:
+    """What a member of a consumer group has yet to do; topics that are gone are nothing to do."""
+    if member.is_classic:
+        return group.phases.get(member.member_id, MemberPhase.STABLE)
+    current = group.assignments.get(member.member_id)
+    is_to_revoke = current is not None and topics.names(current.pending_revocation.keys())
+    return "UnrevokedPartitions" if is_to_revoke else "Stable"
 
 
 def simulated(seed: int) -> Sequence[SimulatedStep]:

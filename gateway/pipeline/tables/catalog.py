@@ -9,13 +9,17 @@ from pydantic import BaseModel
 from pyspark.sql import DataFrame
 
 from gateway.pipeline.stories import Stories
+from gateway.pipeline.tables.changes import ChangeRow, changes
 from gateway.pipeline.tables.differences import DifferenceRow, differences
+from gateway.pipeline.tables.migrations import MigrationRow, migrations
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
 from gateway.pipeline.tables.readiness import ReadinessRow, readiness
+from gateway.pipeline.tables.rebalances import RebalanceRow, rebalances
 from gateway.pipeline.tables.rejected import RejectedRow, rejected
 from gateway.pipeline.tables.row import Row
 from gateway.pipeline.tables.sequences import SequenceRow, sequences
+from gateway.pipeline.tables.timeline import TimelineRow, timeline
 
 Made = Mapping[str, DataFrame]
 
@@ -35,6 +39,14 @@ TABLES = (
         "differences", DifferenceRow, lambda stories, made: differences(stories, made["ownership"])
     ),
     Table("offsets", OffsetRow, lambda stories, _made: offsets(stories)),
+    Table("changes", ChangeRow, lambda stories, _made: changes(stories)),
+    Table("timeline", TimelineRow, lambda _stories, made: timeline(made["changes"])),
+    Table("rebalances", RebalanceRow, lambda _stories, made: rebalances(made["changes"])),
+    Table(
+        "migrations",
+        MigrationRow,
+        lambda _stories, made: migrations(made["changes"], made["ownership"], made["rebalances"]),
+    ),
     Table("readiness", ReadinessRow, lambda stories, _made: readiness(stories)),
 )
 

@@ -47,7 +47,7 @@ class ReadinessRow(Row):
     protocol, or it has one already."""
     blocked_by: str | None
     """What does keep it."""
-    seen_ms: int
+    at_ms: int
     """The last event about any of them."""
 
 
@@ -61,7 +61,7 @@ def readiness(stories: Stories) -> DataFrame:
         .agg(
             F.count("*").alias("members"),
             F.count("instance_id").alias("static_members"),
-            F.max("seen_ms").alias("seen_ms"),
+            F.max("seen_ms").alias("at_ms"),
         )
         .withColumns(
             {

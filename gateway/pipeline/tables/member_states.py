@@ -1,0 +1,155 @@
+"""In which state each member was after each thing that happened to it or to its group.
+
+A member of a generic group is in the state of the group. A classic member of a consumer group goes
+through a rebalance of its own; a native one has partitions to give up, or none.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.events.group_events import GroupConverted
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberStateMoved,
+    MemberSwitched,
+)
+from gateway.pipeline.stories import GROUP
+from gateway.pipeline.tables.changes import GENERIC, NATIVE
+from gateway.pipeline.tables.revocations import revocations
+from gateway.pipeline.tables.sightings import RESTARTED, SEEN, is_any
+from gateway.pipeline.tables.windows import from_here, newest, oldest, so_far, whole
+
+MEMBER = (*GROUP, "member_id")
+_STABLE = "Stable"
+_AGAIN = ""
+"""In place of a state: as the next event says that it was. A process that takes the group up lets
+classic members rejoin that are behind, and tells of it only when they do."""
+
+
+def member_states(changes: DataFrame) -> DataFrame:
+    """From `changes`: `kind`, `protocol`, `state` and `is_present` of each member, from each place
+    on that may have changed them; `event` and `cause` of that. A row that `is_from_before` says how
+    it was before the first event."""
+    own = _of_members(changes)
+    points = own.unionByName(_of_groups(changes, own), allowMissingColumns=True).unionByName(
+        revocations(changes), allowMissingColumns=True
+    )
+    told = points.select(
+        *MEMBER,
+        "place",
+        "at_ms",
+        "event",
+        "cause",
+        F.max("instance_id").over(whole("member_id")).alias("instance_id"),
+        F.coalesce("is_from_before", F.lit(False)).alias("is_from_before"),
+        *(_last(name) for name in ("is_present", "kind", "protocol", "group_state")),
+        _last("own_state"),
+        oldest(F.col("was_state"), "member_id").alias("first_state"),
+        newest("was_state", from_here("member_id")).alias("next_state"),
+        F.sum("revocations").over(so_far("member_id")).alias("revocations"),
+    )
+    return told.select(
+        *MEMBER,
+        "instance_id",
+        "is_present",
+        "kind",
+        "protocol",
+        _state().alias("state"),
+        "place",
+        "at_ms",
+        "is_from_before",
+        "event",
+        "cause",
+    )
+
+
+def nothing() -> Column:
+    """A text that is null."""
+    return F.lit(None).cast("string")
+
+
+def _last(name: str) -> Column:
+    return newest(name, so_far("member_id")).alias(name)
+
+
+def _state() -> Column:
+    native = F.when(F.col("revocations") > 0, "UnrevokedPartitions").otherwise(_STABLE)
+    again = F.coalesce("next_state", F.lit(_STABLE))
+    return (
+        F.when(F.col("kind") == GENERIC, F.col("group_state"))
+        .when(F.col("protocol") == NATIVE, native)
+        .when(F.col("own_state") == _AGAIN, again)
+        .otherwise(F.coalesce("own_state", "first_state"))
+    )
+
+
+def _of_members(changes: DataFrame) -> DataFrame:
+    """What happens to members; and for those that were there already, their beginning."""
+    rows = changes.select(
+        "*",
+        F.first("kind").over(so_far()).alias("first_kind"),
+        F.first("state").over(so_far()).alias("first_state"),
+        F.row_number().over(so_far("member_id")).alias("number"),
+    ).where(F.col("member_id").isNotNull())
+    beginning = {
+        "place": F.lit(-1).cast("long"),
+        "at_ms": F.col("begun_ms") - 1,
+        "is_from_before": F.lit(True),
+        "event": F.lit(SEEN),
+        "cause": nothing(),
+        "is_present": F.lit(True),
+        "kind": F.col("first_kind"),
+        "protocol": F.col("protocol_before"),
+        "group_state": F.col("first_state"),
+        "own_state": nothing(),
+        "was_state": nothing(),
+    }
+    own_state = F.when(is_any(MemberStateMoved), F.col("to_state"))
+    itself = {
+        **{name: F.col(name) for name in beginning if name in changes.columns},
+        "is_from_before": F.lit(False),
+        "cause": F.when(is_any(MemberLeft, MemberFenced), F.col("cause")),
+        "group_state": F.col("state"),
+        "own_state": F.when(is_any(MemberJoined, MemberSwitched), _STABLE).otherwise(own_state),
+        "was_state": F.when(is_any(MemberStateMoved), F.col("from_state")),
+    }
+    was_there = F.col("was_there") & (F.col("number") == 1)
+    points = F.array(F.when(was_there, _struct(beginning)), _struct(itself))
+    return rows.select(*MEMBER, "instance_id", F.inline(F.array_compact(points)))
+
+
+def _struct(columns: dict[str, Column]) -> Column:
+    names = sorted(columns)
+    return F.struct(*(columns[name].alias(name) for name in names))
+
+
+def _of_groups(changes: DataFrame, own: DataFrame) -> DataFrame:
+    """What each member takes from its group: the kind, a generic group's state, a restart."""
+    taken = F.struct("kind", F.when(F.col("kind") == GENERIC, F.col("state")))
+    rows = changes.select("*", taken.alias("taken"), F.lag(taken).over(so_far()).alias("before"))
+    is_restart = (F.col("event") == RESTARTED) & F.col("member_id").isNull()
+    is_other = ~F.col("taken").eqNullSafe(F.col("before"))
+    points = rows.where(is_restart | is_other).select(
+        *GROUP,
+        "place",
+        "at_ms",
+        "event",
+        "kind",
+        F.col("state").alias("group_state"),
+        F.when(is_restart, _AGAIN).when(is_any(GroupConverted), _STABLE).alias("own_state"),
+    )
+    place, last_place = F.col("place"), F.col("last_place")
+    is_while_there = (place > F.col("first_place")) & (last_place.isNull() | (place < last_place))
+    both = points.join(_spans(own), list(GROUP)).where(is_while_there)
+    return both.drop("first_place", "last_place")
+
+
+def _spans(own: DataFrame) -> DataFrame:
+    """From where to where in the story each member was there, at the most."""
+    is_still_there = F.max_by("is_present", "place")
+    return own.groupBy(*MEMBER).agg(
+        F.min(F.when(F.col("is_present"), F.col("place"))).alias("first_place"),
+        F.when(~is_still_there, F.max("place")).alias("last_place"),
+    )

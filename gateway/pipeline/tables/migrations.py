@@ -1,0 +1,172 @@
+"""What each move of a group from one protocol to the other was, and what it cost.
+
+A group is of one protocol, mixed, or empty. A migration leads from one protocol to the other, or
+back to the same one if it was given up; it may have been mixed for a while, or empty.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.events.group_events import GroupConverted
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.stories import GROUP
+from gateway.pipeline.tables.changes import CLASSIC, NATIVE
+from gateway.pipeline.tables.row import Row
+
+STALL_MS = 30_000
+"""A rebalance that takes longer is a stall."""
+
+_MIXED = "mixed"
+
+
+class MigrationRow(Row):
+    """One migration."""
+
+    direction: Literal["generic->consumer", "consumer->generic"]
+    from_ms: int
+    """When the first member came with the other protocol, or the last one with the old went."""
+    to_ms: int | None
+    """When all members spoke one protocol again; null if they do not yet."""
+    is_complete: bool
+    """Whether that was the other protocol."""
+    conversions: int
+    """How often the group changed its kind."""
+    steps: int
+    """Members that came with the protocol that it leads to."""
+    rebalances: int
+    """Those that began in it."""
+    stalls: int
+    """Those of them that took longer than 30 seconds."""
+    stalled_ms: int
+    """How much longer, in all."""
+    unowned_partition_s: float
+    """Partition-seconds without an owner that began in it, but for the time without members."""
+    disturbed_members: int
+    """By its rebalances; who is disturbed twice counts twice."""
+
+
+def migrations(changes: DataFrame, ownership: DataFrame, rebalances: DataFrame) -> DataFrame:
+    """See `MigrationRow`."""
+    found = _migrations(changes)
+    costs = (
+        _arrivals(changes)
+        .unionByName(_conversions(changes), allowMissingColumns=True)
+        .unionByName(_rebalances(rebalances), allowMissingColumns=True)
+        .unionByName(_gaps(ownership), allowMissingColumns=True)
+    )
+    is_inside = (F.col("at_ms") >= F.col("from_ms")) & (
+        F.col("to_ms").isNull() | (F.col("at_ms") <= F.col("to_ms"))
+    )
+    return (
+        found.join(costs, list(GROUP), "left")
+        .groupBy(*found.columns)
+        .agg(
+            *(
+                F.coalesce(F.sum(F.when(is_inside, cost)), F.lit(0)).alias(name)
+                for name, cost in _costs().items()
+            )
+        )
+        .select(*struct_of(MigrationRow).names)
+    )
+
+
+def _migrations(changes: DataFrame) -> DataFrame:
+    """From where one protocol ended to where one begins again."""
+    mix = (
+        F.when(F.col("members") == 0, F.lit(None))
+        .when(F.col("classic_members") == F.col("members"), CLASSIC)
+        .when(F.col("classic_members") == 0, NATIVE)
+        .otherwise(_MIXED)
+    )
+    in_order = Window.partitionBy(*GROUP).orderBy("place")
+    # Within one moment members are counted one by one: what holds is what it was at its end.
+    last_of_moment = Window.partitionBy(*GROUP, "at_ms").orderBy(F.desc("place"))
+    moments = (
+        changes.select(*GROUP, "place", "at_ms", mix.alias("mix"))
+        .withColumn("nth", F.row_number().over(last_of_moment))
+        .where(F.col("nth") == 1)
+        .withColumn("left_ms", F.lead("at_ms").over(in_order))
+        .where(F.col("mix").isNotNull())
+        .withColumn("is_new", ~F.col("mix").eqNullSafe(F.lag("mix").over(in_order)))
+        .withColumn("spell", F.sum(F.col("is_new").cast("int")).over(in_order))
+    )
+    spells = moments.groupBy(*GROUP, "spell", "mix").agg(
+        F.min("at_ms").alias("at_ms"), F.max_by("left_ms", "place").alias("left_ms")
+    )
+    nth = Window.partitionBy(*GROUP).orderBy("spell")
+    known = spells.select(
+        "*",
+        F.lag("mix").over(nth).alias("before"),
+        F.lag("left_ms").over(nth).alias("before_left_ms"),
+        F.lead("mix").over(nth).alias("after"),
+        F.lead("at_ms").over(nth).alias("after_ms"),
+    )
+    is_mixed = F.col("mix") == _MIXED
+    # From one protocol to the other without being mixed: with nobody in it, or one for another.
+    is_leap = ~is_mixed & F.col("before").isin(CLASSIC, NATIVE) & (F.col("before") != F.col("mix"))
+    origin = F.coalesce(F.col("before"), _other(F.col("after")), F.lit(CLASSIC))
+    return known.where(is_mixed | is_leap).select(
+        *GROUP,
+        F.when(origin == CLASSIC, "generic->consumer")
+        .otherwise("consumer->generic")
+        .alias("direction"),
+        F.when(is_leap, F.coalesce("before_left_ms", "at_ms"))
+        .otherwise(F.col("at_ms"))
+        .alias("from_ms"),
+        F.when(is_leap, F.col("at_ms")).otherwise(F.col("after_ms")).alias("to_ms"),
+        (is_leap | F.coalesce(F.col("after") != origin, F.lit(False))).alias("is_complete"),
+    )
+
+
+def _other(protocol: Column) -> Column:
+    return F.when(protocol == CLASSIC, NATIVE).when(protocol == NATIVE, CLASSIC)
+
+
+# -- what is counted in them: rows with the moment at which they begin ----------------------------
+
+
+def _arrivals(changes: DataFrame) -> DataFrame:
+    is_arrival = F.col("is_present") & (
+        ~F.col("was_present") | (F.col("protocol") != F.col("protocol_before"))
+    )
+    return changes.where(is_arrival).select(*GROUP, "at_ms", F.col("protocol").alias("arrived"))
+
+
+def _conversions(changes: DataFrame) -> DataFrame:
+    found = changes.where(F.col("event") == GroupConverted.name)
+    return found.select(*GROUP, "at_ms", F.lit(1).alias("conversion"))
+
+
+def _rebalances(rebalances: DataFrame) -> DataFrame:
+    longer_ms = F.col("to_ms") - F.col("from_ms") - STALL_MS
+    return rebalances.select(
+        *GROUP,
+        F.col("from_ms").alias("at_ms"),
+        F.lit(1).alias("rebalance"),
+        F.greatest(F.lit(0), F.coalesce(longer_ms, F.lit(0))).alias("longer_ms"),
+        F.col("members_disturbed").alias("disturbed"),
+    )
+
+
+def _gaps(ownership: DataFrame) -> DataFrame:
+    unowned_ms = F.col("to_ms") - F.col("from_ms") - F.col("empty_ms")
+    ended = ownership.where((F.col("kind") == "gap") & F.col("to_ms").isNotNull())
+    return ended.select(
+        *GROUP, F.col("from_ms").alias("at_ms"), (unowned_ms / 1000).alias("unowned_s")
+    )
+
+
+def _costs() -> Mapping[str, Column]:
+    target = F.when(F.col("direction") == "generic->consumer", NATIVE).otherwise(CLASSIC)
+    return {
+        "conversions": F.col("conversion"),
+        "steps": (F.col("arrived") == target).cast("int"),
+        "rebalances": F.col("rebalance"),
+        "stalls": (F.col("longer_ms") > 0).cast("int"),
+        "stalled_ms": F.col("longer_ms"),
+        "unowned_partition_s": F.col("unowned_s"),
+        "disturbed_members": F.col("disturbed"),
+    }

@@ -1,0 +1,109 @@
+"""How many partitions each rebalance moved, and how many it would have had to move.
+
+*Moved* is a partition that has an owner at the end of the rebalance whom it had not at its
+beginning; so also one that nobody owned. A static member that was replaced is the same owner. That
+a topic came to an end moves nothing.
+
+*The least* is what the best assignment would have moved in which each member has, at the end, as
+many partitions as it has: of the partitions that are owned at the end each member keeps what it
+had, up to that number. So `least = owned - sum(min(had, has))` over the members. What a member has
+both times cancels out: `least = moved - sum(min(gained, lost))`, where what it lost is what others
+have at the end. So partitions whose owner went, or that had none, all have to move.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.events.group_events import TopicsGone
+from gateway.events.member_events import (
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRevoked,
+)
+from gateway.pipeline.stories import GROUP
+from gateway.pipeline.tables.sightings import is_any
+from gateway.pipeline.tables.windows import but_this, from_here, newest, so_far
+
+_TOPIC = (*GROUP, "topic")
+
+
+def moves(rounds: DataFrame) -> DataFrame:
+    """From `with_rounds`, of each round that told of partitions: `partitions_moved`,
+    `partitions_moved_least`, and how many are `left_over`: released, and nobody has them."""
+    owners = _owners(rounds)
+    has, had = F.col("has"), F.col("had")
+    is_moved = has.isNotNull() & ~has.eqNullSafe(had)
+    gained = F.struct(has.alias("actor"), F.lit(1).alias("gained"), F.lit(0).alias("lost"))
+    lost = F.struct(had.alias("actor"), F.lit(0).alias("gained"), F.lit(1).alias("lost"))
+    is_left = has.isNull() & F.col("is_released")
+    left = F.struct(had.alias("actor"), F.lit(0).alias("gained"), F.lit(0).alias("lost"))
+    sides = F.array(
+        F.when(is_moved, gained),
+        F.when(is_moved & had.isNotNull(), lost),
+        F.when(is_left, left),
+    )
+    by_actor = (
+        owners.select(
+            *GROUP,
+            "round",
+            is_left.cast("long").alias("left_over"),
+            F.explode(F.array_compact(sides)).alias("side"),
+        )
+        .groupBy(*GROUP, "round", "side.actor")
+        .agg(
+            F.sum("side.gained").alias("gained"),
+            F.sum("side.lost").alias("lost"),
+            F.sum("left_over").alias("left_over"),
+        )
+    )
+    return by_actor.groupBy(*GROUP, "round").agg(
+        F.sum("gained").alias("partitions_moved"),
+        F.sum(F.col("gained") - F.least("gained", "lost")).alias("partitions_moved_least"),
+        F.sum("left_over").alias("left_over"),
+    )
+
+
+def _owners(rounds: DataFrame) -> DataFrame:
+    """Of each partition and round: who `had` it, and who `has` it in the end."""
+    told = _of_partitions(rounds)
+    partition = (*_TOPIC, "life", "partition")
+    before = F.lag("after").over(so_far("topic", "life", "partition"))
+    known = told.withColumn(
+        "before", F.when(is_any(PartitionsAssigned), before).otherwise(F.col("actor"))
+    )
+    # A topic that is gone has nothing that anybody could own.
+    is_gone = F.coalesce(F.col("gone_in") <= F.col("round"), F.lit(False))
+    return (
+        known.groupBy(*partition, "round", is_gone.alias("is_gone"))
+        .agg(
+            F.min_by("before", "place").alias("had"),
+            F.max_by("after", "place").alias("has"),
+            F.max_by(is_any(PartitionsReleased), "place").alias("is_released"),
+        )
+        .where(~F.col("is_gone"))
+    )
+
+
+def _of_partitions(rounds: DataFrame) -> DataFrame:
+    """A row for each partition of an event, and who has it `after`. A topic that was deleted and
+    made again begins another `life`; `gone_in` is the round in which this one ended."""
+    moved = rounds.where(is_any(PartitionsAssigned, PartitionsReleased, PartitionsRevoked))
+    topics = moved.select(
+        *GROUP,
+        "round",
+        "place",
+        "event",
+        "actor",
+        F.explode("partitions").alias("topic", "numbers"),
+    )
+    gone = rounds.where(is_any(TopicsGone)).select(
+        *GROUP, "round", "place", "event", F.explode("topics").alias("topic")
+    )
+    both = topics.unionByName(gone, allowMissingColumns=True)
+    is_gone = is_any(TopicsGone)
+    life = F.sum(is_gone.cast("long")).over(so_far("topic"))
+    gone_in = newest(F.when(is_gone, F.col("round")), but_this(from_here("topic")))
+    told = both.select("*", life.alias("life"), gone_in.alias("gone_in")).where(~is_gone)
+    return told.select("*", F.explode("numbers").alias("partition")).withColumn(
+        "after", F.when(~is_any(PartitionsReleased), F.col("actor"))
+    )

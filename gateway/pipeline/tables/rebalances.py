@@ -1,0 +1,201 @@
+"""What each rebalance of a group was for, how long it took, and what it cost its members.
+
+A consumer group has one for each group epoch, until the next one; a generic group from when it
+leaves Empty or Stable until it next leaves one of them.
+"""
+
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.events.group_events import (
+    GroupConverted,
+    GroupEpochBumped,
+    GroupStateMoved,
+    TargetComputed,
+)
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    MemberStateMoved,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRevoked,
+)
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.stories import GROUP
+from gateway.pipeline.tables.changes import CLASSIC, CONSUMER, GENERIC
+from gateway.pipeline.tables.moves import moves
+from gateway.pipeline.tables.revocations import revocations
+from gateway.pipeline.tables.rounds import with_rounds
+from gateway.pipeline.tables.row import Row
+from gateway.pipeline.tables.sightings import is_any
+from gateway.pipeline.tables.windows import so_far, whole
+
+
+class RebalanceRow(Row):
+    """One rebalance."""
+
+    kind: Literal["generic", "consumer"]
+    """Of the group."""
+    epoch: int | None
+    """The group epoch; of a generic group the generation that it led to."""
+    cause: str
+    """Of a consumer group's that of its epoch. Of a generic group's member_joined, member_removed,
+    converted, or member_rejoined: somebody who was in the group joined it again, perhaps with
+    another subscription."""
+    from_ms: int
+    to_ms: int | None
+    """When a generic group was Stable or Empty again; of a consumer group the last change of its
+    epoch. Null if it was superseded, or goes on."""
+    is_superseded: bool
+    """The next one began before this one was complete: before a generic group was Stable or Empty;
+    of a consumer group with members, before it had a target, before members had given up what they
+    were to, or before somebody had what was given up in it."""
+    members: int
+    """When it ended, or the next one began."""
+    classic_members: int
+    """Those of them that spoke the classic protocol."""
+    members_disturbed: int
+    """Those of them that were there when it began, static ones also under another id, and had to
+    do something: of a generic group all, for all join again; of a consumer group those that did so
+    or whose partitions changed."""
+    classic_members_disturbed: int
+    """Those of them that spoke the classic protocol."""
+    partitions_moved: int
+    """Partitions that have an owner in the end whom they had not at the beginning, be it that they
+    had none. A static member under another id is no other owner."""
+    partitions_moved_least: int
+    """The fewest that any assignment would have moved in which each member has as many in the end
+    as it has: it keeps what it had, up to that number. So all move whose owner went or that had
+    none, and of what members had only what is beyond it."""
+
+
+_ROUND = (*GROUP, "round")
+
+
+def rebalances(changes: DataFrame) -> DataFrame:
+    """See `RebalanceRow`."""
+    rounds = with_rounds(changes)
+    parts = (_courses(rounds), _disturbances(rounds), moves(rounds), _still_to_do(rounds))
+    stacked = parts[0]
+    for part in parts[1:]:
+        stacked = stacked.unionByName(part, allowMissingColumns=True)
+    names = [name for name in stacked.columns if name not in _ROUND]
+    together = stacked.groupBy(*_ROUND).agg(*(F.max(name).alias(name) for name in names))
+    last = F.max("round").over(whole())
+    known = together.select(
+        "*", (F.col("round") < last).alias("has_next"), _end().alias("to_ms")
+    ).where(F.col("from_ms").isNotNull())
+    is_generic = F.col("kind") == GENERIC
+    stayed = F.col("members") - F.coalesce("came", F.lit(0))
+    values = {
+        "is_superseded": F.col("has_next") & F.col("to_ms").isNull(),
+        "members_disturbed": F.when(is_generic, stayed).otherwise(_count("disturbed")),
+        "classic_members_disturbed": F.when(is_generic, stayed).otherwise(
+            _count("classic_disturbed")
+        ),
+        "partitions_moved": _count("partitions_moved"),
+        "partitions_moved_least": _count("partitions_moved_least"),
+    }
+    return known.withColumns(values).select(*struct_of(RebalanceRow).names)
+
+
+def _count(name: str) -> Column:
+    return F.coalesce(name, F.lit(0)).cast("long")
+
+
+def _end() -> Column:
+    is_complete = (F.col("members") == 0) | (
+        F.col("has_target") & (_count("revocations") == 0) & (_count("left_over") == 0)
+    )
+    return F.when(F.col("kind") == GENERIC, F.col("completed_ms")).when(
+        is_complete, F.col("last_change_ms")
+    )
+
+
+def _courses(rounds: DataFrame) -> DataFrame:
+    """When, why and in what group; who was in it in the end."""
+    is_begin = F.col("is_begin")
+    is_after = ~F.col("is_prelude")  # who brings about a rebalance is not of the one before
+    kind = F.when(is_any(GroupEpochBumped), CONSUMER).otherwise(GENERIC)
+    is_complete = is_any(GroupStateMoved) & F.col("to_state").isin("Stable", "Empty")
+    is_change = is_any(
+        GroupEpochBumped,
+        TargetComputed,
+        MemberStateMoved,
+        PartitionsRevoked,
+        PartitionsReleased,
+        PartitionsAssigned,
+    )
+    return rounds.groupBy(*_ROUND).agg(
+        F.max(F.when(is_begin, kind)).alias("kind"),
+        F.max(F.when(is_any(GroupEpochBumped, GroupStateMoved), F.col("epoch"))).alias("epoch"),
+        _cause(),
+        F.max(F.when(is_begin, F.col("at_ms"))).alias("from_ms"),
+        F.min(F.when(is_complete, F.col("at_ms"))).alias("completed_ms"),
+        F.max(F.when(is_change & is_after, F.col("at_ms"))).alias("last_change_ms"),
+        F.max(is_any(TargetComputed)).alias("has_target"),
+        F.max_by("members", F.when(is_after, F.col("place"))).alias("members"),
+        F.max_by("classic_members", F.when(is_after, F.col("place"))).alias("classic_members"),
+    )
+
+
+def _cause() -> Column:
+    is_prelude = F.col("is_prelude")
+    of_epoch = F.max(F.when(is_any(GroupEpochBumped), F.col("cause")))
+    converted = F.max(F.when(is_prelude & is_any(GroupConverted), "converted"))
+    turn = F.when(is_any(MemberJoined), "member_joined").when(
+        is_any(MemberLeft, MemberFenced), "member_removed"
+    )
+    turned = F.max_by(turn, F.when(is_prelude & turn.isNotNull(), F.col("place")))
+    return F.coalesce(of_epoch, converted, turned, F.lit("member_rejoined")).alias("cause")
+
+
+def _disturbances(rounds: DataFrame) -> DataFrame:
+    """Of each round, how many of those that are there in the end `came`, or were disturbed."""
+    # What a replaced member had is released and assigned to its next id in the same moment.
+    is_handover = F.max(is_any(MemberReplaced)).over(whole("actor", "at_ms"))
+    is_own = ~F.col("is_handover") & F.col("release").isNull()
+    is_moved = is_any(PartitionsRevoked, PartitionsReleased, PartitionsAssigned) & is_own
+    rejoins = is_any(MemberStateMoved) & (F.col("to_state") == "PrepareRebalance")
+    by_actor = (
+        rounds.where(F.col("actor").isNotNull())
+        .withColumn("is_handover", is_handover)
+        .groupBy(*_ROUND, "actor")
+        .agg(
+            F.sum(_one(F.col("is_present")) - _one(F.col("was_present"))).alias("more"),
+            F.max_by("is_present", "place").alias("is_there"),
+            F.max_by("protocol", "place").alias("protocol"),
+            F.max(is_moved | rejoins).alias("is_touched"),
+        )
+        .where("is_there")
+    )
+    came = F.col("more") > 0
+    disturbed = ~came & F.col("is_touched")
+    return by_actor.groupBy(*_ROUND).agg(
+        F.sum(_one(came)).alias("came"),
+        F.sum(_one(disturbed)).alias("disturbed"),
+        F.sum(_one(disturbed & (F.col("protocol") == CLASSIC))).alias("classic_disturbed"),
+    )
+
+
+def _one(condition: Column) -> Column:
+    return F.when(condition, 1).otherwise(0)
+
+
+def _still_to_do(rounds: DataFrame) -> DataFrame:
+    """How many partitions members had yet to give up at the end of each round."""
+    points = rounds.select(*GROUP, "place", "is_begin").unionByName(
+        revocations(rounds).select(*GROUP, "place", "revocations"), allowMissingColumns=True
+    )
+    known = points.select(
+        *GROUP,
+        "place",
+        F.sum(_one(F.col("is_begin"))).over(so_far()).alias("round"),
+        F.sum(F.coalesce("revocations", F.lit(0))).over(so_far()).alias("open"),
+    )
+    return known.groupBy(*_ROUND).agg(F.max_by("open", "place").alias("revocations"))

@@ -1,0 +1,61 @@
+"""When members had partitions that they were to give up: told so, and not yet done.
+
+Until the partition is told of again: released, or theirs again; or until its topic is gone.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.events.group_events import TopicsGone
+from gateway.events.member_events import (
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRevoked,
+)
+from gateway.pipeline.stories import GROUP
+from gateway.pipeline.tables.sightings import is_any
+from gateway.pipeline.tables.windows import from_here, newest, so_far
+
+_MOMENT = ("place", "at_ms", "event")
+
+
+def revocations(changes: DataFrame) -> DataFrame:
+    """From `changes`: how many partitions more or less each member is to give up from a moment on
+    (`revocations`)."""
+    here = F.struct(*_MOMENT)
+    revoked = (
+        _of_partitions(changes)
+        .select(
+            "*",
+            here.alias("begun"),
+            F.lead(here).over(so_far("member_id", "topic", "partition")).alias("next"),
+            newest(F.when(is_any(TopicsGone), here), from_here("topic")).alias("gone"),
+        )
+        .where(is_any(PartitionsRevoked))
+        .withColumn("ended", F.least("next", "gone"))
+    )
+    more = F.struct("begun.*", F.lit(1).alias("revocations"))
+    less = F.struct("ended.*", F.lit(-1).alias("revocations"))
+    both = F.array(more, F.when(F.col("ended").isNotNull(), less))
+    return (
+        revoked.select(*GROUP, "member_id", F.inline(F.array_compact(both)))
+        .groupBy(*GROUP, "member_id", *_MOMENT)
+        .agg(F.sum("revocations").alias("revocations"))
+    )
+
+
+def _of_partitions(changes: DataFrame) -> DataFrame:
+    """A row for each partition of the events; with all of a topic, for the topic."""
+    moved = changes.where(is_any(PartitionsRevoked, PartitionsReleased, PartitionsAssigned))
+    topics = moved.select(
+        *GROUP, "member_id", *_MOMENT, F.explode("partitions").alias("topic", "numbers")
+    )
+    gone = changes.where(is_any(TopicsGone))
+    return (
+        topics.select("*", F.explode("numbers").alias("partition"))
+        .drop("numbers")
+        .unionByName(
+            gone.select(*GROUP, *_MOMENT, F.explode("topics").alias("topic")),
+            allowMissingColumns=True,
+        )
+    )

@@ -1,0 +1,69 @@
+"""Which rebalance each change of a group belongs to.
+
+A consumer group's begins with a new group epoch, a generic group's when it leaves Empty or Stable.
+Each lasts until the next; who came or went and so brought it about, in the same millisecond, is the
+beginning of it.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.events.group_events import (
+    GroupConverted,
+    GroupEpochBumped,
+    GroupStateMoved,
+    TopicsGone,
+)
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    PartitionsReleased,
+)
+from gateway.pipeline.stories import GROUP
+from gateway.pipeline.tables.sightings import is_any
+from gateway.pipeline.tables.windows import but_this, from_here, newest, so_far
+
+REPLACED, WENT = "replaced", "went"
+
+
+def with_rounds(changes: DataFrame) -> DataFrame:
+    """`changes` with `round` (0: before the first that is known), `is_begin` for the one event that
+    it begins with, `is_prelude` for those that brought that about; `actor`, the same for all ids of
+    a static member; and `release`, why a release is none that a rebalance asked for."""
+    rows = changes.repartition(*GROUP).select(
+        "*",
+        _is_begin().alias("is_begin"),
+        F.coalesce("instance_id", "member_id").alias("actor"),
+        _release().alias("release"),
+    )
+    next_ms = newest(F.when(F.col("is_begin"), F.col("at_ms")), but_this(from_here()))
+    brings_about = is_any(
+        TopicsGone, MemberJoined, MemberLeft, MemberFenced, MemberReplaced, GroupConverted
+    )
+    rows = rows.select(
+        "*",
+        F.coalesce(
+            (F.col("at_ms") == next_ms) & (brings_about | (F.col("release") == WENT)), F.lit(False)
+        ).alias("is_prelude"),
+        F.sum(F.col("is_begin").cast("long")).over(so_far()).alias("begun"),
+    )
+    return rows.withColumn("round", F.col("begun") + F.col("is_prelude").cast("long")).drop("begun")
+
+
+def _is_begin() -> Column:
+    leaves = (F.col("to_state") == "PreparingRebalance") & F.col("from_state").isin(
+        "Empty", "Stable"
+    )
+    return is_any(GroupEpochBumped) | (is_any(GroupStateMoved) & leaves)
+
+
+def _release() -> Column:
+    """The member goes, or goes on under another id, which is what is told of it next."""
+    is_told_with_it = F.lead("at_ms").over(so_far("member_id")) == F.col("at_ms")
+    goes = F.lead("event").over(so_far("member_id"))
+    why = F.when(goes.isin(MemberLeft.name, MemberFenced.name), WENT).when(
+        goes == MemberReplaced.name, REPLACED
+    )
+    return F.when(is_any(PartitionsReleased) & is_told_with_it, why)

@@ -1,0 +1,261 @@
+"""What rebalances cost: by hand on small stories, and against the simulator, which knows."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from coordinator.records import EpochCause
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GroupEpochBumped, GroupStateMoved, TopicsGone
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.changes import changes
+from gateway.pipeline.tables.rebalances import RebalanceRow, rebalances
+from tests.support.group_stories import (
+    AT_REST,
+    COMPLETING,
+    EMPTY,
+    PREPARING,
+    REJOIN,
+    STABLE,
+    TOPIC,
+    UP,
+    becomes,
+    bump,
+    converts,
+    expires,
+    gets,
+    gives,
+    goes,
+    group_goes,
+    is_to_give,
+    joins,
+    leaves,
+    target,
+)
+from tests.support.scribe import START_MS, Scribe, seconds, stories
+from tests.support.simulated_events import SimulatedStep, simulated
+from tests.support.simulated_lines import write
+
+Told = Callable[[Scribe], None]
+Course = tuple[str, int, str, float, float | None, bool]
+"""Kind, epoch, cause, from, to, is superseded."""
+Cost = tuple[int, int, int, int, int, int]
+"""Members, classic ones; disturbed, classic ones of them; partitions moved, the least."""
+
+SEEDS = range(8)
+
+
+def a_generic_group(scribe: Scribe) -> None:
+    """All members that stay join again, whatever moves; `a` has two afterwards and had three, `b`
+    had none and has two: two had to move, and it was three."""
+    scribe.beside(0, joins("a"), group_goes(EMPTY, PREPARING, 0))
+    scribe.beside(1, group_goes(PREPARING, COMPLETING, 1))
+    scribe.tell(1, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1, 2, 3))
+    scribe.beside(5, joins("b"), group_goes(STABLE, PREPARING, 1))
+    scribe.beside(7, group_goes(PREPARING, COMPLETING, 2))
+    scribe.tell(8, group_goes(COMPLETING, STABLE, 2), gives("a", 1, 2, 3), gets("b", 1, 2))
+    scribe.beside(9, group_goes(STABLE, PREPARING, 2))
+    scribe.tell(10, group_goes(COMPLETING, STABLE, 3), gives("b", 1), gets("a", 1), gets("b", 3))
+
+
+def an_interrupted_one(scribe: Scribe) -> None:
+    """Members that go during a rebalance are part of it; it is over when the group is Stable."""
+    scribe.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1), gets("b", 2))
+    scribe.beside(5, gives("a", 0, 1), leaves("a"), group_goes(STABLE, PREPARING, 1))
+    scribe.beside(6, group_goes(PREPARING, COMPLETING, 2))
+    scribe.beside(7, joins("c"), gives("b", 2), group_goes(COMPLETING, PREPARING, 2))
+    scribe.beside(8, group_goes(PREPARING, COMPLETING, 3))
+    scribe.tell(9, group_goes(COMPLETING, STABLE, 3), gets("b", 0, 1), gets("c", 2))
+
+
+def a_consumer_group(scribe: Scribe) -> None:
+    """Of three members only the one that has to give something up is disturbed; when one goes, what
+    it had must move."""
+    scribe.tell(0, joins("a", "consumer"), joins("b", "consumer"), bump(2), target(2))
+    scribe.tell(1, gets("a", 0, 1, 2), gets("b", 3))
+    scribe.tell(5, joins("c", "consumer"), bump(3), target(3))
+    scribe.tell(6, is_to_give("a", 2))
+    scribe.tell(7, gives("a", 2))
+    scribe.tell(8, gets("c", 2))
+    scribe.tell(20, gives("b", 3), leaves("b"), bump(4, EpochCause.MEMBER_REMOVED))
+    scribe.tell(22, target(4))
+    scribe.tell(23, gets("c", 3))
+
+
+def one_upon_the_other(scribe: Scribe) -> None:
+    """Superseded is what had no target, what somebody had yet to give up, and what was given up and
+    nobody had; the last one goes on."""
+    scribe.tell(0, joins("a", "consumer"), bump(2), target(2), gets("a", 0, 1, 2))
+    scribe.tell(2, joins("b", "consumer"), bump(3))
+    scribe.tell(3, joins("c", "consumer"), bump(4), target(4), is_to_give("a", 1, 2))
+    scribe.tell(4, joins("d", "consumer"), bump(5), target(5))
+    scribe.tell(5, gives("a", 1, 2), gets("b", 1))
+    scribe.tell(6, joins("e", "consumer"), bump(6), target(6), gets("c", 2))
+    scribe.tell(7, is_to_give("b", 1))
+
+
+def a_conversion(scribe: Scribe) -> None:
+    """Classic members are disturbed that have to join again. A static member under another id, that
+    goes on with what it had, is neither another owner nor disturbed."""
+    scribe.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1), gets("s1", 2), gets("b", 3))
+    scribe.tell(
+        4,
+        converts(UP, 3),
+        gives("s1", 2),
+        becomes("s1", "s2"),
+        joins("s2", "consumer", "static"),
+        gets("s2", 2),
+        bump(2, EpochCause.REBALANCE_INTERRUPTED),
+        target(2),
+    )
+    scribe.beside(5, goes("a", AT_REST, REJOIN))
+    scribe.tell(6, gives("a", 1), goes("a", REJOIN, AT_REST))
+    scribe.tell(7, gets("s2", 1))
+
+
+def a_topic_goes(scribe: Scribe) -> None:
+    """What has come to an end moves to nobody; made again, it is new. With the last member gone
+    nothing is left to do."""
+    scribe.tell(0, joins("a", "consumer"), bump(2), target(2), gets("a", 0))
+    scribe.tell(3, TopicsGone(topics=(TOPIC,)), bump(3, EpochCause.TOPICS_CHANGED), target(3))
+    scribe.tell(6, bump(4, EpochCause.TOPICS_CHANGED), target(4), gets("a", 0))
+    scribe.tell(9, gives("a", 0), expires("a"), bump(5, EpochCause.MEMBER_REMOVED))
+
+
+CASES: Mapping[Told, Sequence[tuple[Course, Cost]]] = {
+    a_generic_group: [
+        (("generic", 1, "member_joined", 0, 1, False), (1, 1, 0, 0, 4, 4)),
+        (("generic", 2, "member_joined", 5, 8, False), (2, 2, 1, 1, 2, 2)),
+        (("generic", 3, "member_rejoined", 9, 10, False), (2, 2, 2, 2, 2, 1)),
+    ],
+    an_interrupted_one: [
+        (("generic", 3, "member_removed", 5, 9, False), (2, 2, 1, 1, 3, 3)),
+    ],
+    a_consumer_group: [
+        (("consumer", 2, "member_joined", 0, 1, False), (2, 0, 0, 0, 4, 4)),
+        (("consumer", 3, "member_joined", 5, 8, False), (3, 0, 1, 0, 1, 1)),
+        (("consumer", 4, "member_removed", 20, 23, False), (2, 0, 1, 0, 1, 1)),
+    ],
+    one_upon_the_other: [
+        (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 3, 3)),
+        (("consumer", 3, "member_joined", 2, None, True), (2, 0, 0, 0, 0, 0)),
+        (("consumer", 4, "member_joined", 3, None, True), (3, 0, 1, 0, 0, 0)),
+        (("consumer", 5, "member_joined", 4, None, True), (4, 0, 2, 0, 1, 1)),
+        (("consumer", 6, "member_joined", 6, None, False), (5, 0, 2, 0, 1, 1)),
+    ],
+    a_conversion: [
+        (("consumer", 2, "rebalance_interrupted", 4, 7, False), (3, 2, 2, 1, 1, 1)),
+    ],
+    a_topic_goes: [
+        (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 1, 1)),
+        (("consumer", 3, "topics_changed", 3, 3, False), (1, 0, 0, 0, 0, 0)),
+        (("consumer", 4, "topics_changed", 6, 6, False), (1, 0, 1, 0, 1, 1)),
+        (("consumer", 5, "member_removed", 9, 9, False), (0, 0, 0, 0, 0, 0)),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
+    """Of all stories in one run, by group: Spark takes its time for each run."""
+    lines: list[str] = []
+    told: dict[str, Told] = {case.__name__: case for case in CASES}
+    told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in SEEDS}
+    for group_id, tell in told.items():
+        scribe = Scribe(group_id=group_id)
+        tell(scribe)
+        lines += scribe.lines
+    made = changes(stories(spark, *lines)).localCheckpoint()  # as if written and read again
+    table = rebalances(made)
+    assert table.columns == struct_of(RebalanceRow).names
+    found: dict[str, list[Row]] = {group_id: [] for group_id in told}
+    for row in table.orderBy("from_ms", "epoch").collect():
+        found[row.group_id].append(row)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_rebalances(case: Told, rows: Mapping[str, Sequence[Row]]) -> None:
+    """As worked out by hand; what each shows is said where it is told."""
+    found = [(course(row), cost(row)) for row in rows[case.__name__]]
+    assert found == CASES[case]
+
+
+def course(row: Row) -> Course:
+    from_s, to_s = seconds(row.from_ms), seconds(row.to_ms)
+    assert from_s is not None
+    return (row.kind, row.epoch, row.cause, from_s, to_s, row.is_superseded)
+
+
+def cost(row: Row) -> Cost:
+    return (
+        row.members,
+        row.classic_members,
+        row.members_disturbed,
+        row.classic_members_disturbed,
+        row.partitions_moved,
+        row.partitions_moved_least,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What the engine's state says of a rebalance."""
+
+    from_ms: int
+    moved: int
+    least: int
+    members: int
+    is_known: bool
+    """Whether no process ended in it: what that forgot is not told."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_simulator_agrees(seed: int, rows: Mapping[str, Sequence[Row]]) -> None:
+    """What moved is the difference of what members have before and after; the least is that of the
+    best assignment with as many partitions for each."""
+    found = rows[f"seed {seed}"]
+    rounds = list(simulated_rounds(simulated(seed)))
+    assert len(found) == len(rounds)
+    for row, true in zip(found, rounds, strict=True):
+        assert row.from_ms - START_MS == true.from_ms
+        assert row.partitions_moved_least <= row.partitions_moved
+        assert row.members_disturbed <= row.members
+        if true.is_known:
+            told = (row.partitions_moved, row.partitions_moved_least, row.members)
+            assert told == (true.moved, true.least, true.members), true.from_ms
+
+
+def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
+    """Between the steps that began them."""
+    who = {
+        name: member.instance_id or name for step in steps for name, member in step.members.items()
+    }
+    begins = [n for n, step in enumerate(steps) for event in step.events if begins_one(event)]
+    for first, after in zip(begins, [*begins[1:], len(steps)], strict=True):
+        last = max(first, after - 1) if after > first else first - 1
+        had = {p: who[name] for p, name in steps[first - 1].holdings.items()} if first else {}
+        has = {p: who[name] for p, name in steps[last].holdings.items()}
+        sizes, kept = Counter(has.values()), Counter(had[p] for p in has if p in had)
+        loads = [step.loaded is not None for step in steps[first : after + 1]]
+        yield Round(
+            from_ms=steps[first].at_ms,
+            moved=sum(had.get(p) != owner for p, owner in has.items()),
+            least=len(has) - sum((sizes & kept).values()),
+            members=len(steps[last].members),
+            is_known=not any(loads) and after > first,
+        )
+
+
+def begins_one(event: GatewayEvent) -> bool:
+    match event:
+        case GroupEpochBumped():
+            return True
+        case GroupStateMoved(from_state=before, to_state=after):
+            return after == PREPARING and before in (EMPTY, STABLE)
+        case _:
+            return False

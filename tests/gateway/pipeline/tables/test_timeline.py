@@ -1,0 +1,269 @@
+"""Who was in which state when: by hand on small stories, and against the simulator."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from gateway.events.group_events import GroupCreated, TopicsGone
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.changes import ChangeRow, changes
+from gateway.pipeline.tables.timeline import TimelineRow, timeline
+from tests.support.group_stories import (
+    AT_REST,
+    COMPLETING,
+    DOWN,
+    EMPTY,
+    PREPARING,
+    REJOIN,
+    STABLE,
+    SYNC,
+    TOPIC,
+    UP,
+    becomes,
+    bump,
+    converts,
+    gets,
+    gives,
+    goes,
+    group_goes,
+    is_to_give,
+    joins,
+    leaves,
+    switches,
+    target,
+)
+from tests.support.scribe import START_MS, Scribe, seconds, stories
+from tests.support.simulated_events import SimulatedMember, simulated
+from tests.support.simulated_lines import write
+
+Told = Callable[[Scribe], None]
+Interval = tuple[
+    str | None, str | None, str | None, str | None, float | None, float | None, str | None
+]
+"""Member, kind, protocol, state, from, to, ended by."""
+
+SEEDS = range(8)
+
+
+def a_generic_group(scribe: Scribe) -> None:
+    """Its member is in the group's state from when it joins until it goes."""
+    scribe.beside(0, GroupCreated(kind="generic"))
+    scribe.beside(1, joins("a"), group_goes(EMPTY, PREPARING))
+    scribe.beside(2, group_goes(PREPARING, COMPLETING))
+    scribe.tell(3, group_goes(COMPLETING, STABLE), gets("a", 0))
+    scribe.beside(7, gives("a", 0), leaves("a"), group_goes(STABLE, PREPARING))
+    scribe.tell(7, group_goes(PREPARING, EMPTY, 2))
+
+
+def a_roll_of_one(scribe: Scribe) -> None:
+    """A classic member of a consumer group has its own rebalances; in a generic group again it
+    takes the group's state."""
+    scribe.tell(0, GroupCreated(kind="consumer"), joins("n", "consumer"), bump(2), target(2))
+    scribe.tell(0, gets("n", 0, 1))
+    scribe.tell(2, joins("a"), bump(3), goes("a", AT_REST, SYNC))
+    scribe.beside(3, goes("a", SYNC, AT_REST))
+    scribe.tell(4, target(3), is_to_give("n", 1))
+    scribe.tell(5, gives("n", 1))
+    scribe.beside(6, goes("a", AT_REST, REJOIN))
+    scribe.tell(7, gets("a", 1), goes("a", REJOIN, AT_REST))
+    scribe.tell(9, gives("n", 0), leaves("n"), converts(DOWN, 1), group_goes(STABLE, PREPARING, 3))
+    scribe.beside(10, group_goes(PREPARING, COMPLETING, 4))
+    scribe.tell(10, group_goes(COMPLETING, STABLE, 4), gets("a", 0))
+
+
+def a_conversion_in_place(scribe: Scribe) -> None:
+    """Another protocol under the same member id; a static one under another id. The group's story
+    begins when both are in it already."""
+    scribe.tell(0, group_goes(COMPLETING, STABLE, 5), gets("a", 0), gets("b", 1))
+    scribe.tell(4, converts(UP, 2), switches("a", "consumer"))
+    scribe.tell(6, gives("b", 1), becomes("b", "b2"), joins("b2", "consumer", "i"), gets("b2", 1))
+
+
+def several_to_give_up(scribe: Scribe) -> None:
+    """A native member is to give up partitions until the last of them is released, its own again,
+    or of a topic that is gone."""
+    scribe.tell(0, joins("n", "consumer"), bump(2), target(2), gets("n", 0, 1, 2))
+    scribe.tell(1, is_to_give("n", 0, 1))
+    scribe.tell(2, is_to_give("n", 2), gives("n", 0))
+    scribe.tell(3, gets("n", 1))
+    scribe.tell(5, TopicsGone(topics=(TOPIC,)))
+
+
+def late_and_quiet(scribe: Scribe) -> None:
+    """Who only commits was there all the time; so was who went without having joined."""
+    scribe.beside(
+        1,
+        OffsetsCommitted(
+            member_id="quiet",
+            is_transactional=False,
+            from_ms=START_MS,
+            to_ms=START_MS,
+            offsets={TOPIC: (CommittedOffsets(partition=0, commits=1, first=1, lowest=1, last=1),)},
+        ),
+    )
+    scribe.beside(3, leaves("late"), group_goes(STABLE, PREPARING, 2))
+
+
+def a_restart(scribe: Scribe) -> None:
+    """What was not complete is forgotten with the process: `b` never was in the group, `a` is in it
+    again, and the group is Stable."""
+    scribe.tell(0, group_goes(COMPLETING, STABLE), joins("a"), gets("a", 0))
+    scribe.beside(2, joins("b"), group_goes(STABLE, PREPARING))
+    scribe.beside(3, gives("a", 0), leaves("a"))
+    scribe.process_id = "the next one"
+    scribe.beside(8, joins("c"), group_goes(STABLE, PREPARING))
+
+
+CASES: Mapping[Told, Sequence[Interval]] = {
+    a_generic_group: [
+        (None, "generic", None, "Empty", 0, 1, "group_state_moved"),
+        (None, "generic", None, "PreparingRebalance", 1, 2, "group_state_moved"),
+        (None, "generic", None, "CompletingRebalance", 2, 3, "group_state_moved"),
+        (None, "generic", None, "Stable", 3, 7, "group_state_moved"),
+        (None, "generic", None, "Empty", 7, None, None),
+        ("a", "generic", "classic", "PreparingRebalance", 1, 2, "group_state_moved"),
+        ("a", "generic", "classic", "CompletingRebalance", 2, 3, "group_state_moved"),
+        ("a", "generic", "classic", "Stable", 3, 7, "member_left"),
+    ],
+    a_roll_of_one: [
+        (None, "consumer", None, "Stable", 0, 2, "group_epoch_bumped"),
+        (None, "consumer", None, "Assigning", 2, 4, "target_computed"),
+        (None, "consumer", None, "Reconciling", 4, 9, "group_converted"),
+        (None, "generic", None, "PreparingRebalance", 9, 10, "group_state_moved"),
+        (None, "generic", None, "Stable", 10, None, None),
+        ("n", "consumer", "consumer", "Stable", 0, 4, "partitions_revoked"),
+        ("n", "consumer", "consumer", "UnrevokedPartitions", 4, 5, "partitions_released"),
+        ("n", "consumer", "consumer", "Stable", 5, 9, "member_left"),
+        ("a", "consumer", "classic", "CompletingRebalance", 2, 3, "member_state_moved"),
+        ("a", "consumer", "classic", "Stable", 3, 6, "member_state_moved"),
+        ("a", "consumer", "classic", "PrepareRebalance", 6, 7, "member_state_moved"),
+        ("a", "consumer", "classic", "Stable", 7, 9, "group_state_moved"),
+        ("a", "generic", "classic", "PreparingRebalance", 9, 10, "group_state_moved"),
+        ("a", "generic", "classic", "Stable", 10, None, None),
+    ],
+    a_conversion_in_place: [
+        (None, "generic", None, "Stable", 0, 4, "group_converted"),
+        (None, "consumer", None, None, 4, None, None),
+        ("a", "generic", "classic", "Stable", None, 4, "member_switched"),
+        ("a", "consumer", "consumer", "Stable", 4, None, None),
+        ("b", "generic", "classic", "Stable", None, 4, "group_converted"),
+        ("b", "consumer", "classic", "Stable", 4, 6, "member_replaced"),
+        ("b2", "consumer", "consumer", "Stable", 6, None, None),
+    ],
+    several_to_give_up: [
+        (None, "consumer", None, "Reconciling", 0, 3, "partitions_assigned"),
+        (None, "consumer", None, "Stable", 3, None, None),
+        ("n", "consumer", "consumer", "Stable", 0, 1, "partitions_revoked"),
+        ("n", "consumer", "consumer", "UnrevokedPartitions", 1, 5, "topics_gone"),
+        ("n", "consumer", "consumer", "Stable", 5, None, None),
+    ],
+    late_and_quiet: [
+        (None, "generic", None, "Stable", 1, 3, "group_state_moved"),
+        (None, "generic", None, "PreparingRebalance", 3, None, None),
+        ("quiet", "generic", "classic", "Stable", None, 3, "group_state_moved"),
+        ("quiet", "generic", "classic", "PreparingRebalance", 3, None, None),
+        ("late", "generic", "classic", "Stable", None, 3, "member_left"),
+    ],
+    a_restart: [
+        (None, "generic", None, "Stable", 0, 2, "group_state_moved"),
+        (None, "generic", None, "PreparingRebalance", 2, 3, "gateway_restarted"),
+        (None, "generic", None, "Stable", 3, 8, "group_state_moved"),
+        (None, "generic", None, "PreparingRebalance", 8, None, None),
+        ("a", "generic", "classic", "Stable", 0, 2, "group_state_moved"),
+        ("a", "generic", "classic", "PreparingRebalance", 2, 3, "gateway_restarted"),
+        ("a", "generic", "classic", "Stable", 3, 8, "group_state_moved"),
+        ("a", "generic", "classic", "PreparingRebalance", 8, None, None),
+        ("b", "generic", "classic", "PreparingRebalance", 2, 3, "gateway_restarted"),
+        ("c", "generic", "classic", "PreparingRebalance", 8, None, None),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
+    """Of all stories in one run, by group: Spark takes its time for each run."""
+    lines: list[str] = []
+    told: dict[str, Told] = {case.__name__: case for case in CASES}
+    told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in SEEDS}
+    for group_id, tell in told.items():
+        scribe = Scribe(group_id=group_id)
+        tell(scribe)
+        lines += scribe.lines
+    made = changes(stories(spark, *lines)).localCheckpoint()  # as if written and read again
+    assert made.columns == struct_of(ChangeRow).names
+    table = timeline(made)
+    assert table.columns == struct_of(TimelineRow).names
+    found: dict[str, list[Row]] = {group_id: [] for group_id in told}
+    for row in table.collect():
+        found[row.group_id].append(row)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_intervals(case: Told, rows: Mapping[str, Sequence[Row]]) -> None:
+    """As worked out by hand; what each shows is said where it is told."""
+    found = [
+        (
+            row.member_id,
+            row.kind,
+            row.protocol,
+            row.state,
+            seconds(row.from_ms),
+            seconds(row.to_ms),
+            row.ended_by,
+        )
+        for row in rows[case.__name__]
+    ]
+    assert sorted(found, key=str) == sorted(CASES[case], key=str)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_simulator_agrees(seed: int, rows: Mapping[str, Sequence[Row]]) -> None:
+    """At every moment those are in the group that the engine says, and in that state.
+
+    But for what nobody can know: between the last event of a process and its end; and of classic
+    members of a consumer group that the next process lets rejoin, until they do.
+    """
+    members = [row for row in rows[f"seed {seed}"] if row.member_id]
+    steps = simulated(seed)
+    truth: dict[int, Mapping[str, SimulatedMember]] = {}
+    since_told: list[int] = []
+    has_ended = False
+    for step in steps:
+        if step.loaded is not None:
+            has_ended = True
+            for at_ms in since_told:
+                truth.pop(at_ms, None)
+        if step.loaded is not None or (step.events and not step.is_durable):
+            since_told = []
+        truth[step.at_ms] = step.members
+        since_told.append(step.at_ms)
+    for at_ms, there in truth.items():
+        found = {
+            row.member_id: (row.kind, row.protocol, row.state)
+            for row in members
+            if row.from_ms - START_MS <= at_ms
+            and (row.to_ms is None or row.to_ms - START_MS > at_ms)
+        }
+        told = {name: (each.kind, each.protocol, each.state) for name, each in there.items()}
+        if has_ended:
+            found, told = _without_rejoins(found), _without_rejoins(told)
+        assert found == told, at_ms
+
+
+def _without_rejoins(
+    members: Mapping[str, tuple[str, str, str]],
+) -> dict[str, tuple[str, str, str]]:
+    return {
+        name: (kind, protocol, "" if (kind, protocol) == ("consumer", "classic") else state)
+        for name, (kind, protocol, state) in members.items()
+    }
+
+
+def test_why_a_member_went(rows: Mapping[str, Sequence[Row]]) -> None:
+    """The cause stands where the member's last interval ends."""
+    found = {row.member_id: row.cause for row in rows["late_and_quiet"] if row.to_ms}
+    assert found["late"] == "left"

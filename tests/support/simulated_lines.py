@@ -1,0 +1,42 @@
+"""A simulated run written down as gateways would have: each load is that of another process."""
+
+from collections.abc import Sequence
+
+from gateway.events.member_events import ClientSeen, MemberJoined
+from tests.support.scribe import Scribe
+from tests.support.simulated_events import SimulatedStep
+
+
+def write(steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
+    """Times are as simulated, from START_MS on."""
+    processes = 1
+    for step in steps:
+        if step.loaded is not None:
+            processes += 1
+        scribe.process_id = f"process {processes}"
+        at_s = step.at_ms / 1000
+        (scribe.tell if step.is_durable else scribe.beside)(at_s, *step.events)
+        if step.is_durable:
+            natives = [each for each in step.events if _is_native(each)]
+            scribe.beside(at_s, *(seen(each) for each in natives))
+
+
+def _is_native(event: object) -> bool:
+    return isinstance(event, MemberJoined) and event.protocol == "consumer"
+
+
+def seen(joined: object) -> ClientSeen:
+    """What the gateway tells of whoever has joined."""
+    assert isinstance(joined, MemberJoined)
+    return ClientSeen(
+        member_id=joined.member_id,
+        client_id=joined.client_id,
+        client_host=joined.client_host,
+        instance_id=joined.instance_id,
+        software_name=None,
+        software_version=None,
+        protocol=joined.protocol,
+        protocol_type="consumer",
+        embedded_version=None,
+        assignors=(),
+    )
