@@ -7,7 +7,7 @@ from pyspark.sql import Row, SparkSession
 
 from coordinator.records import RemovalCause
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupConverted, GroupCreated
+from gateway.events.group_events import Direction, GroupConverted, GroupCreated
 from gateway.events.member_events import (
     MemberJoined,
     MemberLeft,
@@ -21,7 +21,8 @@ from gateway.pipeline.tables.ownership import ownership
 from gateway.pipeline.tables.rebalances import rebalances
 from tests.support.scribe import Scribe, seconds, stories
 
-UP, DOWN = "generic->consumer", "consumer->generic"
+UP: Direction = "generic->consumer"
+DOWN: Direction = "consumer->generic"
 
 
 def joins(member_id: str, protocol: Protocol) -> GatewayEvent:
