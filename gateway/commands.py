@@ -35,6 +35,7 @@ CONSUMERS_MAX = 64
 PARTITIONS_MAX = 1024
 RATE_MAX = 20_000
 TOP_MAX = 1_000
+INTERVAL_S_MAX = 24 * 60 * 60
 SEEDS_MAX = 1_000_000
 SEED_MAX = 2**63 - 1
 PREFIX = re.compile("[a-zA-Z0-9._-]{1,200}")
@@ -164,16 +165,20 @@ def _events(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
+    if options.follow and options.check:
+        _say("--check: not with --follow, which has no last word")
+        return _WRONG_CALL
     installed.require()
     from gateway.pipeline import command  # noqa: PLC0415  (needs Spark)
 
-    is_safe = command.run(
-        options.inputs,
-        options.output,
-        top=options.top,
-        master=options.master,
-        settings=dict(options.conf or ()),
-    )
+    inputs, output, top, master = options.inputs, options.output, options.top, options.master
+    on_spark = dict(options.conf or ())
+    if options.follow:
+        every_s = options.interval
+        return 128 + command.run_follow(
+            inputs, output, top=top, interval_s=every_s, master=master, settings=on_spark
+        )
+    is_safe = command.run(inputs, output, top=top, master=master, settings=on_spark)
     return 0 if is_safe or not options.check else _FAILED
 
 
@@ -294,6 +299,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     reporting.add_argument(
         "--top", type=_count(TOP_MAX), metavar="N", default=50, help="worst groups on the page"
+    )
+    reporting.add_argument(
+        "--follow",
+        action="store_true",
+        help="go on with what comes, until Ctrl-C; also where it was",
+    )
+    reporting.add_argument(
+        "--interval",
+        type=_count(INTERVAL_S_MAX),
+        metavar="S",
+        default=60,
+        help="with --follow: seconds from one report to the next",
     )
     _add_spark_options(reporting)
     reporting.set_defaults(command=_report)

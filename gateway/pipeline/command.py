@@ -7,13 +7,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pyspark.sql import DataFrame
+
+from gateway.pipeline.analysis import Analysis
 from gateway.pipeline.batch import make_tables
+from gateway.pipeline.claim import claimed
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
+from gateway.pipeline.follow import follow, growing_lines
 from gateway.pipeline.report.writing import PAGE, write_report
 from gateway.pipeline.session import open_session
 from gateway.pipeline.tables.catalog import ALL_ROWS
-from gateway.pipeline.verdict import judge
+from gateway.pipeline.verdict import Verdict, judge
 
 
 def run(
@@ -28,16 +33,54 @@ def run(
     _keep_apart(inputs, output)
     with open_session("groupferry report", master=master, settings=settings) as spark:
         folder = Folder(spark, output)
-        tables = make_tables(spark, inputs, folder)
-        verdict = judge(
-            ownership=tables["ownership"],
-            offsets=tables["offsets"],
-            sequences=tables["sequences"],
-        )
-        write_report(tables, ALL_ROWS, folder, top)
+        with claimed(spark, folder, follows=False):
+            verdict = _report(make_tables(spark, inputs, folder), folder, top)
+    _say(verdict, folder)
+    return verdict.is_safe
+
+
+def run_follow(
+    inputs: Sequence[str],
+    output: str,
+    *,
+    top: int,
+    interval_s: int,
+    master: str | None,
+    settings: Mapping[str, str],
+) -> int:
+    """Until a signal ends it; which one. Raises PipelineError."""
+    _keep_apart(inputs, output)
+    with open_session("groupferry report", master=master, settings=settings) as spark:
+        folder = Folder(spark, output)
+        lines = growing_lines(spark, inputs)
+        analysis = Analysis(spark, folder)
+        said: list[Verdict] = []
+
+        def take_in(batch: DataFrame, number: int) -> None:
+            analysis.take_in(batch, number)
+            verdict = _report(analysis.tables(), folder, top)
+            if verdict not in said[-1:]:
+                said.append(verdict)
+                _say(verdict, folder)
+
+        with claimed(spark, folder, follows=True):
+            return follow(spark, lines, take_in, folder, interval_s=interval_s)
+
+
+def _report(tables: Mapping[str, DataFrame], folder: Folder, top: int) -> Verdict:
+    verdict = judge(
+        ownership=tables["ownership"],
+        offsets=tables["offsets"],
+        sequences=tables["sequences"],
+    )
+    write_report(tables, ALL_ROWS, folder, top)
+    return verdict
+
+
+def _say(verdict: Verdict, folder: Folder) -> None:
     told = (*verdict.lines, f"{folder.path}/{PAGE}")
     sys.stdout.write("".join(f"{line}\n" for line in told))
-    return verdict.is_safe
+    sys.stdout.flush()
 
 
 def _keep_apart(inputs: Sequence[str], output: str) -> None:

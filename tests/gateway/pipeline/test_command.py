@@ -116,3 +116,10 @@ def test_what_cannot_be_done_is_one_line(
     (line,) = found.stderr.splitlines()
     assert line.startswith("groupferry: ")
     assert why in line
+
+
+def test_what_goes_on_has_no_verdict_to_end_with() -> None:
+    """A wrong call, told before Spark starts."""
+    found = report("events", "--output", "report", "--follow", "--check")
+    assert found.returncode == 2
+    assert found.stderr == "groupferry: --check: not with --follow, which has no last word\n"
