@@ -30,8 +30,8 @@ classic members rejoin that are behind, and tells of it only when they do."""
 
 def member_states(changes: DataFrame) -> DataFrame:
     """From `changes`: `kind`, `protocol`, `state` and `is_present` of each member, from each place
-    on that may have changed them; `event` and `cause` of that. A row that `is_from_before` says how
-    it was before the first event."""
+    on that may have changed them; `event` and `cause` of that. At the first event
+    `is_from_before` says who was there before it."""
     own = _of_members(changes)
     points = own.unionByName(_of_groups(changes, own), allowMissingColumns=True).unionByName(
         revocations(changes), allowMissingColumns=True
@@ -43,7 +43,9 @@ def member_states(changes: DataFrame) -> DataFrame:
         "event",
         "cause",
         F.max("instance_id").over(whole("member_id")).alias("instance_id"),
-        F.coalesce("is_from_before", F.lit(False)).alias("is_from_before"),
+        F.coalesce(F.max("is_from_before").over(whole("member_id", "at_ms")), F.lit(False)).alias(
+            "is_from_before"
+        ),
         *(_last(name) for name in ("is_present", "kind", "protocol", "group_state")),
         _last("own_state"),
         oldest(F.col("was_state"), "member_id").alias("first_state"),
@@ -95,7 +97,7 @@ def _of_members(changes: DataFrame) -> DataFrame:
     ).where(F.col("member_id").isNotNull())
     beginning = {
         "place": F.lit(-1).cast("long"),
-        "at_ms": F.col("begun_ms") - 1,
+        "at_ms": F.col("begun_ms"),
         "is_from_before": F.lit(True),
         "event": F.lit(SEEN),
         "cause": nothing(),

@@ -39,14 +39,13 @@ def with_rounds(changes: DataFrame) -> DataFrame:
         _release().alias("release"),
     )
     next_ms = newest(F.when(F.col("is_begin"), F.col("at_ms")), but_this(from_here()))
-    brings_about = is_any(
-        TopicsGone, MemberJoined, MemberLeft, MemberFenced, MemberReplaced, GroupConverted
-    )
+    turns = is_any(TopicsGone, MemberJoined, MemberLeft, MemberFenced, MemberReplaced)
+    # What a conversion itself assigns and releases is told behind it.
+    is_conversion = F.max(is_any(GroupConverted)).over(so_far("at_ms"))
+    is_prelude = turns | is_conversion | F.coalesce(F.col("release") == WENT, F.lit(False))
     rows = rows.select(
         "*",
-        F.coalesce(
-            (F.col("at_ms") == next_ms) & (brings_about | (F.col("release") == WENT)), F.lit(False)
-        ).alias("is_prelude"),
+        F.coalesce((F.col("at_ms") == next_ms) & is_prelude, F.lit(False)).alias("is_prelude"),
         F.sum(F.col("is_begin").cast("long")).over(so_far()).alias("begun"),
     )
     return rows.withColumn("round", F.col("begun") + F.col("is_prelude").cast("long")).drop("begun")

@@ -133,6 +133,7 @@ def _with_restarts(changes: DataFrame) -> DataFrame:
     is_forgotten = (
         is_any(MemberJoined, *DEPARTURES)
         & ~is_kept
+        & F.col("ended").isNotNull()
         & (F.col("kept").isNull() | (F.col("ended.place") < F.col("kept")))
         # What is kept between the two processes may be of either: only a group that somebody has
         # joined again completes a rebalance, and that would have been told before.

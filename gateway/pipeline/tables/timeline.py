@@ -36,8 +36,9 @@ class TimelineRow(Row):
     consumer group: PrepareRebalance, CompletingRebalance, Stable. Of a native member:
     UnrevokedPartitions as long as it has partitions that it is to give up, otherwise Stable. Null
     if no event says it."""
-    from_ms: int | None
-    """Null: the member was there before the first event. A group's first row is from that on."""
+    from_ms: int
+    is_from_before: bool
+    """The member was there before the first event of its group, which was at `from_ms`."""
     to_ms: int | None
     """Null: still."""
     ended_by: str | None
@@ -82,7 +83,8 @@ def _intervals(points: DataFrame) -> DataFrame:
         "instance_id",
         "so",
         "so.*",
-        F.when(~F.col("is_from_before"), F.col("at_ms")).alias("from_ms"),
+        F.col("at_ms").alias("from_ms"),
+        "is_from_before",
         F.lead("at_ms").over(so_far("member_id")).alias("to_ms"),
         F.lead("event").over(so_far("member_id")).alias("ended_by"),
         F.lead("cause").over(so_far("member_id")).alias("cause"),
