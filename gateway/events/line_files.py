@@ -73,7 +73,7 @@ class LineFiles:
             self._open(self._new_path())
 
     def _is_full(self, size: int) -> bool:
-        is_old = not 0 <= time.time() - self._opened_s < FILE_AGE_MAX_S
+        is_old = time.time() - self._opened_s >= FILE_AGE_MAX_S
         return is_old or (self._size > 0 and self._size + size > FILE_BYTES_MAX)
 
     def _open(self, path: Path) -> None:
@@ -87,7 +87,7 @@ class LineFiles:
     def _new_path(self) -> Path:
         """Later than all that are there, whatever the clock says."""
         newest = max(self._folder.glob(PATTERN), default=None)
-        made_at_ms = round(time.time() * 1000)
+        made_at_ms = int(time.time() * 1000)
         if newest is not None:
             made_at_ms = max(made_at_ms, round(_made_at_s(newest) * 1000) + 1)
         at = datetime.fromtimestamp(made_at_ms // 1000, UTC)

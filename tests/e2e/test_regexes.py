@@ -161,7 +161,7 @@ async def test_a_topic_that_is_deleted_is_given_up(kafka: KafkaCluster, tmp_path
                 await reader.until(1)
                 await reader.until(2)
                 await trio.to_thread.run_sync(delete, "orders-1")
-                await gateway.until_event("partitions_released")
+                await gateway.until_event("topics_gone")
                 await send(gateway, "orders-2", 3)
                 await reader.until(3)
                 await trio.to_thread.run_sync(create, "orders-1")

@@ -97,15 +97,30 @@ def test_a_large_file_is_followed_by_another(
     assert contents(tmp_path) == [b"12345\n123\n", b"1\n", b"1234567890123\n", b"1\n"]
 
 
-@pytest.mark.parametrize("step_s", [line_files.FILE_AGE_MAX_S, -3600.0])
-def test_an_old_file_is_followed_by_another(tmp_path: Path, wall: Wall, step_s: float) -> None:
-    """Also when the clock was set back, and then its name is a later one all the same."""
+def test_an_old_file_is_followed_by_another(tmp_path: Path, wall: Wall) -> None:
+    """It has the events of one day."""
+    files = LineFiles(tmp_path)
+    files.write(b"1\n")
+    wall.now_s += line_files.FILE_AGE_MAX_S
+    files.write(b"2\n")
+    files.close()
+    assert contents(tmp_path) == [b"1\n", b"2\n"]
+
+
+@pytest.mark.parametrize("step_s", [-0.0006, -3600.0])
+def test_a_file_from_the_future_is_written_on(tmp_path: Path, wall: Wall, step_s: float) -> None:
+    """The clock was set back: one file for each line would help nobody."""
     files = LineFiles(tmp_path)
     files.write(b"1\n")
     wall.now_s += step_s
     files.write(b"2\n")
+    files.write(b"3\n")
     files.close()
-    assert contents(tmp_path) == [b"1\n", b"2\n"]
+    assert contents(tmp_path) == [b"1\n2\n3\n"]
+    files = LineFiles(tmp_path)
+    files.write(b"4\n")
+    files.close()
+    assert contents(tmp_path) == [b"1\n2\n3\n4\n"]
 
 
 def test_the_oldest_files_go_when_all_are_too_large(
