@@ -84,7 +84,8 @@ def stories(spark: SparkSession, *lines: str) -> Stories:
     """The stories that lines tell."""
     from gateway.pipeline.stories import Stories  # noqa: PLC0415  (needs PySpark)
 
-    return Stories(parsed(spark, *lines))
+    # As if stored and read again: the plan of parsing goes into no other.
+    return Stories(parsed(spark, *lines).localCheckpoint())
 
 
 def parsed(spark: SparkSession, *lines: str) -> DataFrame:

@@ -19,7 +19,7 @@ SPEAKS_CONSUMER_SINCE: Mapping[str, tuple[int, int] | None] = MappingProxyType(
         "confluent-kafka-go": (2, 12),
         "confluent-kafka-dotnet": (2, 12),
         "kgo": (1, 22),
-        "@platformatic/kafka": (1, 35),
+        "platformatic-kafka": (1, 35),
         "sarama": None,
         "kafka-python": None,
         "aiokafka": None,

@@ -1,0 +1,47 @@
+"""How every table is computed: by Spark alone, and without comparing each row with each other."""
+
+from collections.abc import Mapping
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.catalog import TABLES, Table
+from tests.support.group_stories import bump, gets, gives, joins, leaves, target
+from tests.support.plans import check_joins, plan_of
+from tests.support.scribe import Scribe, stories
+
+PYTHON = "EvalPython"
+"""What the plan calls a part that leaves the JVM."""
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession) -> Mapping[str, DataFrame]:
+    """Each table from the stories and those before it, which are stored meanwhile."""
+    scribe = Scribe()
+    scribe.tell(0, joins("n", "consumer"), bump(2), target(2), gets("n", 0))
+    scribe.tell(1, gives("n", 0), leaves("n"), bump(3))
+    of_groups = stories(spark, *scribe.lines)
+    found: dict[str, DataFrame] = {}
+    stored: dict[str, DataFrame] = {}
+    for table in TABLES:
+        found[table.name] = table.make(of_groups, stored)
+        stored[table.name] = spark.createDataFrame([], struct_of(table.row))
+    return found
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_how_a_table_is_computed(table: Table, made: Mapping[str, DataFrame]) -> None:
+    """Joins are by equal keys, and no row goes through Python."""
+    plan = plan_of(made[table.name])
+    check_joins(plan)
+    assert PYTHON not in plan
+    assert set(struct_of(table.row).names) <= set(made[table.name].columns)
+
+
+def test_a_bad_plan_is_seen(spark: SparkSession) -> None:
+    """A join over an inequality alone is one that compares all rows."""
+    others = spark.range(3).withColumnRenamed("id", "other")
+    with pytest.raises(AssertionError):
+        check_joins(plan_of(spark.range(3).join(others, F.col("id") < F.col("other"))))
