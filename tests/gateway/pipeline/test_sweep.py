@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coordinator.simulation.run import Outcome
-from gateway import cli, commands
+from gateway import arguments, cli
 from gateway.pipeline import installed
 from gateway.pipeline.seed_rows import SeedRow, row_of
 from gateway.simulate import replay_command
@@ -87,7 +87,7 @@ def test_a_setting_that_is_none_is_a_wrong_call(arguments: list[str]) -> None:
 
 def test_a_seed_beyond_the_last_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
     """It would not fit into its column, here as on Spark."""
-    last = str(commands.SEED_MAX)
+    last = str(arguments.SEED_MAX)
     assert cli.main(["simulate", "--seeds", "2", "--first-seed", last]) == 2
     assert "--first-seed" in capsys.readouterr().err
 

@@ -1,0 +1,275 @@
+"""The flags of all commands, and what their values may be.
+
+Must not know what a command does.
+"""
+
+import argparse
+import os
+import re
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import NoReturn, get_args
+
+from gateway import logs, settings
+from gateway.demo.outcome import Options
+
+ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
+CONSUMERS_MAX = 64
+PARTITIONS_MAX = 1024
+RATE_MAX = 20_000
+TOP_MAX = 1_000
+INTERVAL_S_MAX = 24 * 60 * 60
+SEEDS_MAX = 1_000_000
+SEED_MAX = 2**63 - 1
+PREFIX = re.compile("[a-zA-Z0-9._-]{1,200}")
+"""What Kafka takes in a topic's name; the rest of that name fits into the 249 it may have."""
+
+WRONG_CALL = 2
+"""The exit status of a call that cannot be meant."""
+
+_SERVE_EPILOG = f"""\
+Each setting can be given in three places; the first one wins: its flag, its environment variable
+({settings.ENVIRONMENT_PREFIX} and its name, for example {settings.ENVIRONMENT_PREFIX}LISTEN), its
+name in the TOML file that --config or {settings.ENVIRONMENT_PREFIX}CONFIG names. Kafka's own
+configs keep their dotted names in the file.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_CALL, f"groupferry: {message}; see {self.prog} --help\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of all commands; `command` is the one that was called."""
+    whole = _Parser(
+        prog="groupferry",
+        description="Moves a live Kafka consumer group to the new rebalance protocol and back.",
+        allow_abbrev=False,
+    )
+    whole.add_argument("--version", action="version", version=f"groupferry {version('groupferry')}")
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    serving = commands.add_parser(
+        "serve",
+        usage="groupferry serve --upstream HOST:PORT[,...] [--SETTING VALUE ...]",
+        help="run the gateway",
+        description="Run the gateway in front of a Kafka cluster.",
+        epilog=_SERVE_EPILOG,
+        allow_abbrev=False,
+    )
+    settings.add_flags(serving)
+    serving.set_defaults(command="serve")
+
+    state = commands.add_parser(
+        "state",
+        help="print what the state log holds, one JSON line per record",
+        description="Print the records of the state log, also of a gateway that is running.",
+        allow_abbrev=False,
+    )
+    _add_state_dir(state)
+    state.add_argument(
+        "--upstream", metavar="HOST:PORT[,...]", help="read the log in this cluster (--state kafka)"
+    )
+    state.add_argument(
+        "--state-topic",
+        metavar="TOPIC",
+        default=settings.STATE_TOPIC,
+        help="its topic (default: %(default)s)",
+    )
+    state.add_argument("--group", metavar="ID", help="records of this group only")
+    state.set_defaults(command="state")
+
+    events = commands.add_parser(
+        "events",
+        help="print what happened to the groups",
+        description="Print the events in a gateway's folder, also of one that is running.",
+        allow_abbrev=False,
+    )
+    _add_state_dir(events)
+    events.add_argument("--group", metavar="ID", help="events of this group only")
+    events.add_argument("--follow", action="store_true", help="and those to come, until Ctrl-C")
+    events.add_argument("--json", action="store_true", help="the JSON lines as they are")
+    events.set_defaults(command="events")
+
+    demo = commands.add_parser(
+        "demo",
+        help="roll a group of real consumers there and back, with nothing but this machine",
+        description="Roll a group of real consumers to the new protocol and back, one by one.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_demo_options(demo)
+    demo.set_defaults(command="demo")
+
+    reporting = commands.add_parser(
+        "report",
+        help="say what the migration did, from the events of any number of gateways",
+        description="Make tables and a page from events, on Spark.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    reporting.set_defaults(master=None, conf=None)
+    reporting.add_argument(
+        "inputs", nargs="+", metavar="INPUT", help="a file, folder, pattern or URL with events"
+    )
+    reporting.add_argument(
+        "--output",
+        required=True,
+        default=argparse.SUPPRESS,
+        metavar="DIR",
+        help="a folder for the page and the tables",
+    )
+    reporting.add_argument(
+        "--check",
+        action="store_true",
+        help="status 1 if a partition had two owners, an offset went back, or events are missing",
+    )
+    reporting.add_argument(
+        "--top", type=_count(TOP_MAX), metavar="N", default=50, help="worst groups on the page"
+    )
+    reporting.add_argument(
+        "--follow",
+        action="store_true",
+        help="go on with what comes, until Ctrl-C; also where it was",
+    )
+    reporting.add_argument(
+        "--interval",
+        type=_count(INTERVAL_S_MAX),
+        metavar="S",
+        default=60,
+        help="with --follow: seconds from one report to the next",
+    )
+    _add_spark_options(reporting)
+    reporting.set_defaults(command="report")
+
+    simulating = commands.add_parser(
+        "simulate",
+        help="try to break the group engine, in simulated time",
+        description="Play seeded runs of one group under faults, and check it at every step."
+        " With --output, --master or --conf on Spark: all seeds, whatever breaks, a row for each.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    simulating.set_defaults(output=None, master=None, conf=None)
+    simulating.add_argument(
+        "--output",
+        metavar="DIR",
+        default=argparse.SUPPRESS,
+        help="on Spark: a new folder for the rows, Parquet (default: seeds-FIRST-LAST)",
+    )
+    _add_spark_options(simulating)
+    simulating.add_argument(
+        "--seeds", type=_count(SEEDS_MAX), metavar="N", default=200, help="how many runs"
+    )
+    simulating.add_argument(
+        "--first-seed", type=_count(SEED_MAX, least=0), metavar="S", default=0, help="of the first"
+    )
+    simulating.set_defaults(command="simulate")
+    return whole
+
+
+def _add_state_dir(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        default=os.environ.get(f"{settings.ENVIRONMENT_PREFIX}STATE_DIR"),
+        help="the gateway's folder (default: that of its own --state-dir)",
+    )
+
+
+def _add_spark_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--master",
+        metavar="URL",
+        default=argparse.SUPPRESS,
+        help="Spark's master (default: local[*], or that of spark-defaults.conf)",
+    )
+    command.add_argument(
+        "--conf",
+        type=_spark_setting,
+        action="append",
+        metavar="KEY=VALUE",
+        default=argparse.SUPPRESS,
+        help="a setting of Spark, as often as needed",
+    )
+
+
+def _add_demo_options(demo: argparse.ArgumentParser) -> None:
+    # first, or their help would show it
+    demo.set_defaults(upstream=None, prefix=None, state_dir=None)
+    demo.add_argument(
+        "--upstream",
+        type=_addresses,
+        metavar="HOST:PORT[,...]",
+        default=argparse.SUPPRESS,
+        help="a cluster to use instead of the embedded one",
+    )
+    demo.add_argument(
+        "--prefix",
+        type=_prefix,
+        default=argparse.SUPPRESS,
+        help="there, of the topic and the group that are made and removed (default: a random one)",
+    )
+    demo.add_argument(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        default=argparse.SUPPRESS,
+        help="a new folder for what the gateway keeps, its events above all (default: none)",
+    )
+    defaults = Options()
+    for name, most, default, about in (
+        ("--consumers", CONSUMERS_MAX, defaults.consumers, "members of the group"),
+        ("--partitions", PARTITIONS_MAX, defaults.partitions, "of the topic that they consume"),
+        ("--rate", RATE_MAX, defaults.rate, "records per second, over all partitions"),
+    ):
+        demo.add_argument(name, type=_count(most), metavar="N", default=default, help=about)
+    demo.add_argument(
+        "--assignor",
+        choices=ASSIGNORS,
+        default=defaults.assignor,
+        help="partition.assignment.strategy of the classic members",
+    )
+    demo.add_argument("--static", action="store_true", help="members with a group.instance.id")
+    demo.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    demo.add_argument(
+        "--log-format", choices=get_args(logs.LogFormat), default="console", help="on stderr"
+    )
+    demo.add_argument(
+        "--log-level", choices=get_args(logs.LogLevel), default="info", help="least that is shown"
+    )
+
+
+def _addresses(text: str) -> tuple[settings.Address, ...]:
+    try:
+        return settings.addresses(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _spark_setting(text: str) -> tuple[str, str]:
+    name, is_set, value = text.partition("=")
+    if not is_set or not name.startswith("spark."):
+        raise argparse.ArgumentTypeError(f"{text!r} is not spark.NAME=VALUE")
+    return name, value
+
+
+def _prefix(text: str) -> str:
+    if not PREFIX.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} cannot begin a topic's name: letters, digits, dots, _ and -, at most 200"
+        )
+    return text
+
+
+def _count(most: int, *, least: int = 1) -> Callable[[str], int]:
+    def count(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
+        return int(text)
+
+    return count
