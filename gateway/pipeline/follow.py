@@ -55,7 +55,8 @@ def follow(
     with own_code(spark.sparkContext), _quiet(), _signals() as signals:
         query = writer.option("checkpointLocation", (output / CHECKPOINT).path).start()
         try:
-            while query.isActive:
+            # Spark may choke on the error of a batch, and then call the stream active for ever.
+            while query.isActive and not failures:
                 with suppress(queue.Empty):
                     return signals.get(timeout=_LOOK_INTERVAL_S)
         finally:
