@@ -62,6 +62,8 @@ from tests.support.group_script import (
 )
 
 GROUP = "orders"
+QUIET_S = 2
+"""Longer than an empty group takes to leave memory."""
 R = TypeVar("R", bound=Reply)
 
 Answer = Callable[[Struct], Any]

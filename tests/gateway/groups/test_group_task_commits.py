@@ -1,0 +1,181 @@
+"""One group's task and commits on their way to the cluster: none is forgotten before it ends."""
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from coordinator.errors import ErrorCode, InvariantError
+from coordinator.events import (
+    OffsetCommitEnded,
+    SyncGroupReceived,
+)
+from coordinator.replies import (
+    OffsetVerdict,
+    Reply,
+)
+from gateway.groups.inbox import INBOX_MAX, Ask
+from tests.support.broken_engine import break_engine
+from tests.support.hosted_groups import GROUP, QUIET_S, hosted_groups
+from tests.support.pending import Pending
+
+
+async def test_a_commit_in_flight_keeps_the_group_in_memory(autojump_clock: MockClock) -> None:
+    """Its partitions count as held until the cluster has answered."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        token, _ = await groups.commit("n", joined.member_epoch, {"foo": [0]})
+        await groups.native("n", -1)
+        await trio.sleep(QUIET_S)
+        assert groups.view() is not None
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
+        await wait_all_tasks_blocked()
+        assert groups.view() is None
+
+
+async def test_a_commit_ends_while_the_group_is_busy(autojump_clock: MockClock) -> None:
+    """Telling never blocks: not behind a slow log, not behind a full inbox."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        token, _ = await groups.commit("n", joined.member_epoch, {"foo": [0]})
+        groups.log.gate = trio.Event()
+        pending = [
+            await Pending.start(groups, lambda: groups.native("n", joined.member_epoch))
+            for _ in range(INBOX_MAX + 10)
+        ]
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
+        groups.log.gate.set()
+        for each in pending:
+            await each.done.wait()
+        await groups.native("n", -1)
+        await trio.sleep(QUIET_S)
+        assert groups.view() is None
+
+
+async def test_the_end_of_a_commit_of_an_ended_group_is_no_news(
+    autojump_clock: MockClock,
+) -> None:
+    """A commit without a member is not held back for, and its group may be gone."""
+    async with hosted_groups() as groups:
+        token, _ = await groups.commit("", -1, {"foo": [0]})
+        await wait_all_tasks_blocked()
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
+        await wait_all_tasks_blocked()
+        assert groups.registry.all_running() == ()
+
+
+async def test_a_commit_whose_client_left_before_the_verdict_is_ended(
+    autojump_clock: MockClock,
+) -> None:
+    """Nobody will ask the cluster to store it, so nobody else would tell how it ended."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        groups.log.gate = trio.Event()
+        busy = await Pending.start(groups, lambda: groups.native("m"))
+        pending = await Pending.start(
+            groups, lambda: groups.commit("n", joined.member_epoch, {"foo": [0]})
+        )
+        pending.scope.cancel()
+        await pending.done.wait()
+        assert pending.reply is None
+        groups.log.gate.set()
+        await busy.done.wait()
+        await groups.native("m", -1)
+        await groups.native("n", -1)
+        await trio.sleep(QUIET_S)
+        assert groups.view() is None
+
+
+async def test_a_commit_whose_client_leaves_at_the_verdict_is_ended(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict is there, and the one who asked is cancelled before it can see it."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        with monkeypatch.context() as patched, trio.CancelScope() as asking:
+            answer = Ask.answer
+
+            def cancel_and_answer(ask: Ask, reply: Reply | None) -> None:
+                asking.cancel()
+                answer(ask, reply)
+
+            patched.setattr(Ask, "answer", cancel_and_answer)
+            await groups.commit("n", joined.member_epoch, {"foo": [0]})
+        assert asking.cancelled_caught
+        await groups.native("n", -1)
+        await trio.sleep(QUIET_S)
+        assert groups.view() is None
+
+
+async def test_a_commit_ends_in_spite_of_a_failing_log(autojump_clock: MockClock) -> None:
+    """The end of a commit may complete a rebalance, which must be written: it is tried again."""
+    async with hosted_groups() as groups:
+        first = await groups.native("a")
+        token, _ = await groups.commit("a", first.member_epoch, {"foo": [0]})
+        groups.log.is_failing = True
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
+        await wait_all_tasks_blocked()
+        groups.log.is_failing = False
+        await trio.sleep(2)
+        left = await groups.native("a", -1)
+        assert left.error is ErrorCode.NONE
+        await trio.sleep(QUIET_S)
+        assert groups.view() is None, "a commit in flight would keep the group in memory"
+
+
+async def test_a_commit_on_its_way_outlives_a_reload(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in no log, but the cluster may still store it: its partitions stay with its member."""
+    async with hosted_groups() as groups:
+        first = await groups.native("a")
+        token, verdict = await groups.commit("a", first.member_epoch, {"foo": [0, 1, 2]})
+        assert verdict == OffsetVerdict()
+        break_engine(monkeypatch, SyncGroupReceived, InvariantError("any"))
+        with capture_logs():
+            await groups.sync("nobody", 1)
+        left = await groups.native("a", -1)
+        assert left.error is ErrorCode.NONE
+        second = await groups.native("b")
+        await trio.sleep(QUIET_S)
+        waiting = await groups.native("b", second.member_epoch, owned={})
+        assert not waiting.assignment
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
+        given = await groups.native("b", waiting.member_epoch, owned={})
+        assert given.assignment is not None
+        assert len(given.assignment) == 3
+
+
+async def test_a_lost_commit_outlives_a_reload(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as long as the cluster may be about to store it, nobody fetches that offset."""
+    async with hosted_groups() as groups:
+        first = await groups.native("a")
+        token, _ = await groups.commit("a", first.member_epoch, {"foo": [0]})
+        groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token, answer_lost=True))
+        await wait_all_tasks_blocked()
+        break_engine(monkeypatch, SyncGroupReceived, InvariantError("any"))
+        with capture_logs():
+            await groups.sync("nobody", 1)
+        refused = await groups.fetch({"foo": [0]})
+        assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await trio.sleep((groups.config.lost_commit_hold_ms or 0) / 1000)
+        await wait_all_tasks_blocked()  # who asks at the very moment is served before it
+        assert (await groups.fetch({"foo": [0]})).error is ErrorCode.NONE
+
+
+async def test_the_end_of_a_commit_is_not_forgotten_over_a_bug(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has happened in the cluster: it is handled again, a little later."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        token, _ = await groups.commit("n", joined.member_epoch, {"foo": [0]})
+        break_engine(monkeypatch, OffsetCommitEnded, InvariantError("any"))
+        with capture_logs():
+            groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
+            await trio.sleep(QUIET_S)
+        await groups.native("n", -1)
+        await trio.sleep(QUIET_S)
+        assert groups.view() is None

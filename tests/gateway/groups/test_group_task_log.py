@@ -1,0 +1,201 @@
+"""One group's task and its log: what is written together, what a failing log leaves behind."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import cast
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from coordinator.config import GroupConfig
+from coordinator.errors import ErrorCode, InvariantError
+from coordinator.events import (
+    HeartbeatReceived,
+)
+from coordinator.records import DurableRecord
+from coordinator.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    Reply,
+)
+from gateway.groups.group_task import LOAD_RETRY_MAX_S, LOAD_RETRY_S
+from gateway.state_log.log import StateLogUnsure
+from gateway.state_log.memory import MemoryLog
+from tests.support.broken_engine import break_engine
+from tests.support.hosted_groups import HostedGroups, hosted_groups
+from tests.support.pending import Pending
+
+# -- batches -------------------------------------------------------------------------------------
+
+
+async def joining_behind_a_slow_write(groups: HostedGroups, *member_ids: str) -> list[Pending]:
+    """Native members that join while the log is busy with an earlier one; it has come to its end
+    when the gate opens."""
+    groups.log.gate = trio.Event()
+    slow = await Pending.start(groups, lambda: groups.native("first"))
+    joining = [await Pending.start(groups, partial(groups.native, id_)) for id_ in member_ids]
+    assert not slow.done.is_set()
+    return joining
+
+
+async def test_who_waits_for_the_log_waits_once(autojump_clock: MockClock) -> None:
+    """A thousand members that join one group would otherwise wait for a thousand writes."""
+    async with hosted_groups() as groups:
+        joining = await joining_behind_a_slow_write(groups, *map(str, range(30)))
+        assert groups.log.gate is not None
+        groups.log.gate.set()
+        for pending in joining:
+            await pending.done.wait()
+        assert len(groups.log.batches) == 2
+        replies = [cast(ConsumerHeartbeatReply, pending.reply) for pending in joining]
+        assert {reply.error for reply in replies} == {ErrorCode.NONE}
+
+
+async def test_a_batch_that_cannot_be_written_has_not_happened(autojump_clock: MockClock) -> None:
+    """None of its requests, and each client is told so."""
+    async with hosted_groups() as groups:
+        joining = await joining_behind_a_slow_write(groups, "a", "b")
+        gate, groups.log.gate = groups.log.gate, trio.Event()
+        assert gate is not None
+        gate.set()
+        await wait_all_tasks_blocked()
+        groups.log.is_failing = True
+        groups.log.gate.set()
+        for pending in joining:
+            await pending.done.wait()
+            assert isinstance(pending.reply, ConsumerHeartbeatReply)
+            assert pending.reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        view = groups.view()
+        assert view is not None
+        assert [member.member_id for member in view.members] == ["first"]
+
+
+async def test_a_batch_in_doubt_is_looked_up(autojump_clock: MockClock) -> None:
+    """The log may have it: the group is what the log says, and clients are told to try again."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+
+        async def append(group_id: str, batch: Iterable[DurableRecord]) -> None:
+            await MemoryLog.append(groups.log, group_id, tuple(batch))
+            raise StateLogUnsure("nobody knows")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(groups.log, "append", append)
+            reply = await groups.native("m")
+        assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await wait_all_tasks_blocked()
+        view = groups.view()
+        assert view is not None
+        assert {member.member_id for member in view.members} == {"n", "m"}
+
+
+async def test_a_bug_in_a_batch_harms_nobody_before_it(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was decided already is made real; then the group is loaded again."""
+    async with hosted_groups() as groups:
+        joining = await joining_behind_a_slow_write(groups, "a")
+        beat = await Pending.start(groups, lambda: groups.beat("first", 1))
+        later = await Pending.start(groups, lambda: groups.native("c"))
+        break_engine(monkeypatch, HeartbeatReceived, InvariantError("a bug"))
+        assert groups.log.gate is not None
+        groups.log.gate.set()
+        for pending in (*joining, beat, later):
+            await pending.done.wait()
+        replies = [cast(Reply, pending.reply) for pending in (*joining, beat, later)]
+        assert [reply.error for reply in replies] == [
+            ErrorCode.NONE,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NONE,
+        ]
+
+
+# -- a log that fails ----------------------------------------------------------------------------
+
+
+async def test_a_failing_log_leaves_the_group_as_it_was(autojump_clock: MockClock) -> None:
+    """Nothing has happened: no member, no event; the client is told to try again."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        before, told = groups.view(), list(groups.events)
+        groups.log.is_failing = True
+        with capture_logs() as lines:
+            reply = await groups.native("other")
+        assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (groups.view(), groups.events) == (before, told)
+        assert "state_log_failed" in [line["event"] for line in lines]
+        groups.log.is_failing = False
+        assert (await groups.native("other")).error is ErrorCode.NONE
+
+
+async def test_a_parked_request_outlives_a_failure_of_the_log(autojump_clock: MockClock) -> None:
+    """It waits for the group, and the group has not changed."""
+    config = GroupConfig(generic_initial_rebalance_delay_ms=0)
+    async with hosted_groups(config=config) as groups:
+        joined = await groups.lone_classic_member()
+        second = (await groups.join()).member_id
+        pending = await Pending.start(groups, lambda: groups.join(second))
+        groups.log.is_failing = True
+        assert (await groups.native("n")).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        groups.log.is_failing = False
+        assert not pending.done.is_set()
+        await groups.join(joined.member_id)
+        await pending.done.wait()
+        assert isinstance(pending.reply, JoinGroupReply)
+        assert pending.reply.generation == 2
+
+
+async def test_time_passes_in_spite_of_a_failing_log(autojump_clock: MockClock) -> None:
+    """A session that ran out is looked at again, at a bearable pace, until it can be written."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        groups.log.is_failing = True
+        with capture_logs() as lines:
+            await trio.sleep(groups.config.consumer_session_timeout_ms / 1000 + 10)
+        failures = [line for line in lines if line["event"] == "state_log_failed"]
+        assert 5 <= len(failures) <= 15
+        assert groups.view() is not None
+        groups.log.is_failing = False
+        await trio.sleep(2)
+        assert groups.told("member_fenced") == [{"member_id": "n", "cause": "session_expired"}]
+
+
+async def test_a_member_that_spoke_in_time_is_not_timed_out(autojump_clock: MockClock) -> None:
+    """Its heartbeat waited for us, behind a slow write: that is not the member's silence."""
+    async with hosted_groups() as groups:
+        joined = await groups.lone_classic_member(session_timeout_ms=10_000)
+        groups.log.gate = trio.Event()
+        slow = await Pending.start(groups, lambda: groups.native("n"))
+        await groups.log.writing.wait()
+        beat = await Pending.start(groups, lambda: groups.beat(joined.member_id, joined.generation))
+        await trio.sleep(30)
+        groups.log.gate.set()
+        await slow.done.wait()
+        await beat.done.wait()
+        await wait_all_tasks_blocked()
+        assert groups.told("member_fenced") == []
+
+
+async def test_who_asks_a_group_that_cannot_be_read_is_told_to_try_again(
+    autojump_clock: MockClock,
+) -> None:
+    """At once, and as said by a coordinator that still loads; a SyncGroup as the clients bear it.
+    The log says it once, and the group is loaded as soon as the log is back."""
+    async with hosted_groups() as groups:
+        groups.log.is_unreadable = True
+        with capture_logs() as lines:
+            for _ in range(20):
+                began = trio.current_time()
+                refused = await groups.native("n")
+                assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                assert (await groups.sync("n", 1)).error is ErrorCode.REBALANCE_IN_PROGRESS
+                assert trio.current_time() == began
+                await trio.sleep(1)
+            groups.log.is_unreadable = False
+            await trio.sleep(LOAD_RETRY_MAX_S)
+            assert (await groups.native("n")).error is ErrorCode.NONE
+        (told,) = [line for line in lines if line["event"] == "group_load_failed"]
+        assert (told["log_level"], told["next_retry_s"]) == ("error", LOAD_RETRY_S)
+        assert len(groups.told("member_joined")) == 1

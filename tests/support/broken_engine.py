@@ -1,0 +1,20 @@
+"""Bugs that the engine does not have yet, for tests of what survives them."""
+
+import pytest
+
+from coordinator.engine import GroupEngine, Step
+from coordinator.events import Event
+from coordinator.topics import Topics
+
+
+def break_engine(monkeypatch: pytest.MonkeyPatch, kind: type[Event], bug: BaseException) -> None:
+    """Let the engine fail, once, at the next event of a kind."""
+    real = GroupEngine.handle
+    planted = [bug]
+
+    def handle(engine: GroupEngine, event: Event, *, now_ms: int, topics: Topics) -> Step:
+        if isinstance(event, kind) and planted:
+            raise planted.pop()
+        return real(engine, event, now_ms=now_ms, topics=topics)
+
+    monkeypatch.setattr(GroupEngine, "handle", handle)
