@@ -21,7 +21,9 @@ SPARK_S_MAX = 300
 """For a JVM that starts, does a little and ends, on a busy machine."""
 
 OPEN = """
-import sys, time
+import signal, sys, time
+# A shell's background job, these tests for example, ignores SIGINT and hands that down.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from gateway.pipeline.session import open_session
 from gateway.pipeline.errors import PipelineError
 settings = {"spark.sql.shuffle.partitions": "7"}
