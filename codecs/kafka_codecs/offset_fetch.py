@@ -7,6 +7,9 @@
 - v9 adds member id and epoch, for members of the new protocol (KIP-848).
 - v10 names topics by id and no longer by name.
 
+Kafka's schema declares topics and partitions twice, for the single group and for one of many; they
+are the same on the wire, and one here.
+
 Errors, per group (per partition in v1): GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR,
 COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND,
 UNKNOWN_MEMBER_ID and STALE_MEMBER_EPOCH (v9+); per partition: TOPIC_AUTHORIZATION_FAILED,
@@ -23,15 +26,7 @@ from kafka_codecs.primitives import Int16, Int32, Int64
 
 @structure
 class OffsetFetchRequestTopic(Struct):
-    """A topic of the single group (up to v7)."""
-
-    name: str
-    partition_indexes: tuple[Int32, ...]
-
-
-@structure
-class OffsetFetchRequestTopics(Struct):
-    """A topic of one of many groups, by name up to v9, by id from v10 on."""
+    """A topic of a group, by name up to v9, by id from v10 on."""
 
     name: str = wire(until=9, default="", ignorable=True)
     topic_id: UUID = wire(since=10, default=NO_TOPIC_ID, ignorable=True)
@@ -45,7 +40,7 @@ class OffsetFetchRequestGroup(Struct):
     group_id: str
     member_id: str | None = wire(since=9, default=None, ignorable=True)
     member_epoch: Int32 = wire(since=9, default=-1, ignorable=True)
-    topics: tuple[OffsetFetchRequestTopics, ...] | None
+    topics: tuple[OffsetFetchRequestTopic, ...] | None
 
 
 @message(ApiKey.OFFSET_FETCH, versions=range(1, 11))
@@ -60,7 +55,7 @@ class OffsetFetchRequest(Struct):
 
 @structure
 class OffsetFetchResponsePartition(Struct):
-    """The offset of a partition of the single group (up to v7); -1 if there is none."""
+    """The offset of a partition; -1 if there is none."""
 
     partition_index: Int32
     committed_offset: Int64
@@ -71,30 +66,11 @@ class OffsetFetchResponsePartition(Struct):
 
 @structure
 class OffsetFetchResponseTopic(Struct):
-    """A topic of the single group (up to v7)."""
-
-    name: str
-    partitions: tuple[OffsetFetchResponsePartition, ...]
-
-
-@structure
-class OffsetFetchResponsePartitions(Struct):
-    """The offset of a partition of one of many groups; -1 if there is none."""
-
-    partition_index: Int32
-    committed_offset: Int64
-    committed_leader_epoch: Int32 = -1
-    metadata: str | None
-    error_code: Int16 = 0
-
-
-@structure
-class OffsetFetchResponseTopics(Struct):
-    """A topic of one of many groups, by name up to v9, by id from v10 on."""
+    """A topic of a group, by name up to v9, by id from v10 on."""
 
     name: str = wire(until=9, default="", ignorable=True)
     topic_id: UUID = wire(since=10, default=NO_TOPIC_ID, ignorable=True)
-    partitions: tuple[OffsetFetchResponsePartitions, ...]
+    partitions: tuple[OffsetFetchResponsePartition, ...]
 
 
 @structure
@@ -102,7 +78,7 @@ class OffsetFetchResponseGroup(Struct):
     """The offsets of one of many groups."""
 
     group_id: str
-    topics: tuple[OffsetFetchResponseTopics, ...] = ()
+    topics: tuple[OffsetFetchResponseTopic, ...] = ()
     error_code: Int16 = 0
 
 

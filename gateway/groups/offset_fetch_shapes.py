@@ -6,14 +6,10 @@ Inside the gateway it is always the newer one; these functions go from one to th
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
 )
 
 FIRST_VERSION_WITH_GROUP_ERROR = 2
@@ -24,47 +20,20 @@ def groups_of(message: OffsetFetchRequest, version: int) -> tuple[OffsetFetchReq
     """The groups that a client's request is about."""
     if version >= FIRST_VERSION_WITH_BATCHES:
         return message.groups
-    topics = None
-    if message.topics is not None:
-        topics = tuple(
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in message.topics
-        )
-    return (OffsetFetchRequestGroup(group_id=message.group_id, topics=topics),)
+    return (OffsetFetchRequestGroup(group_id=message.group_id, topics=message.topics),)
 
 
 def request_about(group: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchRequest:
     """A request of the older shape."""
-    topics = None
-    if group.topics is not None:
-        topics = tuple(
-            OffsetFetchRequestTopic(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in group.topics
-        )
-    return OffsetFetchRequest(group_id=group.group_id, topics=topics, require_stable=require_stable)
+    return OffsetFetchRequest(
+        group_id=group.group_id, topics=group.topics, require_stable=require_stable
+    )
 
 
 def answer_about(group_id: str, answer: OffsetFetchResponse) -> OffsetFetchResponseGroup:
     """What an answer of the older shape says."""
     return OffsetFetchResponseGroup(
-        group_id=group_id,
-        error_code=answer.error_code,
-        topics=tuple(
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartitions(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in answer.topics
-        ),
+        group_id=group_id, error_code=answer.error_code, topics=answer.topics
     )
 
 
@@ -73,25 +42,7 @@ def response_of(groups: tuple[OffsetFetchResponseGroup, ...], version: int) -> O
     if version >= FIRST_VERSION_WITH_BATCHES:
         return OffsetFetchResponse(groups=groups)
     (group,) = groups
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=tuple(
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartition(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in group.topics
-        ),
-    )
+    return OffsetFetchResponse(error_code=group.error_code, topics=group.topics)
 
 
 def told_apart(
@@ -110,10 +61,10 @@ def failed(group: OffsetFetchRequestGroup, code: int, version: int) -> OffsetFet
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
         topics=tuple(
-            OffsetFetchResponseTopics(
+            OffsetFetchResponseTopic(
                 name=topic.name,
                 partitions=tuple(
-                    OffsetFetchResponsePartitions(
+                    OffsetFetchResponsePartition(
                         partition_index=number, committed_offset=-1, metadata="", error_code=code
                     )
                     for number in topic.partition_indexes

@@ -31,7 +31,7 @@ from gateway.events.offset_events import (
 )
 from kafka_codecs.declaration import Struct
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kafka_codecs.offset_fetch import OffsetFetchResponseTopics
+from kafka_codecs.offset_fetch import OffsetFetchResponseTopic
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 INTERVAL_S = 5.0
@@ -124,7 +124,7 @@ class OffsetTally:
             self.flush()
 
     def note_fetch(
-        self, group_id: str, member_id: str, topics: Iterable[OffsetFetchResponseTopics]
+        self, group_id: str, member_id: str, topics: Iterable[OffsetFetchResponseTopic]
     ) -> None:
         """Tell what a member, or NOBODY, has fetched, but for what it has fetched before."""
         known = self._starts.get(group_id, {}).get(member_id, set())

@@ -10,13 +10,10 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
 )
 from tests.support.codecs import check_both_ways
 
@@ -42,7 +39,7 @@ TOPIC = OffsetFetchRequestTopic(name="t", partition_indexes=(3,))
                 groups=(
                     OffsetFetchRequestGroup(
                         group_id="g",
-                        topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(3,)),),
+                        topics=(OffsetFetchRequestTopic(name="t", partition_indexes=(3,)),),
                     ),
                     OffsetFetchRequestGroup(group_id="h", topics=None),
                 ),
@@ -58,7 +55,7 @@ TOPIC = OffsetFetchRequestTopic(name="t", partition_indexes=(3,))
                         member_id="m",
                         member_epoch=4,
                         topics=(
-                            OffsetFetchRequestTopics(topic_id=UUID(int=1), partition_indexes=()),
+                            OffsetFetchRequestTopic(topic_id=UUID(int=1), partition_indexes=()),
                         ),
                     ),
                 ),
@@ -119,10 +116,10 @@ TOPIC = OffsetFetchRequestTopic(name="t", partition_indexes=(3,))
                     OffsetFetchResponseGroup(
                         group_id="g",
                         topics=(
-                            OffsetFetchResponseTopics(
+                            OffsetFetchResponseTopic(
                                 topic_id=UUID(int=1),
                                 partitions=(
-                                    OffsetFetchResponsePartitions(
+                                    OffsetFetchResponsePartition(
                                         partition_index=3,
                                         committed_offset=9,
                                         committed_leader_epoch=2,

@@ -22,7 +22,7 @@ from kafka_codecs.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kafka_codecs.offset_fetch import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
+from kafka_codecs.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
 from tests.support.hosted_groups import lone_request
 
 
@@ -118,10 +118,10 @@ class SimulatedOffsets:
 
     def _note_fetch(self, fetch: OffsetFetchReceived, offsets: Mapping[Partition, int]) -> None:
         topics = tuple(
-            OffsetFetchResponseTopics(
+            OffsetFetchResponseTopic(
                 name=topic,
                 partitions=tuple(
-                    OffsetFetchResponsePartitions(
+                    OffsetFetchResponsePartition(
                         partition_index=number, committed_offset=offset, metadata=""
                     )
                     for number, offset in partitions.items()

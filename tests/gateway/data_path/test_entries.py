@@ -9,10 +9,10 @@ from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
+    OffsetFetchRequestTopic,
 )
 
-TOPIC = OffsetFetchRequestTopics(name="t", partition_indexes=(0, 1, 2))
+TOPIC = OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1, 2))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
 from tests.support.gateway import QUICK, Gateway, whole_gateway
@@ -208,7 +207,7 @@ def fetch_one(group: str = "g") -> OffsetFetchRequest:
 
 def fetch_many(*groups: tuple[str, str | None, int], stable: bool = False) -> OffsetFetchRequest:
     """An OffsetFetch of the versions with batches."""
-    topics = (OffsetFetchRequestTopics(name="numbers", partition_indexes=(0, 1)),)
+    topics = (OffsetFetchRequestTopic(name="numbers", partition_indexes=(0, 1)),)
     return OffsetFetchRequest(
         groups=tuple(
             OffsetFetchRequestGroup(

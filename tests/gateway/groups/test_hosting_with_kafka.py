@@ -9,7 +9,7 @@ from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
+    OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
 from tests.support.gateway import whole_gateway
@@ -223,7 +223,7 @@ async def test_stable_offsets_and_batches_are_asked_of_the_cluster(kafka: KafkaC
             joined = await mine.native("n")
             await theirs.native("m")
             await mine.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
-            topics = (OffsetFetchRequestTopics(name="numbers", partition_indexes=(0,)),)
+            topics = (OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,)),)
             request = OffsetFetchRequest(
                 groups=tuple(
                     OffsetFetchRequestGroup(

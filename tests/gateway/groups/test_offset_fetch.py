@@ -14,7 +14,6 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
 from tests.support.fake_broker import running_fake_broker
@@ -55,7 +54,7 @@ def fetch_of_one(*, stable: bool = False) -> OffsetFetchRequest:
 
 def fetch_of_many(*group_ids: str, stable: bool = False) -> OffsetFetchRequest:
     """A request about many."""
-    topic = OffsetFetchRequestTopics(name="numbers", partition_indexes=(0, 1))
+    topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0, 1))
     return OffsetFetchRequest(
         groups=tuple(
             OffsetFetchRequestGroup(group_id=group_id, topics=(topic,)) for group_id in group_ids

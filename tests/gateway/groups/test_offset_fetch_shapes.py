@@ -13,27 +13,27 @@ from kafka_codecs import decode, encode
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
+    OffsetFetchRequestTopic,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
 )
 
-TOPIC = OffsetFetchRequestTopics(name="numbers", partition_indexes=(0, 2))
-PARTITION = OffsetFetchResponsePartitions(
+TOPIC = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0, 2))
+PARTITION = OffsetFetchResponsePartition(
     partition_index=2, committed_offset=9, committed_leader_epoch=4, metadata="m", error_code=3
 )
 ANSWER = OffsetFetchResponseGroup(
     group_id="g",
-    topics=(OffsetFetchResponseTopics(name="numbers", partitions=(PARTITION,)),),
+    topics=(OffsetFetchResponseTopic(name="numbers", partitions=(PARTITION,)),),
     error_code=16,
 )
 
 
 @pytest.mark.parametrize("topics", [None, (), (TOPIC,)])
 def test_a_request_about_one_group_says_the_same_as_one_about_many(
-    topics: tuple[OffsetFetchRequestTopics, ...] | None,
+    topics: tuple[OffsetFetchRequestTopic, ...] | None,
 ) -> None:
     """Null topics ask for all, in either shape."""
     group = OffsetFetchRequestGroup(group_id="g", topics=topics)

@@ -33,8 +33,8 @@ from kafka_codecs.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kafka_codecs.offset_fetch import (
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
 )
 from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -106,10 +106,10 @@ class Tally(OffsetTally):
         errors: Mapping[int, int] | None = None,
     ) -> None:
         """What a member was told of some partitions of foo."""
-        topic = OffsetFetchResponseTopics(
+        topic = OffsetFetchResponseTopic(
             name="foo",
             partitions=tuple(
-                OffsetFetchResponsePartitions(
+                OffsetFetchResponsePartition(
                     partition_index=partition,
                     committed_offset=at,
                     metadata="",

@@ -35,7 +35,6 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
 )
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 from tests.support.differential.deviations import Deviation, Unlike, explained, first_error
@@ -523,7 +522,7 @@ class Duel:
                 topics=None
                 if of is None
                 else tuple(
-                    OffsetFetchRequestTopics(name=n, partition_indexes=tuple(numbers))
+                    OffsetFetchRequestTopic(name=n, partition_indexes=tuple(numbers))
                     for n, numbers in of.items()
                 ),
             )
