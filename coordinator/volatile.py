@@ -254,10 +254,8 @@ class RegexResolutionMoved:
     resolution: RegexResolution | None
 
 
-VolatileRecord = (
-    DeadlineSet
-    | DeadlineCleared
-    | GenericCoreMoved
+GenericVolatileRecord = (
+    GenericCoreMoved
     | GenericMemberPut
     | GenericMemberDropped
     | PendingIdAdded
@@ -268,6 +266,11 @@ VolatileRecord = (
     | SyncReleased
     | SyncsExpected
     | SyncReceived
+)
+VolatileRecord = (
+    GenericVolatileRecord
+    | DeadlineSet
+    | DeadlineCleared
     | MemberPhaseMoved
     | TopicsChecked
     | CommitStarted

@@ -16,6 +16,7 @@ from coordinator.volatile import (
     GenericMemberDropped,
     GenericMemberPut,
     GenericPhase,
+    GenericVolatileRecord,
     JoinParked,
     JoinReleased,
     ParkedJoin,
@@ -28,20 +29,7 @@ from coordinator.volatile import (
     Token,
 )
 
-GenericRecord = (
-    GenericGroupMetadata
-    | GenericCoreMoved
-    | GenericMemberPut
-    | GenericMemberDropped
-    | PendingIdAdded
-    | PendingIdDropped
-    | JoinParked
-    | JoinReleased
-    | SyncParked
-    | SyncReleased
-    | SyncsExpected
-    | SyncReceived
-)
+GenericRecord = GenericGroupMetadata | GenericVolatileRecord
 
 
 class GenericGroup(Forkable):
