@@ -61,7 +61,7 @@ class SyncGroupReceived:
     assignments: tuple[tuple[str, bytes], ...] = ()
 
     def refused(self, error: GroupError) -> SyncGroupReply:
-        return SyncGroupReply(error=error.code, why=error.why)
+        return SyncGroupReply.refusal(error.code, error.why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,14 @@ class SyncGroupReply:
     protocol_name: str | None = None
     assignment: bytes = b""
 
+    @classmethod
+    def refusal(cls, code: ErrorCode, why: str = "") -> "SyncGroupReply":
+        """While its coordinator loads, a member is told to rejoin, as by Kafka: the generation may
+        be lost, and some clients take any other answer to be fatal."""
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+        return cls(error=code, why=why)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatReply:

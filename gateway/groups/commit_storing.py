@@ -23,7 +23,7 @@ from gateway.anchor.identity import (
 from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.forwarding import forward, highest_version
-from gateway.groups.refusals import not_yet
+from gateway.groups.refusals import refusal
 from gateway.groups.registry import Registry
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -75,7 +75,8 @@ async def store(
             anchors.commit_lost(group_id, ids, commit)
         else:
             registry.end_commit(group_id, OffsetCommitEnded(commit=commit))
-    return not_yet(message, request.header.api_version, why)
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return refusal(message, request.header.api_version, code, why)
 
 
 async def _held(

@@ -38,7 +38,7 @@ from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
 from gateway.groups.offset_fetch_shapes import failed, groups_of, response_of
 from gateway.groups.offset_tally import OffsetTally
-from gateway.groups.refusals import GroupMessage, not_yet, refusal
+from gateway.groups.refusals import GroupMessage, refusal
 from gateway.groups.registry import Registry, TooManyGroups
 from gateway.groups.speakers import Speakers
 from kafka_codecs.alter_configs import AlterConfigsRequest
@@ -128,8 +128,6 @@ class GroupService:
                 return response_of(tuple(answers), version)
             case _ if isinstance(message, GroupMessage):
                 code = await self._when_away(request, message.group_id)
-                if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                    return not_yet(message, version, "the broker is away")
                 return refusal(message, version, code, "the broker is away")
             case _:
                 raise UpstreamLost
@@ -201,7 +199,8 @@ class GroupService:
                 # It was a member here: what it owns is somebody else's now.
                 return refusal(message, version, ErrorCode.UNKNOWN_MEMBER_ID, verdict.why)
             case Mode.UNKNOWN | Mode.ELSEWHERE:
-                return not_yet(message, version, verdict.why)
+                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                return refusal(message, version, code, verdict.why)
             case Mode.OCCUPIED if isinstance(message, JoinGroupRequest):
                 code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                 return refusal(message, version, code, verdict.why)
@@ -231,7 +230,7 @@ class GroupService:
             if self._registry.is_live(message.group_id):
                 await self._keep(message.group_id, gives=_gives(answer))
         except NotAnchored as error:
-            return not_yet(message, version, str(error))
+            code, why = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)
         except UpstreamError as error:
             code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no coordinator is known: {error}"
         except TooManyGroups as error:

@@ -21,7 +21,6 @@ from coordinator.events import (
     OffsetCommitEnded,
     OffsetCommitReceived,
     RegexesResolved,
-    SyncGroupReceived,
 )
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topic_names import topics_of_group, topics_of_request
@@ -342,18 +341,15 @@ class GroupTask:
         self._answer(ask, ask.event.refused(GroupError(code, why)))
 
     def _refuse_unloaded(self, ask: Ask) -> None:
-        """Try again, as said by a coordinator that still loads the group. A SyncGroup is told to
-        rejoin: some clients take anything else to be fatal."""
+        """Try again, as said by a coordinator that still loads the group."""
         try:
             ask.event = ask.make(ask.token, self._topics.latest)
         except Exception:  # the boundary: it has no shape to be refused in
             self._log_bug(None)
             ask.answer(None)
             return
-        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if isinstance(ask.event, SyncGroupReceived):
-            code = ErrorCode.REBALANCE_IN_PROGRESS
-        self._refuse(ask, code, "the group cannot be loaded yet")
+        why = "the group cannot be loaded yet"
+        self._refuse(ask, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
 
     def _refuse_waiting(self, why: str) -> None:
         while self._waiting:

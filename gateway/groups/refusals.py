@@ -1,7 +1,7 @@
 """Answers that say one error and nothing else, for the apis that are about one group."""
 
 from coordinator.errors import ErrorCode
-from coordinator.replies import JoinGroupReply, LeaveGroupReply
+from coordinator.replies import JoinGroupReply, LeaveGroupReply, SyncGroupReply
 from gateway.groups import messages
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -18,7 +18,7 @@ from kafka_codecs.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_codecs.sync_group import SyncGroupRequest
 from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -45,7 +45,7 @@ def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> S
         case JoinGroupRequest(member_id=member_id):
             return messages.join_response(JoinGroupReply(error=code, member_id=member_id), version)
         case SyncGroupRequest():
-            return SyncGroupResponse(error_code=code)
+            return messages.sync_response(SyncGroupReply.refusal(code))
         case HeartbeatRequest():
             return HeartbeatResponse(error_code=code)
         case LeaveGroupRequest():
@@ -58,17 +58,6 @@ def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> S
             return _txn_commit(message, code)
         case OffsetDeleteRequest():
             return OffsetDeleteResponse(error_code=code)
-
-
-def not_yet(message: GroupMessage, version: int, why: str) -> Struct:
-    """Try again, as said by a coordinator that still loads its groups.
-
-    A SyncGroup is then told to rejoin, for some clients take anything else to be fatal.
-    """
-    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    if isinstance(message, SyncGroupRequest):
-        code = ErrorCode.REBALANCE_IN_PROGRESS
-    return refusal(message, version, code, why)
 
 
 def _commit(message: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:

@@ -82,6 +82,13 @@ def test_a_refused_join_echoes_what_the_refusal_names() -> None:
     assert (refused.member_id, refused.generation) == ("x", -1)
 
 
+def test_a_sync_is_refused_in_its_own_way() -> None:
+    """See `SyncGroupReply.refusal`."""
+    sync = SyncGroupReceived(token=1, version=5, member_id="m", instance_id=None, generation=1)
+    refused = sync.refused(GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading"))
+    assert refused.error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 @pytest.mark.parametrize(
     ("heartbeat", "is_full"),
     [

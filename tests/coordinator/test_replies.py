@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from coordinator.errors import ErrorCode
-from coordinator.replies import JoinGroupReply, Reply
+from coordinator.replies import JoinGroupReply, Reply, SyncGroupReply
 
 
 @pytest.mark.parametrize("kind", get_args(Reply))
@@ -18,3 +18,9 @@ def test_every_reply_has_a_code_and_a_reason(kind: type[Reply]) -> None:
 def test_a_join_that_failed_has_no_generation() -> None:
     """-1, Kafka's default (spec 1.2)."""
     assert JoinGroupReply(error=ErrorCode.UNKNOWN_MEMBER_ID).generation == -1
+
+
+def test_who_syncs_while_the_coordinator_loads_is_told_to_rejoin() -> None:
+    """The generation may be lost; some clients take any other answer to be fatal."""
+    reply = SyncGroupReply.refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
+    assert (reply.error, reply.why) == (ErrorCode.REBALANCE_IN_PROGRESS, "loading")

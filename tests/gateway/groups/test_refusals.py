@@ -56,11 +56,12 @@ TXN_COMMIT = TxnOffsetCommitRequest(
         ),
     ),
 )
+SYNC = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=())
 MESSAGES: list[GroupMessage] = [
     JoinGroupRequest(
         group_id="g", session_timeout_ms=1, member_id="m", protocol_type="consumer", protocols=()
     ),
-    SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=()),
+    SYNC,
     HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
     LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="m"),)),
     ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1),
@@ -102,3 +103,10 @@ def test_every_api_can_say_an_error_in_every_version(message: GroupMessage, vers
     if isinstance(message, ConsumerGroupHeartbeatRequest):
         assert seen.error_message == "a reason"
         assert (seen.member_id, seen.assignment) == (None, None)
+
+
+@pytest.mark.parametrize("version", versions_of(SYNC))
+def test_who_syncs_while_its_group_loads_is_told_to_rejoin(version: int) -> None:
+    """See `SyncGroupReply.refusal`."""
+    answer: Any = refusal(SYNC, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
+    assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
