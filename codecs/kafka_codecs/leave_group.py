@@ -13,6 +13,9 @@ from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.declaration import Struct, message, structure, wire
 from kafka_codecs.primitives import Int16, Int32
 
+FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
+"""Before, it is about one member, and its error is the answer's."""
+
 
 @structure
 class MemberIdentity(Struct):
@@ -29,7 +32,7 @@ class LeaveGroupRequest(Struct):
 
     group_id: str
     member_id: str = wire(until=2, default="")
-    members: tuple[MemberIdentity, ...] = wire(since=3, default=())
+    members: tuple[MemberIdentity, ...] = wire(since=FIRST_LEAVE_VERSION_WITH_MEMBERS, default=())
 
 
 @structure
@@ -47,4 +50,4 @@ class LeaveGroupResponse(Struct):
 
     throttle_time_ms: Int32 = wire(since=1, default=0, ignorable=True)
     error_code: Int16 = 0
-    members: tuple[MemberResponse, ...] = wire(since=3, default=())
+    members: tuple[MemberResponse, ...] = wire(since=FIRST_LEAVE_VERSION_WITH_MEMBERS, default=())

@@ -13,15 +13,18 @@ from gateway.cluster.broker_connection import Versions
 from gateway.cluster.errors import UpstreamError
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
-from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest, SyncGroupResponse
+from kafka_codecs.leave_group import (
+    FIRST_LEAVE_VERSION_WITH_MEMBERS,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 
 SESSION_TIMEOUTS_MS = (60_000, 45_000, 30_000, 10_000)
 """The first that the cluster accepts; long, because our members' own sessions end sooner."""
-
-FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
 
 SOMEBODY_ELSE = frozenset(
     {
@@ -92,7 +95,8 @@ class Membership:
 
     async def sync(self, ids: AnchorIds) -> None:
         """Complete the generation. Raises AnchorDisplaced."""
-        answer: SyncGroupResponse = await self._ask(
+        await self._ask(
+            "SyncGroup",
             SyncGroupRequest(
                 group_id=self.group_id,
                 generation_id=ids.generation,
@@ -101,21 +105,20 @@ class Membership:
                 protocol_type=PROTOCOL_TYPE,
                 protocol_name=self._gateway.log_id,
                 assignments=(SyncGroupAssignment(member_id=ids.member_id, assignment=b""),),
-            )
+            ),
         )
-        self._check(answer.error_code, "SyncGroup")
 
     async def beat(self, ids: AnchorIds) -> None:
         """Say that we are alive. Raises AnchorDisplaced."""
-        answer: HeartbeatResponse = await self._ask(
+        await self._ask(
+            "Heartbeat",
             HeartbeatRequest(
                 group_id=self.group_id,
                 generation_id=ids.generation,
                 member_id=ids.member_id,
                 group_instance_id=INSTANCE_ID,
-            )
+            ),
         )
-        self._check(answer.error_code, "Heartbeat")
 
     async def leave(self, ids: AnchorIds) -> None:
         """Give the group up. Raises AnchorDisplaced if we had lost it already."""
@@ -125,10 +128,9 @@ class Membership:
         else:
             member = MemberIdentity(member_id=ids.member_id, group_instance_id=INSTANCE_ID)
             request = LeaveGroupRequest(group_id=self.group_id, members=(member,))
-        answer: LeaveGroupResponse = await self._ask(request)
-        self._check(answer.error_code, "LeaveGroup")
+        answer: LeaveGroupResponse = await self._ask("LeaveGroup", request)
         for left in answer.members:
-            self._check(left.error_code, "LeaveGroup")
+            self._check("LeaveGroup", left.error_code)
 
     async def _join(self, member_id: str) -> JoinGroupResponse:
         while True:
@@ -156,18 +158,20 @@ class Membership:
             del self._session_timeouts_ms[0]
         if answer.error_code in SOMEBODY_ELSE:
             raise AnchorRefused("somebody else is in the group")
-        self._check(answer.error_code, "JoinGroup")
+        self._check("JoinGroup", answer.error_code)
         return answer
 
-    async def _ask(self, message: Struct) -> Any:
-        return await self._links.ask(await self._coordinator(), message)
+    async def _ask(self, api: str, message: Struct) -> Any:
+        answer = await self._links.ask(await self._coordinator(), message)
+        self._check(api, answer.error_code)
+        return answer
 
     async def _coordinator(self) -> int:
         if self.node_id is None:
             self.node_id = await self._coordinator_of(self.group_id)
         return self.node_id
 
-    def _check(self, error_code: int, api: str) -> None:
+    def _check(self, api: str, error_code: int) -> None:
         if error_code in ABOUT_THE_ANCHOR:
             raise AnchorDisplaced(api, ErrorCode(error_code))
         if error_code:

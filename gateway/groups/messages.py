@@ -29,15 +29,18 @@ from kafka_codecs.consumer_group_heartbeat import (
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupMember, JoinGroupRequest, JoinGroupResponse
-from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from kafka_codecs.leave_group import (
+    FIRST_LEAVE_VERSION_WITH_MEMBERS,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+)
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 
 # A JoinGroup before v1 has no rebalance timeout: its session timeout serves (spec 1.2).
 FIRST_JOIN_VERSION_WITH_REBALANCE_TIMEOUT = 1
 # From v7 on an empty protocol name is sent as null (KIP-559).
 FIRST_JOIN_VERSION_WITH_NULL_PROTOCOL = 7
-# Before v3 a LeaveGroup is about one member, and its error is the answer's.
-FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
 
 
 def join_event(

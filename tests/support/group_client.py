@@ -22,7 +22,12 @@ from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
-from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafka_codecs.leave_group import (
+    FIRST_LEAVE_VERSION_WITH_MEMBERS,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
@@ -46,7 +51,6 @@ Owned = Mapping[str, Iterable[int]]
 MEMBER_ID_REQUIRED = 79
 LAST_VERSION_FOR_ONE_KEY = 3
 LAST_VERSION_FOR_ONE_GROUP = 7
-FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
 READY_TIMEOUT_S = 20
 
 
