@@ -176,14 +176,17 @@ class ClassicClient(Client):
             case ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = reply.member_id
                 self.send_join()
-            case ErrorCode.UNKNOWN_MEMBER_ID:
-                self._reset(forget_id=True)
-            case ErrorCode.REBALANCE_IN_PROGRESS:
-                self._join_again()
-            case error if error in RETRIABLE:
-                self._join_again()
             case error:
-                self.die(error.name)
+                self._bear(error)
+
+    def _bear(self, error: ErrorCode) -> None:
+        """A JoinGroup or a SyncGroup was refused; these refusals both take alike."""
+        if error in RETRIABLE or error is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._join_again()
+        elif error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._reset(forget_id=True)
+        else:
+            self.die(error.name)
 
     def _lead_or_follow(self, reply: JoinGroupReply) -> None:
         leads = reply.leader == self.member_id
@@ -234,14 +237,8 @@ class ClassicClient(Client):
                 self._install(answer, reply.assignment)
             case ErrorCode.ILLEGAL_GENERATION:
                 self._reset(forget_id=False)
-            case ErrorCode.UNKNOWN_MEMBER_ID:
-                self._reset(forget_id=True)
-            case ErrorCode.REBALANCE_IN_PROGRESS:
-                self._join_again()
-            case error if error in RETRIABLE:
-                self._join_again()
             case error:
-                self.die(error.name)
+                self._bear(error)
 
     def _install(self, answer: Answer, assignment: bytes) -> None:
         """Revoke what is gone, take what is new; who had to revoke joins again at once."""

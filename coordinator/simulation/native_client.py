@@ -10,12 +10,11 @@ from coordinator.consumer.validation import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAV
 from coordinator.errors import ErrorCode
 from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.replies import ConsumerHeartbeatReply
-from coordinator.simulation.client import RETRIABLE, Client, Spec, Surroundings
+from coordinator.simulation.client import RETRIABLE, RETRY_MS, Client, Spec, Surroundings
 from coordinator.simulation.driver import Answer
 from coordinator.topics import Partition
 
 SOON_MS = 5
-RETRY_MS = 150
 
 
 class NativeClient(Client):
