@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from gateway.events.envelope import Envelope
@@ -78,6 +79,20 @@ class Scribe:
             fields=event,
         )
         self.lines.append(envelope.line)
+
+
+Told = Callable[[Scribe], None]
+"""One group's story."""
+
+
+def lines_of(told: Mapping[str, Told]) -> list[str]:
+    """Many stories, each of a group and a process of its name."""
+    lines: list[str] = []
+    for name, tell in told.items():
+        scribe = Scribe(process_id=name, group_id=name)
+        tell(scribe)
+        lines += scribe.lines
+    return lines
 
 
 def stories(spark: SparkSession, *lines: str) -> Stories:

@@ -14,7 +14,7 @@ from gateway.events.member_events import (
 )
 from gateway.pipeline.tables.differences import differences
 from gateway.pipeline.tables.ownership import ownership
-from tests.support.scribe import Scribe, seconds, stories
+from tests.support.scribe import Scribe, lines_of, seconds, stories
 
 CREATED = GroupCreated(kind="consumer")
 
@@ -66,21 +66,17 @@ EXPECTED: Mapping[object, Sequence[tuple[int, str, str | None, str, float]]] = {
     nobodys: [(1, "a", None, "statement", 2)],
     unknown: [],
 }
+TELLERS = (as_it_should_be, anothers, nobodys, unknown)
 
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Sequence[Row]:
     """Of all stories in one run."""
-    lines: list[str] = []
-    for tell in (as_it_should_be, anothers, nobodys, unknown):
-        scribe = Scribe(process_id=tell.__name__, group_id=tell.__name__)
-        tell(scribe)
-        lines += scribe.lines
-    told = stories(spark, *lines)
+    told = stories(spark, *lines_of({tell.__name__: tell for tell in TELLERS}))
     return differences(told, ownership(told)).collect()
 
 
-@pytest.mark.parametrize("tell", [as_it_should_be, anothers, nobodys, unknown])
+@pytest.mark.parametrize("tell", TELLERS)
 def test_differences(tell: object, rows: Sequence[Row]) -> None:
     """As worked out by hand; what each shows is said where it is told."""
     found = [

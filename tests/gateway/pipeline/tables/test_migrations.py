@@ -19,7 +19,7 @@ from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.migrations import migrations
 from gateway.pipeline.tables.ownership import ownership
 from gateway.pipeline.tables.rebalances import rebalances
-from tests.support.scribe import Scribe, seconds, stories
+from tests.support.scribe import Scribe, lines_of, seconds, stories
 
 UP: Direction = "generic->consumer"
 DOWN: Direction = "consumer->generic"
@@ -117,12 +117,7 @@ TELLERS = (there, and_back, given_up, not_yet, while_empty, none)
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Sequence[Row]:
     """Of all stories in one run."""
-    lines: list[str] = []
-    for tell in TELLERS:
-        scribe = Scribe(process_id=tell.__name__, group_id=tell.__name__)
-        tell(scribe)
-        lines += scribe.lines
-    told = stories(spark, *lines)
+    told = stories(spark, *lines_of({tell.__name__: tell for tell in TELLERS}))
     changed = changes(told).persist()
     return migrations(changed, ownership(told), rebalances(changed)).collect()
 

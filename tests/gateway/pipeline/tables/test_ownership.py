@@ -1,6 +1,6 @@
 """Who owned what: by hand on small stories, and against the simulator, which knows the truth."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
@@ -20,10 +20,9 @@ from gateway.events.member_events import (
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
-from tests.support.scribe import START_MS, Scribe, seconds, stories
+from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds, stories
 from tests.support.simulated_events import SimulatedStep, simulated
 
-Told = Callable[[Scribe], None]
 """Writes a story down."""
 
 Interval = tuple[int, str, str, str | None, str | None, float | None, float | None]
@@ -213,14 +212,9 @@ def written(steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
     """Of all stories in one run, by group: Spark takes its time for each run."""
-    lines: list[str] = []
     told: dict[str, Told] = {case.__name__: case for case in (*CASES, an_empty_group)}
     told |= {f"seed {seed}": partial(written, simulated(seed)) for seed in SEEDS}
-    for group_id, tell in told.items():
-        scribe = Scribe(process_id=group_id, group_id=group_id)
-        tell(scribe)
-        lines += scribe.lines
-    table = ownership(stories(spark, *lines))
+    table = ownership(stories(spark, *lines_of(told)))
     assert table.columns == struct_of(OwnershipRow).names
     found: dict[str, list[Row]] = {group_id: [] for group_id in told}
     for row in table.collect():

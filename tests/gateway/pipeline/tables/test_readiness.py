@@ -9,7 +9,7 @@ from coordinator.records import RemovalCause
 from gateway.events.group_events import ConversionRefused, GroupConverted, GroupForwarded
 from gateway.events.member_events import ClientSeen, MemberJoined, MemberLeft, Protocol
 from gateway.pipeline.tables.readiness import readiness
-from tests.support.scribe import Scribe, stories
+from tests.support.scribe import Scribe, lines_of, stories
 
 JAVA = "apache-kafka-java"
 
@@ -132,11 +132,7 @@ TELLERS = (ready, foreign, unread, refused_once, refused_and_then_not, forwarded
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Sequence[Row]:
     """Of all stories in one run."""
-    lines: list[str] = []
-    for tell in TELLERS:
-        scribe = Scribe(process_id=tell.__name__, group_id=tell.__name__)
-        tell(scribe)
-        lines += scribe.lines
+    lines = lines_of({tell.__name__: tell for tell in TELLERS})
     return readiness(stories(spark, *lines)).collect()
 
 

@@ -1,7 +1,7 @@
 """What rebalances cost: by hand on small stories, and against the simulator, which knows."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,11 +36,10 @@ from tests.support.group_stories import (
     leaves,
     target,
 )
-from tests.support.scribe import START_MS, Scribe, seconds, stories
+from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds, stories
 from tests.support.simulated_events import SimulatedStep, simulated
 from tests.support.simulated_lines import write
 
-Told = Callable[[Scribe], None]
 Course = tuple[str, int, str, float, float | None, bool]
 """Kind, epoch, cause, from, to, is superseded."""
 Cost = tuple[int, int, int, int, int, int]
@@ -163,13 +162,9 @@ CASES: Mapping[Told, Sequence[tuple[Course, Cost]]] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
     """Of all stories in one run, by group: Spark takes its time for each run."""
-    lines: list[str] = []
     told: dict[str, Told] = {case.__name__: case for case in CASES}
     told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in SEEDS}
-    for group_id, tell in told.items():
-        scribe = Scribe(group_id=group_id)
-        tell(scribe)
-        lines += scribe.lines
+    lines = lines_of(told)
     made = changes(stories(spark, *lines)).localCheckpoint()  # as if written and read again
     table = rebalances(made)
     assert table.columns == struct_of(RebalanceRow).names

@@ -1,6 +1,6 @@
 """Who was in which state when: by hand on small stories, and against the simulator."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
@@ -37,11 +37,10 @@ from tests.support.group_stories import (
     switches,
     target,
 )
-from tests.support.scribe import START_MS, Scribe, seconds, stories
+from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds, stories
 from tests.support.simulated_events import SimulatedMember, simulated
 from tests.support.simulated_lines import write
 
-Told = Callable[[Scribe], None]
 Interval = tuple[
     str | None, str | None, str | None, str | None, float | None, float | None, str | None
 ]
@@ -187,13 +186,9 @@ CASES: Mapping[Told, Sequence[Interval]] = {
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
     """Of all stories in one run, by group: Spark takes its time for each run."""
-    lines: list[str] = []
     told: dict[str, Told] = {case.__name__: case for case in CASES}
     told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in SEEDS}
-    for group_id, tell in told.items():
-        scribe = Scribe(group_id=group_id)
-        tell(scribe)
-        lines += scribe.lines
+    lines = lines_of(told)
     made = changes(stories(spark, *lines)).localCheckpoint()  # as if written and read again
     assert made.columns == struct_of(ChangeRow).names
     table = timeline(made)
