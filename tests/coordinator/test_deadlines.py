@@ -9,31 +9,37 @@ from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
 KEYS = [DeadlineKey(DeadlineKind.SESSION, owner) for owner in "abc"]
 
 
-@given(st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 9))))
+CHANGES = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 9)))
+
+
+def change(
+    queue: DeadlineQueue, running: dict[DeadlineKey, int], key: DeadlineKey, at_ms: int | None
+) -> None:
+    """Set or move a deadline, or clear it: of that the queue is not told."""
+    if at_ms is None:
+        running.pop(key, None)
+    else:
+        running[key] = at_ms
+        queue.note(DeadlineSet(key, at_ms))
+
+
+@given(CHANGES)
 def test_the_earliest_of_those_that_run(changes: list[tuple[DeadlineKey, int | None]]) -> None:
     """Set, moved or cleared in any order, it is the smallest of what holds now."""
     running: dict[DeadlineKey, int] = {}
     queue = DeadlineQueue(running)
     for key, at_ms in changes:
-        if at_ms is None:
-            running.pop(key, None)
-        else:
-            running[key] = at_ms
-            queue.note(DeadlineSet(key, at_ms))
+        change(queue, running, key, at_ms)
         assert queue.next_ms(running) == min(running.values(), default=None)
 
 
-@given(st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 9))))
+@given(CHANGES)
 def test_those_that_are_due(changes: list[tuple[DeadlineKey, int | None]]) -> None:
     """At any time, earliest first, each once; to ask changes nothing."""
     running: dict[DeadlineKey, int] = {}
     queue = DeadlineQueue(running)
     for key, at_ms in changes:
-        if at_ms is None:
-            running.pop(key, None)
-        else:
-            running[key] = at_ms
-            queue.note(DeadlineSet(key, at_ms))
+        change(queue, running, key, at_ms)
     length = len(queue)
     for now_ms in range(-1, 10):
         expected = sorted((at_ms, key) for key, at_ms in running.items() if at_ms <= now_ms)

@@ -28,6 +28,7 @@ from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataRes
 from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import (
     FakeBroker,
+    Handler,
     answer_bytes,
     answer_size,
     running_fake_broker,
@@ -72,6 +73,16 @@ class Parked(GroupApis):
         self.asked.set()
         await self.go_on.wait()
         return HeartbeatResponse(error_code=len(self.requests))
+
+
+def answer_after(release: trio.Event) -> Handler:
+    """Answers nothing to anything, when it is time."""
+
+    async def answer_late(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await release.wait()
+        await answer_bytes(wire, header, b"")
+
+    return answer_late
 
 
 async def test_a_relayed_request_and_its_answer_pass_untouched() -> None:
@@ -249,13 +260,8 @@ async def test_a_group_request_is_handed_over_while_relayed_answers_are_on_their
     apis = Parked()
     apis.go_on.set()
     release = trio.Event()
-
-    async def answer_late(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        await release.wait()
-        await answer_bytes(wire, header, b"")
-
     async with ground(group_apis=apis) as on:
-        on.broker.handlers[ApiKey.FETCH] = answer_late
+        on.broker.handlers[ApiKey.FETCH] = answer_after(release)
         await on.client.send(
             request_frame(ApiKey.FETCH, 4, 1, b"")
             + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
@@ -278,13 +284,8 @@ async def test_the_last_word_comes_just_before_the_answer_leaves() -> None:
     apis = Changing()
     apis.go_on.set()
     release = trio.Event()
-
-    async def answer_late(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        await release.wait()
-        await answer_bytes(wire, header, b"")
-
     async with ground(group_apis=apis) as on:
-        on.broker.handlers[ApiKey.FETCH] = answer_late
+        on.broker.handlers[ApiKey.FETCH] = answer_after(release)
         await on.client.send(
             request_frame(ApiKey.FETCH, 4, 1, b"")
             + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
@@ -334,13 +335,8 @@ async def test_a_client_that_sends_no_more_still_gets_its_answers() -> None:
 async def test_no_more_requests_are_taken_than_may_be_pipelined() -> None:
     """The client's own socket holds back what the upstream has not answered yet."""
     release = trio.Event()
-
-    async def answer_late(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        await release.wait()
-        await answer_bytes(wire, header, b"")
-
     async with ground(limits=Limits(max_pipelined=3)) as on:
-        on.broker.handlers[ApiKey.FETCH] = answer_late
+        on.broker.handlers[ApiKey.FETCH] = answer_after(release)
         frames = [request_frame(ApiKey.FETCH, 4, place, b"") for place in range(20)]
         await on.client.send(b"".join(frames))
         await trio.testing.wait_all_tasks_blocked(0.05)
