@@ -1,7 +1,8 @@
 """What the anchor promises, shown in front of real Apache Kafka; `gateway/docs/anchor.md` is the
 list. Coordinators that move: see test_moves_with_kafka.py."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -21,7 +22,7 @@ from tests.support.direct_clients import (
     until_anchored,
 )
 from tests.support.gateway import QUICK, whole_gateway
-from tests.support.group_client import fresh_group, group_client
+from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import (
     FETCH_TIMEOUT_S,
     PARTITIONS,
@@ -46,6 +47,18 @@ async def until(condition: Callable[[], object]) -> None:
     with trio.fail_after(LIMIT_S):
         while not condition():  # noqa: ASYNC110
             await trio.sleep(0.02)
+
+
+@asynccontextmanager
+async def held_group(kafka: KafkaCluster) -> AsyncIterator[tuple[GroupClient, GroupClient]]:
+    """Two clients of one group: around a gateway, and through it."""
+    group = fresh_group("held")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        yield direct, client
 
 
 # -- around the gateway --------------------------------------------------------------------------
@@ -86,12 +99,7 @@ async def test_resets_and_deletes_around_the_gateway_are_refused_while_the_group
 ) -> None:
     """Through the gateway an empty group's offsets are reset and deleted, though the anchor
     lingers; and then the group itself."""
-    group = fresh_group("held")
-    async with (
-        group_client(kafka.addresses[0], group) as direct,
-        whole_gateway(kafka.addresses) as gateway,
-        group_client(gateway.address, group) as client,
-    ):
+    async with held_group(kafka) as (direct, client):
         joined = await client.enter()
         mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
         assert await client.commit({0: 7, 1: 8}, **mine) == {0: 0, 1: 0}  # type: ignore[arg-type]
@@ -114,12 +122,7 @@ async def test_resets_and_deletes_around_the_gateway_are_refused_while_the_group
 
 async def test_a_deleted_group_is_gone_and_may_come_again(kafka: KafkaCluster) -> None:
     """The anchor leaves before the cluster is asked to delete it."""
-    group = fresh_group("held")
-    async with (
-        group_client(kafka.addresses[0], group) as direct,
-        whole_gateway(kafka.addresses) as gateway,
-        group_client(gateway.address, group) as client,
-    ):
+    async with held_group(kafka) as (direct, client):
         joined = await client.native("n")
         await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
         assert await client.deleted() == NON_EMPTY_GROUP
@@ -290,12 +293,7 @@ def given(reply: object) -> set[int]:
 
 async def test_an_anchor_that_an_admin_removed_is_taken_again(kafka: KafkaCluster) -> None:
     """A commit is the first to notice: it only takes a little longer. Nobody is disturbed."""
-    group = fresh_group("held")
-    async with (
-        group_client(kafka.addresses[0], group) as direct,
-        whole_gateway(kafka.addresses) as gateway,
-        group_client(gateway.address, group) as client,
-    ):
+    async with held_group(kafka) as (direct, client):
         joined = await client.native("n")
         before = await anchor_in(direct)
         assert await remove_anchor(direct) == 0
@@ -309,12 +307,7 @@ async def test_an_anchor_that_an_admin_removed_is_taken_again(kafka: KafkaCluste
 
 async def test_a_quiet_group_notices_a_removed_anchor_as_well(kafka: KafkaCluster) -> None:
     """By the anchor's next heartbeat."""
-    group = fresh_group("held")
-    async with (
-        group_client(kafka.addresses[0], group) as direct,
-        whole_gateway(kafka.addresses) as gateway,
-        group_client(gateway.address, group) as client,
-    ):
+    async with held_group(kafka) as (direct, client):
         await client.native("n")
         before = await anchor_in(direct)
         await remove_anchor(direct)
@@ -417,14 +410,9 @@ async def test_nothing_is_given_while_the_anchor_is_lost(kafka: KafkaCluster) ->
 async def test_no_error_about_the_anchor_ever_reaches_a_client(kafka: KafkaCluster) -> None:
     """Somebody removes it and takes its place over and over, with its own papers: commits are
     stored, or to be tried again, and never go back."""
-    group = fresh_group("harassed")
     codes: set[int] = set()
     reached = 0
-    async with (
-        group_client(kafka.addresses[0], group) as direct,
-        whole_gateway(kafka.addresses) as gateway,
-        group_client(gateway.address, group) as client,
-    ):
+    async with held_group(kafka) as (direct, client):
         joined = await client.native("n")
 
         async def harass() -> None:
