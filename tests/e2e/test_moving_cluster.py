@@ -19,6 +19,8 @@ CLASSIC = Client(library="librdkafka", assignor="cooperative-sticky")
 NATIVE = Client(library="librdkafka", protocol="consumer")
 AWAY_S = 15
 HANG_S = 0.5
+UNDER_WAY_S = 2
+"""By then commits and fetches have begun that nobody answers."""
 DRAIN_TIMEOUT_S = 3
 ANCHORS_LEAVE_TIMEOUT_S = 5
 SLACK_S = 3
@@ -128,7 +130,7 @@ async def test_a_gateway_ends_in_time_though_the_whole_cluster_hangs(
         for broker in three_brokers.brokers.values():
             broker.pause()
         try:
-            await trio.sleep(2)
+            await trio.sleep(UNDER_WAY_S)
             with trio.fail_after(DRAIN_TIMEOUT_S + ANCHORS_LEAVE_TIMEOUT_S + SLACK_S):
                 assert await group.gateway.terminate() == 0
         finally:

@@ -1,6 +1,5 @@
 """A gateway that is killed comes back with its groups: nobody rebalances."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +15,15 @@ from tests.support.group_client import group_client
 from tests.support.ports import free_port
 from tests.support.serve_process import ServeProcess, serving
 from tests.support.told_lines import check_gaps, told
+from tests.support.until import until
 
 TOPIC = "numbers"
 PARTITIONS = 4
 LIMIT_S = 90
+REST_S = 1.5
+"""A few heartbeats: the group has come to rest."""
+UNDISTURBED_S = 3
+"""Long enough for members that have to join anew to do so."""
 COORDINATOR_NOT_AVAILABLE = 15
 
 
@@ -89,12 +93,6 @@ def have_read(members: list[Member], count: int) -> bool:
     return len({number for member in members for number in member.read}) >= count
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    """Wait for what clients do in threads of their own."""
-    while not is_so():  # noqa: ASYNC110, RUF100
-        await trio.sleep(0.1)
-
-
 async def test_real_consumers_do_not_notice_that_the_gateway_was_killed(tmp_path: Path) -> None:
     """A classic and a native one in one group: neither is assigned or revoked anything."""
     bootstrap = f"127.0.0.1:{free_port()}"
@@ -110,13 +108,13 @@ async def test_real_consumers_do_not_notice_that_the_gateway_was_killed(tmp_path
                     nursery.start_soon(member.run)
                 await until(lambda: are_settled(members))
                 await until(lambda: have_read(members, 100))
-                await trio.sleep(1.5)  # a few heartbeats: the group has come to rest
+                await trio.sleep(REST_S)
                 before = [list(member.disturbances) for member in members]
                 await gateway.kill()
             async with serving(upstream, tmp_path, bootstrap=bootstrap) as gateway:
                 await trio.to_thread.run_sync(produce, upstream, range(100, 300))
                 await until(lambda: have_read(members, 300))
-                await trio.sleep(3)
+                await trio.sleep(UNDISTURBED_S)
                 assert [member.disturbances for member in members] == before
                 assert gateway.events("groups_resumed")[0]["groups"] == 1
                 for unwanted in ("member_joined", "member_fenced", "group_epoch_bumped"):

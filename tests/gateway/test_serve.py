@@ -23,6 +23,7 @@ from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.ports import free_port
+from tests.support.until import until
 from tests.support.wire import connected, request_frame
 
 COORDINATOR_NOT_AVAILABLE = 15
@@ -40,6 +41,10 @@ async def parked_join(client: GroupClient) -> JoinGroupResponse:
     return await client.join(joined.member_id, version=5)
 
 
+def _is_rebalancing(event: GatewayEvent) -> bool:
+    return event.fields.get("to_state") == "PreparingRebalance"
+
+
 async def test_stopping_answers_what_is_parked_and_ends() -> None:
     """A JoinGroup that waits for others would hold up the drain for minutes."""
     async with (
@@ -55,10 +60,7 @@ async def test_stopping_answers_what_is_parked_and_ends() -> None:
                     assert answer.error_code == COORDINATOR_NOT_AVAILABLE
 
                 nursery.start_soon(wait)
-                while not gateway.events:  # noqa: ASYNC110, RUF100
-                    await trio.sleep(0.01)
-                while gateway.events[-1].fields.get("to_state") != "PreparingRebalance":  # noqa: ASYNC110, RUF100
-                    await trio.sleep(0.01)
+                await until(lambda: gateway.events and _is_rebalancing(gateway.events[-1]))
                 gateway.stop.set()
             await gateway.ended.wait()
     told = [line["event"] for line in lines]

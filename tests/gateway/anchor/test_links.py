@@ -16,6 +16,7 @@ from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
+from tests.support.until import until
 from tests.support.wire import Wire
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -64,8 +65,7 @@ async def test_heartbeats_share_one_connection_and_pass_by_joins(
                 async with trio.open_nursery() as beating:
                     for _ in range(50):
                         beating.start_soon(links.ask, 1, BEAT)
-                while joins_at(broker) < 3:  # noqa: ASYNC110, RUF100
-                    await trio.sleep(0.01)
+                await until(lambda: joins_at(broker) >= 3)
                 assert broker.connections == 1 + 3
                 gate.set()
             await broker.down_to(1)

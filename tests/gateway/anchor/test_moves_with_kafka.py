@@ -10,13 +10,13 @@ from tests.support.direct_clients import anchor_in, until_anchored
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster, KafkaNode
+from tests.support.until import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 INCONSISTENT_GROUP_PROTOCOL = 23
 TRANSIENT = {0, 14, 15, 16}
 """Nothing that a client would not try again with."""
-LIMIT_S = 60
 
 
 class Committer:
@@ -55,9 +55,7 @@ class Committer:
     async def until_more(self, commits: int) -> None:
         """Wait until so many more are stored."""
         wanted = self.stored + commits
-        with trio.fail_after(LIMIT_S):
-            while self.stored < wanted:  # noqa: ASYNC110
-                await trio.sleep(0.05)
+        await until(lambda: self.stored >= wanted)
 
 
 async def test_the_anchor_follows_its_coordinator(three_brokers: KafkaCluster) -> None:

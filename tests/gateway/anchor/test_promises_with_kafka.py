@@ -1,7 +1,7 @@
 """What the anchor promises, shown in front of real Apache Kafka; `gateway/docs/anchor.md` is the
 list. Coordinators that move: see test_moves_with_kafka.py."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,7 @@ from tests.support.kafka_broker import (
     TOPIC,
     KafkaCluster,
 )
+from tests.support.until import until, until_logged
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -40,13 +41,7 @@ NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
 FENCED_INSTANCE_ID = 82
 LIMIT_S = 30
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until it is so."""
-    with trio.fail_after(LIMIT_S):
-        while not condition():  # noqa: ASYNC110
-            await trio.sleep(0.02)
+SHORT_SESSION_MS = 3_000
 
 
 @asynccontextmanager
@@ -177,7 +172,9 @@ async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCl
     When that has gone, members that it may have left behind are waited for."""
     group = fresh_group("contested")
     short_sessions = replace(
-        QUICK, generic_max_session_timeout_ms=3_000, consumer_max_session_timeout_ms=3_000
+        QUICK,
+        generic_max_session_timeout_ms=SHORT_SESSION_MS,
+        consumer_max_session_timeout_ms=SHORT_SESSION_MS,
     )
     async with (
         whole_gateway(kafka.addresses) as first,
@@ -206,7 +203,7 @@ async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCl
             assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
             assert "state log" in (refused.error_message or "")
         assert [line["event"] for line in lines] == ["group_waits_for_sessions"]
-        await trio.sleep(3)
+        await trio.sleep(SHORT_SESSION_MS / 1000)
         assert (await other.native("m")).error_code == 0
 
 
@@ -232,7 +229,7 @@ async def test_a_gateway_whose_anchor_was_replaced_cannot_commit(kafka: KafkaClu
             held = await anchor_in(direct)
             refused = await old.commit({0: 99}, member_id="n", epoch=before.member_epoch)
             assert refused in ({0: COORDINATOR_LOAD_IN_PROGRESS}, {0: UNKNOWN_MEMBER_ID})
-            await until(lambda: any(line["event"] == "group_taken" for line in lines))
+            await until_logged(lines, "group_taken")
             await until(lambda: any(event.name == "member_fenced" for event in first.events))
             fenced = await old.native("n", before.member_epoch)
             assert fenced.error_code == UNKNOWN_MEMBER_ID
@@ -334,7 +331,7 @@ async def test_while_somebody_else_is_inside_nothing_is_owned_twice(kafka: Kafka
         with capture_logs() as lines:
             refused = await client.commit({0: 8}, member_id="n", epoch=joined.member_epoch)
             assert refused == {0: COORDINATOR_LOAD_IN_PROGRESS}
-            await until(lambda: any(line["event"] == "group_taken" for line in lines))
+            await until_logged(lines, "group_taken")
             await until(lambda: any(event.name == "member_fenced" for event in gateway.events))
             gone = await client.native("n", joined.member_epoch)
             assert gone.error_code in (UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND)

@@ -1,6 +1,5 @@
 """The cluster as the gateway sees it, against the mock cluster and brokers of the test's own."""
 
-from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from kafka_codecs.metadata import (
 )
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.until import until_logged
 from tests.support.wire import Wire
 
 
@@ -125,23 +125,17 @@ async def test_losing_the_cluster_is_told_once_and_its_return_too(nursery: trio.
             await nursery.start(cluster.run)
             for node_id in (1, 2):
                 await upstream.set_down(node_id)
-            await _until(lines, "upstream_lost")
+            await until_logged(lines, "upstream_lost")
             with pytest.raises(UpstreamError):
                 await cluster.refresh()
             for node_id in (1, 2):
                 await upstream.set_up(node_id)
-            await _until(lines, "upstream_back")
+            await until_logged(lines, "upstream_back")
             nursery.cancel_scope.cancel()
     events = [line["event"] for line in lines]
     assert events == ["upstream_lost", "upstream_back"]
     assert lines[0]["next_retry_s"] > 0
     assert lines[0]["reason"]
-
-
-async def _until(lines: list[MutableMapping[str, Any]], event: str) -> None:
-    with trio.fail_after(10):
-        while event not in [line["event"] for line in lines]:  # noqa: ASYNC110  # a log has no event
-            await trio.sleep(0.01)
 
 
 async def test_a_connection_that_was_closed_for_idleness_is_no_error(

@@ -11,6 +11,7 @@ from gateway.cluster.librdkafka import client_config
 from gateway.events import events_topic
 from gateway.events.events_topic import CLIENT_ID, EventsTopic
 from tests.support.ports import free_port
+from tests.support.until import until
 
 
 def cut_off() -> EventsTopic:
@@ -55,8 +56,7 @@ async def test_what_waits_too_long_is_dropped(monkeypatch: pytest.MonkeyPatch) -
         topic.write(["one", "two"], "orders")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(topic.run)
-            while not lines:  # noqa: ASYNC110, RUF100
-                await trio.sleep(0.05)
+            await until(lambda: lines)
             nursery.cancel_scope.cancel()
     assert lines[0]["event"] == "events_topic_lost"
 

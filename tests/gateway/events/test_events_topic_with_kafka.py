@@ -16,6 +16,7 @@ from gateway.events.events_topic import PARTITIONS, EventsTopicError, open_event
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.serve_process import serving
+from tests.support.until import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -88,14 +89,12 @@ async def test_an_outage_costs_lines_and_holds_nobody_up(
         with capture_logs() as log:
             async with open_events_topic(one_broker.addresses, "events") as topic:
                 topic.write(["before"], "orders")
-                while len(topic._producer):  # noqa: ASYNC110, SLF001, RUF100
-                    await trio.sleep(0.05)
+                await until(lambda: not len(topic._producer))
                 await broker.kill()
                 for number in range(25):
                     topic.write([f"{number}"], "orders")
                 await one_broker.start()
-                while topic.lost:  # noqa: ASYNC110, RUF100
-                    await trio.sleep(0.05)
+                await until(lambda: not topic.lost)
                 topic.write(["after"], "orders")
         assert [(line["event"], line.get("lost")) for line in log] == [
             ("events_topic_lost", None),

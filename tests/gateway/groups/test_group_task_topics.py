@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 import trio
 from structlog.testing import capture_logs
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.errors import ErrorCode, InvariantError
 from coordinator.events import (
@@ -20,6 +20,7 @@ from gateway.cluster.topics import Topic
 from gateway.groups.regex_resolver import RegexResolver
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import GROUP, hosted_groups
+from tests.support.until import until, until_logged
 
 # -- names ---------------------------------------------------------------------------------------
 
@@ -116,9 +117,7 @@ async def test_a_slow_resolution_holds_up_nobody(monkeypatch: pytest.MonkeyPatch
         assert (await groups.native("other")).member_epoch == 2
         await groups.native("n", -1)
         await groups.native("other", -1)
-        with trio.fail_after(5):
-            while groups.registry.all_running():  # noqa: ASYNC110  (no event tells of it)
-                await trio.sleep(0.01)
+        await until(lambda: not groups.registry.all_running())
 
 
 async def test_a_resolution_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,11 +129,11 @@ async def test_a_resolution_that_fails_is_tried_again(monkeypatch: pytest.Monkey
         groups.cluster.failure = UpstreamError("nobody listens")
         with capture_logs() as lines:
             await groups.native("n", regex="f.*")
-            await trio.sleep(0.1)
+            await until_logged(lines, "regexes_unresolved")
             groups.cluster.failure = None
             monkeypatch.setattr(RegexResolver, "resolve", None)
             await groups.native("n", 1)
-            await trio.sleep(0.1)
+            await until_logged(lines, "regexes_unresolved", times=2)
             monkeypatch.undo()
             await groups.native("n", 1)
             await groups.heard("regex_resolved")
@@ -151,7 +150,7 @@ async def test_matched_topics_that_cannot_be_looked_up(monkeypatch: pytest.Monke
         monkeypatch.setattr(groups.cluster, "topics_for", too_many)
         with capture_logs() as lines:
             await groups.native("n", regex="f.*")
-            await trio.sleep(0.1)
+            await until_logged(lines, "regexes_unresolved")
         (line,) = [line for line in lines if line["event"] == "regexes_unresolved"]
         assert line["reason"] == "more than 10000 topics are asked for"
         assert (await groups.native("n", 1)).member_epoch == 1
@@ -166,7 +165,8 @@ async def test_a_resolution_outlives_a_failure_of_the_log() -> None:
             await groups.log.writing.wait()
             groups.log.gate.set()
         groups.log.is_failing = True
-        await trio.sleep(0.1)
+        with capture_logs() as lines:
+            await until_logged(lines, "state_log_failed")
         assert groups.told("regex_resolved") == []
         groups.log.is_failing = False
         await groups.heard("regex_resolved")
@@ -178,8 +178,8 @@ async def test_a_reload_forgets_what_was_being_resolved(monkeypatch: pytest.Monk
         break_engine(monkeypatch, RegexesResolved, InvariantError("any"))
         with capture_logs() as lines:
             await groups.native("n", regex="f.*")
-            await trio.sleep(0.1)
-        assert "group_failed" in [line["event"] for line in lines]
+            await until_logged(lines, "group_failed")
+        await wait_all_tasks_blocked()
         assert groups.told("regex_resolved") == []
         await groups.native("n", 1)
         await groups.heard("regex_resolved")
@@ -189,7 +189,7 @@ async def test_the_names_are_followed_while_a_regex_is_in_use() -> None:
     """A group without one wants no look at all topics."""
     async with hosted_groups() as groups:
         await groups.native("m")
-        await trio.sleep(0.05)
+        await wait_all_tasks_blocked()
         assert groups.cluster.names.version == 0
         await groups.native("n", regex="f.*")
         await groups.heard("regex_resolved")

@@ -4,7 +4,7 @@ import json
 import os
 import random
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -35,6 +35,7 @@ from gateway.state_log.log import (
 from gateway.state_log.record_format import encode_record
 from kafka_codecs.state_records import LogOwnerValue
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster, running_kafka
+from tests.support.until import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -411,13 +412,6 @@ async def fence(cluster: KafkaCluster, transactional_id: str) -> None:
 def has_grown(numbers: Sequence[int], count: int) -> bool:
     """Beyond that count."""
     return len(numbers) > count
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what the log does by itself."""
-    with trio.fail_after(60):
-        while not condition():  # noqa: ASYNC110  # nobody would tell
-            await trio.sleep(0.1)
 
 
 def produce_something(cluster: KafkaCluster, topic: str) -> None:
