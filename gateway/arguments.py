@@ -112,9 +112,27 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )
-    reporting.set_defaults(master=None, conf=None)
+    reporting.set_defaults(inputs=(), events_topic=None, upstream=None)
+    reporting.set_defaults(jars=None, master=None, conf=None)
     reporting.add_argument(
-        "inputs", nargs="+", metavar="INPUT", help="a file, folder, pattern or URL with events"
+        "inputs",
+        nargs="*",
+        metavar="INPUT",
+        default=argparse.SUPPRESS,
+        help="a file, folder, pattern or URL with events",
+    )
+    reporting.add_argument(
+        "--events-topic",
+        metavar="TOPIC",
+        default=argparse.SUPPRESS,
+        help="a topic with events, as well or instead; needs Spark's Kafka source (see --jars)",
+    )
+    reporting.add_argument(
+        "--upstream",
+        type=_addresses,
+        metavar="HOST:PORT[,...]",
+        default=argparse.SUPPRESS,
+        help="the cluster that has the topic",
     )
     reporting.add_argument(
         "--output",
@@ -142,6 +160,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="S",
         default=60,
         help="with --follow: seconds from one report to the next",
+    )
+    reporting.add_argument(
+        "--jars",
+        metavar="JAR[,...]",
+        default=argparse.SUPPRESS,
+        help="for Spark, such as those of its Kafka source",
     )
     _add_spark_options(reporting)
     reporting.set_defaults(command="report")

@@ -144,21 +144,41 @@ def _events(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    if options.follow and options.check:
-        _say("--check: not with --follow, which has no last word")
+    if why := _cannot_be_meant(options):
+        _say(why)
         return WRONG_CALL
     installed.require()
     from gateway.pipeline import command  # noqa: PLC0415  (needs Spark)
+    from gateway.pipeline.sources import Sources  # noqa: PLC0415
+    from gateway.pipeline.topic import Topic  # noqa: PLC0415
 
-    inputs, output, top, master = options.inputs, options.output, options.top, options.master
+    name, upstream = options.events_topic, options.upstream
+    topic = Topic(name=name, upstream=upstream) if name else None
+    sources = Sources(inputs=options.inputs, topic=topic)
+    output, top, master = options.output, options.top, options.master
     on_spark = dict(options.conf or ())
+    if options.jars:
+        on_spark["spark.jars"] = options.jars
     if options.follow:
         every_s = options.interval
         return 128 + command.run_follow(
-            inputs, output, top=top, interval_s=every_s, master=master, settings=on_spark
+            sources, output, top=top, interval_s=every_s, master=master, settings=on_spark
         )
-    is_safe = command.run(inputs, output, top=top, master=master, settings=on_spark)
+    is_safe = command.run(sources, output, top=top, master=master, settings=on_spark)
     return 0 if is_safe or not options.check else _FAILED
+
+
+def _cannot_be_meant(report: argparse.Namespace) -> str | None:
+    """Why these options of a report do not go together."""
+    if report.follow and report.check:
+        return "--check: not with --follow, which has no last word"
+    if report.events_topic and not report.upstream:
+        return "--events-topic: needs --upstream, the cluster that has it"
+    if report.upstream and not report.events_topic:
+        return "--upstream: needs --events-topic, a topic there"
+    if not (report.inputs or report.events_topic):
+        return "there is nothing to report on: give an INPUT, or --events-topic"
+    return None
 
 
 def _simulate(options: argparse.Namespace) -> int:

@@ -1,29 +1,30 @@
-"""`groupferry report`: all lines of its inputs at once."""
+"""`groupferry report`: all lines of its sources at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.analysis import Analysis
 from gateway.pipeline.folders import Folder
-from gateway.pipeline.lines import REJECTED_FILES_MAX, places, read_lines
-from gateway.pipeline.parsing import PROBLEM
+from gateway.pipeline.lines import REJECTED_FILES_MAX, places
+from gateway.pipeline.parsing import LINE, PROBLEM
 from gateway.pipeline.tables.rejected import rejected
 
 BATCH = 0
 
 
-def make_tables(
-    spark: SparkSession, inputs: Sequence[str], output: Folder
-) -> Mapping[str, DataFrame]:
-    """All tables by name, from nothing else than these inputs. Raises PipelineError."""
-    lines = read_lines(spark, inputs)
+def make_tables(spark: SparkSession, lines: DataFrame, output: Folder) -> Mapping[str, DataFrame]:
+    """All tables by name, from nothing else than these lines."""
     analysis = Analysis(spark, output)
     analysis.clear()
     analysis.take_in(lines, BATCH)
-    bad = analysis.store.events().where(F.col(PROBLEM).isNotNull())
-    files = bad.select("file").distinct().orderBy("file").limit(REJECTED_FILES_MAX).collect()
+    events = analysis.store.events()
+    bad = events.where(F.col(PROBLEM).isNotNull()).select("file", "place", PROBLEM, LINE)
+    in_files = bad.where(F.col("place").isNull()).select("file").distinct()
+    files = in_files.orderBy("file").limit(REJECTED_FILES_MAX).collect()
     if files:
-        analysis.write_whole("rejected", rejected(places(spark, [each.file for each in files])))
+        found = places(spark, [each.file for each in files])
+        elsewhere = bad.where(F.col("place").isNotNull())
+        analysis.write_whole("rejected", rejected(found.union(elsewhere)))
     return analysis.tables()

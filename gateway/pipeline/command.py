@@ -4,7 +4,7 @@ Owns what is said about it. Needs Spark: whoever imports this has asked for it.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -14,15 +14,16 @@ from gateway.pipeline.batch import make_tables
 from gateway.pipeline.claim import claimed
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
-from gateway.pipeline.follow import follow, growing_lines
+from gateway.pipeline.follow import follow
 from gateway.pipeline.report.writing import PAGE, write_report
 from gateway.pipeline.session import open_session
+from gateway.pipeline.sources import Sources
 from gateway.pipeline.tables.catalog import ALL_ROWS
 from gateway.pipeline.verdict import Verdict, judge
 
 
 def run(
-    inputs: Sequence[str],
+    sources: Sources,
     output: str,
     *,
     top: int,
@@ -30,17 +31,19 @@ def run(
     settings: Mapping[str, str],
 ) -> bool:
     """Whether nothing was found that must not be. Raises PipelineError."""
-    _keep_apart(inputs, output)
+    _keep_apart(sources, output)
+    sources.require()
     with open_session("groupferry report", master=master, settings=settings) as spark:
         folder = Folder(spark, output)
         with claimed(spark, folder, follows=False):
-            verdict = _report(make_tables(spark, inputs, folder), folder, top)
+            tables = make_tables(spark, sources.lines(spark), folder)
+            verdict = _report(tables, folder, top)
     _say(verdict, folder)
     return verdict.is_safe
 
 
 def run_follow(
-    inputs: Sequence[str],
+    sources: Sources,
     output: str,
     *,
     top: int,
@@ -49,10 +52,11 @@ def run_follow(
     settings: Mapping[str, str],
 ) -> int:
     """Until a signal ends it; which one. Raises PipelineError."""
-    _keep_apart(inputs, output)
+    _keep_apart(sources, output)
+    sources.require()
     with open_session("groupferry report", master=master, settings=settings) as spark:
         folder = Folder(spark, output)
-        lines = growing_lines(spark, inputs)
+        lines = sources.growing_lines(spark)
         analysis = Analysis(spark, folder)
         said: list[Verdict] = []
 
@@ -83,8 +87,8 @@ def _say(verdict: Verdict, folder: Folder) -> None:
     sys.stdout.flush()
 
 
-def _keep_apart(inputs: Sequence[str], output: str) -> None:
+def _keep_apart(sources: Sources, output: str) -> None:
     """The tables are no events: a later run must not take them for some."""
-    for each in inputs:
+    for each in sources.inputs:
         if Path(output).resolve().is_relative_to(Path(each).resolve()):
             raise PipelineError(f"--output {output} is inside {each}: choose another folder")

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.pipeline import installed, java
 from gateway.pipeline.errors import PipelineError
+from tests.support.installs import installed as fetched
+from tests.support.kafka_jars import copy_jars, require_java
 from tests.support.requirements import missing
 
 if TYPE_CHECKING:
@@ -44,3 +48,13 @@ def running_spark() -> Iterator[SparkSession]:
 
     with open_session("tests", master="local[2]", settings=SETTINGS) as session:
         yield session
+
+
+def kafka_source() -> list[Path]:
+    """The jars of Spark's Kafka source, fetched if this machine does not have them yet."""
+    need_spark()
+    from gateway.pipeline.topic import POM  # noqa: PLC0415  (needs PySpark)
+
+    require_java()
+    folder = fetched("spark-kafka-source", POM.read_bytes(), partial(copy_jars, POM, []))
+    return sorted(folder.glob("*.jar"))

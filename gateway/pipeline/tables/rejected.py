@@ -16,9 +16,9 @@ class RejectedRow(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     file: str
-    """Or the topic."""
+    """Or of a topic `kafka:TOPIC/PARTITION`."""
     place: str | None
-    """Which line of it, or byte, or partition and offset."""
+    """Which line of it, or byte, or offset."""
     problem: str
     line: str
     """The first characters of it."""

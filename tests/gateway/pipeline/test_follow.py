@@ -102,6 +102,7 @@ def test_killed_and_restarted_it_comes_to_the_same(
     from gateway.pipeline.analysis import Analysis  # noqa: PLC0415  (needs PySpark)
     from gateway.pipeline.batch import make_tables  # noqa: PLC0415
     from gateway.pipeline.folders import Folder  # noqa: PLC0415
+    from gateway.pipeline.lines import read_lines  # noqa: PLC0415
     from gateway.pipeline.store import Store  # noqa: PLC0415
 
     first, second, third = pieces()
@@ -128,7 +129,9 @@ def test_killed_and_restarted_it_comes_to_the_same(
     monkeypatch.undo()
     assert followed(spark, grows, output, []) == signal.SIGTERM
 
-    at_once = make_tables(spark, [str(grows)], Folder(spark, str(tmp_path / "at-once")))
+    at_once = make_tables(
+        spark, read_lines(spark, [str(grows)]), Folder(spark, str(tmp_path / "at-once"))
+    )
     streamed = Analysis(spark, Folder(spark, str(output))).tables()
     assert streamed.keys() == at_once.keys()
     for name, table in at_once.items():

@@ -1,0 +1,98 @@
+"""The lines of a topic, in which gateways write their events: by Spark's own Kafka source.
+
+Owns where a record is. Spark has that source only if it is given its jars, those of
+`kafka_source.xml`. Must not know what a line says.
+"""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from gateway.cluster.librdkafka import client_config
+from gateway.pipeline.errors import PipelineError
+from gateway.pipeline.parsing import LINE
+from gateway.settings import Address
+
+CLIENT_ID = "groupferry-report"
+CLUSTER_TIMEOUT_S = 15.0
+BATCH_RECORDS_MAX = 200_000
+"""Of a stream."""
+POM = Path(__file__).with_name("kafka_source.xml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic, and the cluster that has it."""
+
+    name: str
+    upstream: Sequence[Address]
+
+    def __str__(self) -> str:
+        return f"topic {self.name} at {self.bootstrap_servers}"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """As clients of Kafka are told."""
+        return ",".join(map(str, self.upstream))
+
+
+def require_topic(topic: Topic) -> None:
+    """See that it is there, which Spark would take minutes for. Raises PipelineError."""
+    admin = AdminClient(dict(client_config(topic.upstream, CLIENT_ID)))
+    try:
+        known = admin.list_topics(timeout=CLUSTER_TIMEOUT_S).topics
+    except KafkaException as error:
+        raise PipelineError(f"{topic}: {error.args[0].str()}") from None
+    if topic.name not in known:
+        raise PipelineError(f"{topic}: there is no such topic")
+
+
+def topic_lines(spark: SparkSession, topic: Topic) -> DataFrame:
+    """`file`, `place` and `line` of all records that it has now. Raises PipelineError."""
+    return _lines(spark.read, topic)
+
+
+def growing_topic_lines(
+    spark: SparkSession, topic: Topic, batch_records_max: int = BATCH_RECORDS_MAX
+) -> DataFrame:
+    """The stream of the same, from the first record on. Raises PipelineError."""
+    return _lines(spark.readStream.option("maxOffsetsPerTrigger", batch_records_max), topic)
+
+
+def _lines(reader: DataFrameReader | DataStreamReader, topic: Topic) -> DataFrame:
+    try:
+        records = (
+            reader.format("kafka")
+            .option("kafka.bootstrap.servers", topic.bootstrap_servers)
+            .option("subscribe", topic.name)
+            .option("startingOffsets", "earliest")
+            # What is deleted before it is read is missed in the sequences of the events.
+            .option("failOnDataLoss", "false")
+            .load()
+        )
+    except (AnalysisException, Py4JJavaError):
+        raise PipelineError(
+            "Spark lacks its Kafka source: give --jars 'jars/*' when you have fetched them with"
+            f" {fetch_command(Path('jars'))}"
+        ) from None
+    return records.select(
+        F.format_string("kafka:%s/%d", "topic", "partition").alias("file"),
+        F.format_string("offset %d", "offset").alias("place"),
+        # A record may have none, or one that is no text.
+        F.coalesce(F.make_valid_utf8(F.col("value").cast("string")), F.lit("")).alias(LINE),
+    )
+
+
+def fetch_command(folder: Path) -> str:
+    """Fills a folder with the jars."""
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder.absolute()}"]
+    return shlex.join(["mvn", "-f", str(POM), *goal])

@@ -1,0 +1,225 @@
+"""Events in a topic come to the same tables as those in files: at once, and killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+from confluent_kafka import KafkaError, Message, Producer
+
+from gateway.settings import addresses
+from tests.support.group_client import fresh_group, group_client
+from tests.support.kafka_broker import KafkaCluster, running_kafka
+from tests.support.ports import HOST, free_port
+from tests.support.serve_process import serving
+from tests.support.spark import kafka_source, need_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from gateway.pipeline.topic import Topic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+CHILD_S_MAX = 300
+GATEWAY_S_MAX = 60
+LOOK_INTERVAL_S = 0.1
+BAD_RECORDS = (None, b"\xff\xfe\x00", b"{}")
+BAD_LINES = ["", "\ufffd\ufffd\x00", "{}"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a gateway has told, in a topic and in files."""
+
+    cluster: KafkaCluster
+    topic: str
+    files: Path
+
+    @property
+    def lines(self) -> list[str]:
+        return "".join(each.read_text() for each in sorted(self.files.iterdir())).splitlines()
+
+    def of(self, name: str) -> Topic:
+        """A topic of the same cluster."""
+        from gateway.pipeline.topic import Topic  # noqa: PLC0415  (needs PySpark)
+
+        return Topic(name=name, upstream=addresses(self.cluster.bootstrap_servers))
+
+    def produce(self, topic: str, records: Sequence[bytes | None]) -> list[int | None]:
+        """Into the first partition of a topic, in this order; their offsets."""
+        producer, offsets = Producer({"bootstrap.servers": self.cluster.bootstrap_servers}), []
+
+        def delivered(_error: KafkaError | None, message: Message) -> None:
+            offsets.append(message.offset())
+
+        for each in records:
+            producer.produce(topic, each, partition=0, on_delivery=delivered)
+        producer.flush()
+        return offsets
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """Two groups have gone over to the new protocol; and Spark has the jars of its source."""
+    for jar in kafka_source():
+        spark.sql(f"ADD JAR '{jar}'")
+    folder = tmp_path_factory.mktemp("state")
+    with running_kafka("4.3", brokers=1) as cluster:
+        trio.run(partial(play, cluster, folder, "events"))
+        yield Told(cluster=cluster, topic="events", files=folder / "events")
+
+
+async def play(cluster: KafkaCluster, folder: Path, topic: str) -> None:
+    with trio.fail_after(GATEWAY_S_MAX):
+        flag = f"--events-topic={topic}"
+        async with serving(cluster.bootstrap_servers, folder, flag) as gateway:
+            for group in (fresh_group("a"), fresh_group("b")):
+                async with group_client(gateway.address, group) as client:
+                    classic = await client.enter()
+                    assert (await client.native("n")).error_code == 0
+                    await client.leave(classic.member_id)
+                    epoch = (await client.native("n")).member_epoch
+                    await client.commit({0: 5}, member_id="n", epoch=epoch)
+            assert await gateway.terminate() == 0
+
+
+def tables(spark: SparkSession, lines: DataFrame, output: Path) -> dict[str, Counter[Any]]:
+    """As a batch makes them: how often there is which row."""
+    from gateway.pipeline.batch import make_tables  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.folders import Folder  # noqa: PLC0415
+
+    made = make_tables(spark, lines, Folder(spark, str(output)))
+    return {name: rows(table) for name, table in made.items()}
+
+
+def rows(table: DataFrame) -> Counter[Any]:
+    return Counter(map(repr, table.collect()))
+
+
+def test_a_batch_of_a_topic_is_one_of_its_files(
+    spark: SparkSession, told: Told, tmp_path: Path
+) -> None:
+    """Table by table, row by row. What is no event changes nothing, and is told with its place: a
+    record without a value, one that is no text, one that is another JSON; beside the topic, a line
+    of a file."""
+    from gateway.pipeline.sources import Sources  # noqa: PLC0415  (needs PySpark)
+
+    expected = tables(spark, Sources(inputs=[str(told.files)]).lines(spark), tmp_path / "of-files")
+    for name in ("ownership", "offsets", "timeline", "rebalances", "migrations", "readiness"):
+        assert expected[name], name
+    assert not expected.pop("rejected")
+
+    file, problem = tmp_path / "file", "it is no event"
+    file.write_text("\nno event\n")
+    bad = [(f"file:{file}", f"line {n}", problem, text) for n, text in ((1, ""), (2, "no event"))]
+    offsets = told.produce(told.topic, BAD_RECORDS)
+    for offset, text in zip(offsets, BAD_LINES, strict=True):
+        bad.append((f"kafka:{told.topic}/0", f"offset {offset}", problem, text))
+    lines = Sources(inputs=[str(file)], topic=told.of(told.topic)).lines(spark)
+    found = tables(spark, lines, tmp_path / "of-topic")
+    schema = "file string, place string, problem string, line string"
+    assert found.pop("rejected") == rows(spark.createDataFrame(bad, schema))
+    assert found == expected
+
+
+def test_killed_and_restarted_it_comes_to_the_same(
+    spark: SparkSession, told: Told, tmp_path: Path
+) -> None:
+    """As the command, by SIGKILL, when events are stored and tables are not; with what came
+    meanwhile. Places as well."""
+    from gateway.pipeline.analysis import Analysis  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.claim import claimed  # noqa: PLC0415
+    from gateway.pipeline.folders import Folder  # noqa: PLC0415
+    from gateway.pipeline.follow import follow  # noqa: PLC0415
+    from gateway.pipeline.sources import Sources  # noqa: PLC0415
+
+    name, output = fresh_group("followed"), tmp_path / "out"
+    records = [line.encode() for line in told.lines]
+    half = len(records) // 2
+    told.produce(name, [*records[:half], *BAD_RECORDS])
+    jars = f"--jars={','.join(map(str, kafka_source()))}"
+    flags = ["--follow", "--interval=1", jars, "--conf=spark.sql.shuffle.partitions=2"]
+    with subprocess.Popen(command(told, name, output, *flags)) as child:
+        try:
+            until_s = time.monotonic() + CHILD_S_MAX
+            while not (output / "stored" / "batches=0-0").exists():
+                assert child.poll() is None
+                assert time.monotonic() < until_s
+                time.sleep(LOOK_INTERVAL_S)
+        finally:
+            child.kill()
+    assert not (output / "tables").exists()
+    told.produce(name, records[half - 2 :])
+
+    out, sources = Folder(spark, str(output)), Sources(topic=told.of(name))
+    analysis = Analysis(spark, out)
+
+    def take_in(lines: DataFrame, batch: int) -> None:
+        analysis.take_in(lines, batch)
+        if batch == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with claimed(spark, out, follows=True):
+        lines = sources.growing_lines(spark)
+        assert follow(spark, lines, take_in, out, interval_s=0.1) == signal.SIGTERM
+    streamed = {each: rows(table) for each, table in analysis.tables().items()}
+    assert streamed == tables(spark, sources.lines(spark), tmp_path / "at-once")
+    assert streamed["ownership"]
+    assert streamed["rejected"].total() == len(BAD_RECORDS)
+
+
+def command(told: Told, topic: str, output: Path, *flags: str) -> list[str]:
+    servers = told.cluster.bootstrap_servers
+    named = [f"--events-topic={topic}", f"--upstream={servers}", f"--output={output}"]
+    return [sys.executable, "-m", "gateway", "report", *named, *flags]
+
+
+def refusal(arguments: Sequence[str]) -> str:
+    """The one line on stderr."""
+    ended = subprocess.run(
+        arguments, capture_output=True, text=True, timeout=CHILD_S_MAX, check=False
+    )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    return line
+
+
+def test_without_its_jars_it_says_how_to_get_them(told: Told, tmp_path: Path) -> None:
+    """The line has the command."""
+    line = refusal(command(told, told.topic, tmp_path / "out"))
+    assert line.startswith("groupferry: Spark lacks its Kafka source")
+    assert "mvn -f" in line
+    assert "--jars" in line
+
+
+def test_a_topic_that_is_not_there(told: Told, tmp_path: Path) -> None:
+    """It is not made by being looked for."""
+    name = fresh_group("nowhere")
+    for _ in range(2):
+        line = refusal(command(told, name, tmp_path / "out"))
+        servers = told.cluster.bootstrap_servers
+        assert line == f"groupferry: topic {name} at {servers}: there is no such topic"
+
+
+def test_a_cluster_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the time of one look."""
+    need_spark()
+    from gateway.pipeline import topic  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.errors import PipelineError  # noqa: PLC0415
+
+    monkeypatch.setattr(topic, "CLUSTER_TIMEOUT_S", 0.5)
+    nowhere = topic.Topic(name="events", upstream=addresses(f"{HOST}:{free_port()}"))
+    with pytest.raises(PipelineError, match=r"^topic events at .*transport failure$"):
+        topic.require_topic(nowhere)
