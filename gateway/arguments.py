@@ -7,6 +7,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable
+from glob import glob
 from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, get_args
@@ -163,6 +164,7 @@ def parser() -> argparse.ArgumentParser:
     )
     reporting.add_argument(
         "--jars",
+        type=_jars,
         metavar="JAR[,...]",
         default=argparse.SUPPRESS,
         help="for Spark, such as those of its Kafka source",
@@ -280,6 +282,14 @@ def _spark_setting(text: str) -> tuple[str, str]:
     if not is_set or not name.startswith("spark."):
         raise argparse.ArgumentTypeError(f"{text!r} is not spark.NAME=VALUE")
     return name, value
+
+
+def _jars(text: str) -> str:
+    """Patterns and URLs as well, as Spark takes them; it only warns of a file that is not there."""
+    for each in text.split(","):
+        if ":" not in each and not glob(each):  # noqa: PTH207  (also absolute ones)
+            raise argparse.ArgumentTypeError(f"there is no {each!r}")
+    return text
 
 
 def _prefix(text: str) -> str:

@@ -48,14 +48,14 @@ def follow(
         try:
             take_in(batch, number)
         except Exception as error:
-            failures.append(error)  # Spark only passes its text on
-            raise
+            failures.append(error)
+            raise RuntimeError from None  # without the text, which Spark may choke on
 
     writer = lines.writeStream.foreachBatch(kept).trigger(processingTime=f"{interval_s} seconds")
     with own_code(spark.sparkContext), _quiet(), _signals() as signals:
         query = writer.option("checkpointLocation", (output / CHECKPOINT).path).start()
         try:
-            # Spark may choke on the error of a batch, and then call the stream active for ever.
+            # Where Spark chokes on a failure, it calls the stream active for ever.
             while query.isActive and not failures:
                 with suppress(queue.Empty):
                     return signals.get(timeout=_LOOK_INTERVAL_S)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 CHILD_S_MAX = 400
 STEPS = 60
+NOTICED_S = 1
+"""Until a signal is acted upon, and until what the JVM says is on our stderr."""
+LONG = "it\n" * 100_000
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
 
 KILLED_WHILE_SWAPPING = f"""
@@ -138,6 +142,26 @@ def test_killed_and_restarted_it_comes_to_the_same(
         expected = rows(table)
         assert rows(streamed[name]) == expected, name
         assert expected or name not in {"ownership", "rejected"}
+
+
+def test_a_signal_in_the_middle_of_a_batch(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ends it at once and in silence, though the job that it interrupts fails with a long text, on
+    which Spark would choke, and say so in a thousand lines."""
+    from gateway.pipeline.folders import Folder  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.follow import follow, growing_lines  # noqa: PLC0415
+
+    def interrupted(_lines: DataFrame, _batch: int) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(NOTICED_S)
+        raise Crashed("py4j.protocol.Py4JJavaError: An error occurred while calling " + LONG)
+
+    (tmp_path / "events").write_text("{}\n")
+    lines, out = growing_lines(spark, [str(tmp_path / "events")]), Folder(spark, f"{tmp_path}/out")
+    assert follow(spark, lines, interrupted, out, interval_s=0.1) == signal.SIGTERM
+    time.sleep(NOTICED_S)
+    assert not capsys.readouterr().err
 
 
 def environment() -> dict[str, str]:
