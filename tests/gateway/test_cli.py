@@ -119,3 +119,21 @@ def test_a_wrong_call_is_one_line(
     assert told.startswith("groupferry: ")
     assert line in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "nothing to report on"),
+        (("--events-topic=events",), "needs --upstream"),
+        (("events", "--upstream=kafka:9092"), "needs --events-topic"),
+        (("events", "--upstream=kafka"), "not HOST:PORT"),
+        (("events", "--jars=/nowhere/*.jar"), "there is no '/nowhere/*.jar'"),
+    ],
+)
+def test_what_a_report_needs(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+) -> None:
+    """Something to read; and a topic and its cluster only together."""
+    (line,) = refusal(capsys, "report", "--output=report", *arguments).splitlines()
+    assert why in line
