@@ -45,8 +45,9 @@ class Analysis:
         buckets = self.store.buckets(batch)
         stories = Stories(self.store.events(buckets), self.store.events())
         made: dict[str, DataFrame] = {}
-        for table in TABLES:
-            made[table.name] = self._write(table.name, table.row, table.make(stories, made))
+        with stories.kept():
+            for table in TABLES:
+                made[table.name] = self._write(table.name, table.row, table.make(stories, made))
         for table in TABLES:
             self._put_in_place(table.name, buckets)
         events = self.store.events()

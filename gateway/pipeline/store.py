@@ -43,8 +43,9 @@ _STORED = StructType(
 
 
 def bucket_of(group_id: Column) -> Column:
-    """Which bucket a group is in."""
-    bucket = F.pmod(F.xxhash64(group_id), F.lit(BUCKETS)).cast("int")
+    """Which bucket a group is in. It is the hash of Spark's own partitioning by this column: where
+    there are as many partitions as buckets, each of them is one, and so is a file."""
+    bucket = F.pmod(F.hash(group_id), F.lit(BUCKETS))
     return F.when(group_id.isNull(), NO_GROUP).otherwise(bucket)
 
 

@@ -4,11 +4,15 @@ Owns order and repeats (two gateways with one state log, a restart, files read t
 what any event means.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
+from gateway.events import gateway_events
+from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
 from gateway.pipeline.parsing import PROBLEM
@@ -16,7 +20,17 @@ from gateway.pipeline.parsing import PROBLEM
 GROUP = ("cluster_id", "group_id")
 """What names a group: gateways of other clusters may have groups of the same name."""
 
+_PLACED = (*GROUP, "gateway_id", "process_id", "sequence", "event", "at_ms", "position")
 _SEQUENCE = ("is_beside", "at_ms", "process_id", "sequence")
+
+
+def _fields(kinds: Collection[type[GatewayEvent]]) -> list[str]:
+    return sorted({name for kind in kinds for name in kind.model_fields})
+
+
+_ALL_FIELDS = _fields(
+    [kind for kind in EVENTS.values() if kind.__module__ != gateway_events.__name__]
+)
 
 
 class Stories:
@@ -24,58 +38,65 @@ class Stories:
     clusters they are; `events` those of the groups asked about."""
 
     def __init__(self, events: DataFrame, everything: DataFrame | None = None) -> None:
-        self._events = events
-        self._clusters = clusters(events if everything is None else everything)
+        of_clusters = clusters(events if everything is None else everything)
+        self._told = _in_order(_once(_told(events, of_clusters)))
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Put into order once only, for all that asks inside; on disk, for it is all there is."""
+        self._told.persist(StorageLevel.DISK_ONLY)
+        try:
+            yield
+        finally:
+            self._told.unpersist()
 
     def of(self, *kinds: type[GatewayEvent]) -> DataFrame:
         """The events of these kinds, with the fields that any of them has.
 
-        `at_ms` never goes back within a group, whatever clocks did; `position` counts from 1 within
-        a group, in the order of time. All rows of a group are in one partition.
+        `at_ms` never goes back within a group, whatever clocks did; `position` grows within a group
+        with time, from 1. All rows of a group are in one partition.
         """
-        fields = _fields(kinds)
-        found = (
-            self._events.where(F.col("event").isin([kind.name for kind in kinds]))
-            .where(F.col(PROBLEM).isNull() & F.col("group_id").isNotNull())
-            .select(
-                "gateway_id",
-                "group_id",
-                "process_id",
-                "event",
-                "sequence",
-                # An event beside the group's sequence comes after the one that it names.
-                F.coalesce("after", "sequence").alias("place"),
-                F.col("process_id").isNotNull().alias("is_beside"),
-                "at_ms",
-                *fields,
-            )
-            .join(F.broadcast(self._clusters), "gateway_id", "left")
-            .withColumn("cluster_id", F.coalesce("cluster_id", F.lit("")))
-            .repartition(*GROUP)
-        )
-        told = Window.partitionBy(*GROUP, "gateway_id").orderBy("place", *_SEQUENCE)
-        before = F.lag(F.struct("process_id", "sequence")).over(told)
-        so_far = told.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-        once = (
-            found.withColumn("is_repeat", before.eqNullSafe(F.struct("process_id", "sequence")))
-            .withColumn("told_ms", F.max("at_ms").over(so_far))
-            .where(~F.col("is_repeat"))
-        )
-        happened = Window.partitionBy(*GROUP).orderBy("told_ms", "gateway_id", "place", *_SEQUENCE)
-        return once.withColumn("position", F.row_number().over(happened)).select(
-            *GROUP,
-            "gateway_id",
-            "process_id",
-            "sequence",
-            "event",
-            F.col("told_ms").alias("at_ms"),
-            F.col("position").cast("long"),
-            *fields,
-        )
+        found = self._told.where(F.col("event").isin([kind.name for kind in kinds]))
+        return found.select(*_PLACED, *_fields(kinds))
 
 
-def _fields(kinds: Sequence[type[GatewayEvent]]) -> list[str]:
-    return sorted({name for kind in kinds for name in kind.model_fields})
+def _told(events: DataFrame, of_clusters: DataFrame) -> DataFrame:
+    """What is known of groups; an event beside the group's sequence comes after the one that it
+    names."""
+    return (
+        events.where(F.col(PROBLEM).isNull() & F.col("group_id").isNotNull())
+        .select(
+            *("gateway_id", "group_id", "process_id", "event", "sequence", "at_ms"),
+            F.coalesce("after", "sequence").alias("place"),
+            F.col("process_id").isNotNull().alias("is_beside"),
+            *_ALL_FIELDS,
+        )
+        .join(F.broadcast(of_clusters), "gateway_id", "left")
+        .withColumn("cluster_id", F.coalesce("cluster_id", F.lit("")))
+        .repartition("group_id")
+    )
+
+
+def _once(told: DataFrame) -> DataFrame:
+    """As each gateway told it: in its order, without what it told again."""
+    in_order = Window.partitionBy(*GROUP, "gateway_id").orderBy("place", *_SEQUENCE)
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    number = F.struct("process_id", "sequence")
+    return (
+        told.withColumn("is_repeat", F.lag(number).over(in_order).eqNullSafe(number))
+        .withColumn("told_ms", F.max("at_ms").over(so_far))
+        .where(~F.col("is_repeat"))
+    )
+
+
+def _in_order(once: DataFrame) -> DataFrame:
+    """As it happened, whoever told it."""
+    happened = Window.partitionBy(*GROUP).orderBy("told_ms", "gateway_id", "place", *_SEQUENCE)
+    return once.withColumn("position", F.row_number().over(happened).cast("long")).select(
+        *(name for name in _PLACED if name != "at_ms"),
+        F.col("told_ms").alias("at_ms"),
+        *_ALL_FIELDS,
+    )
 
 
 def clusters(events: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from gateway.events.group_events import GroupCreated
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from tests.support.scribe import START_MS, Scribe
-from tests.support.spark import need_spark
+from tests.support.spark import SETTINGS, need_spark
 
 TIMEOUT_S = 500
 
@@ -20,12 +20,8 @@ def report(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run it to its end."""
     return subprocess.run(
         [
-            sys.executable,
-            "-m",
-            "gateway",
-            "report",
-            *arguments,
-            "--conf=spark.sql.shuffle.partitions=2",
+            *(sys.executable, "-m", "gateway", "report", *arguments),
+            *(f"--conf={name}={value}" for name, value in SETTINGS.items()),
         ],
         capture_output=True,
         text=True,

@@ -463,5 +463,5 @@ def test_nothing_is_shuffled_twice(spark: SparkSession) -> None:
     it = OffsetTale("orders")
     ordinary(it)
     plan = plan_of(offsets(stories(spark, *it.scribe.lines)))
-    assert plan.count("Exchange hashpartitioning(cluster_id") == 1
+    assert plan.count("Exchange hashpartitioning(group_id") == 1
     check_joins(plan)
