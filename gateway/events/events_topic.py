@@ -55,6 +55,8 @@ class EventsTopic:
         )
         self.lost = 0
         """Lines that were dropped since all was well."""
+        self._is_taken = True
+        """Whether the cluster has taken a line since."""
 
     def write(self, lines: Sequence[str], group_id: str | None) -> None:
         """Send lines about a group, or about the gateway, in this order."""
@@ -73,7 +75,7 @@ class EventsTopic:
         while True:
             await trio.sleep(LOOK_INTERVAL_S)
             self._producer.poll(0)
-            if self.lost and not len(self._producer):
+            if self.lost and self._is_taken and not len(self._producer):
                 log.info("events_topic_back", topic=self._topic, lost=self.lost)
                 self.lost = 0
 
@@ -87,11 +89,14 @@ class EventsTopic:
             log.error("events_topic_left", topic=self._topic, lost=self.lost)
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
+        if error is None:
+            self._is_taken = True
+        else:
             self._lose(error.str())
 
     def _lose(self, reason: str) -> None:
         self.lost += 1
+        self._is_taken = False
         if self.lost == 1:
             log.error("events_topic_lost", topic=self._topic, reason=reason)
 
