@@ -33,6 +33,7 @@ from tests.support.fake_broker import (
     answer_size,
     running_fake_broker,
 )
+from tests.support.until import until
 from tests.support.wire import Wire, connected, produce_body, request_frame
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -334,14 +335,23 @@ async def test_a_client_that_sends_no_more_still_gets_its_answers() -> None:
 
 async def test_no_more_requests_are_taken_than_may_be_pipelined() -> None:
     """The client's own socket holds back what the upstream has not answered yet."""
-    release = trio.Event()
+    taken: list[tuple[Wire, RequestHeader]] = []
+
+    async def take(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        taken.append((wire, header))
+
+    async def until_taken(number: int) -> None:
+        await until(lambda: len(taken) == number)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert len(taken) == number
+
     async with ground(limits=Limits(max_pipelined=3)) as on:
-        on.broker.handlers[ApiKey.FETCH] = answer_after(release)
+        on.broker.handlers[ApiKey.FETCH] = take
         frames = [request_frame(ApiKey.FETCH, 4, place, b"") for place in range(20)]
         await on.client.send(b"".join(frames))
-        await trio.testing.wait_all_tasks_blocked(0.05)
-        release.set()
         for place in range(20):
+            await until_taken(min(place + 3, 20))
+            await answer_bytes(*taken[place], b"")
             assert struct.unpack_from(">i", await on.client.frame()) == (place,)
 
 

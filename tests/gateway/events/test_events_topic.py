@@ -11,7 +11,6 @@ from gateway.events.events_topic import CLIENT_ID, EventsTopic
 from tests.support.ports import free_port
 from tests.support.until import until
 
-
 LOOKS = 4
 """More than one, so that one of them finds nothing that waits."""
 
