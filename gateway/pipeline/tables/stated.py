@@ -45,12 +45,16 @@ def evidence(stories: Stories) -> DataFrame:
     begun = F.sum(F.when(F.col("is_commit"), 0).otherwise(1))
     of_group = F.when(F.col("member_id").isNull(), 1).otherwise(0)
     rounds = begun.over(_in_time("member_id")) + F.sum(of_group).over(_in_time())
+    round_of = ("member_id", "rounds", "is_commit")
+    # Most words of a round are about the same partitions: these are put together first.
     return (
         words.withColumn("rounds", rounds)
         .select("*", F.explode("partitions").alias("topic", "numbers"))
-        .select("*", F.explode("numbers").alias("partition"))
-        .groupBy(*PARTITION, "member_id", "rounds", "is_commit")
+        .groupBy(*GROUP, *round_of, "topic", "numbers")
         .agg(F.min("at_ms").alias("from_ms"), F.max("at_ms").alias("to_ms"))
+        .select("*", F.explode("numbers").alias("partition"))
+        .groupBy(*PARTITION, *round_of)
+        .agg(F.min("from_ms").alias("from_ms"), F.max("to_ms").alias("to_ms"))
     )
 
 

@@ -1,6 +1,8 @@
 """Moves from one protocol to the other: there, back, given up, and with nobody in the group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -19,7 +21,9 @@ from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.migrations import migrations
 from gateway.pipeline.tables.ownership import ownership
 from gateway.pipeline.tables.rebalances import rebalances
-from tests.support.scribe import Scribe, lines_of, seconds, stories
+from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds, stories
+from tests.support.simulated_events import SimulatedStep, undisturbed
+from tests.support.simulated_lines import write
 
 UP: Direction = "generic->consumer"
 DOWN: Direction = "consumer->generic"
@@ -114,12 +118,35 @@ CASES: Mapping[object, Sequence[Found]] = {
 TELLERS = (there, and_back, given_up, not_yet, while_empty, none)
 
 
+BOTH = frozenset({"classic", "consumer"})
+
+Migration = tuple[str, int, int | None, bool]
+"""Direction, from and to in simulated milliseconds, whether it is complete."""
+
+
+@dataclass
+class Spell:
+    """The protocols of a group's members for a while."""
+
+    mix: frozenset[str]
+    from_ms: int
+    left_ms: int = 0
+
+
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession) -> Sequence[Row]:
+def runs() -> Mapping[int, Sequence[SimulatedStep]]:
+    """By seed."""
+    return undisturbed()
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[Row]:
     """Of all stories in one run."""
-    told = stories(spark, *lines_of({tell.__name__: tell for tell in TELLERS}))
-    changed = changes(told).persist()
-    return migrations(changed, ownership(told), rebalances(changed)).collect()
+    told: dict[str, Told] = {tell.__name__: tell for tell in TELLERS}
+    told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
+    of_groups = stories(spark, *lines_of(told))
+    changed = changes(of_groups).persist()
+    return migrations(changed, ownership(of_groups), rebalances(changed)).collect()
 
 
 @pytest.mark.parametrize("tell", TELLERS)
@@ -139,3 +166,55 @@ def test_migrations(tell: object, rows: Sequence[Row]) -> None:
         if row.group_id == getattr(tell, "__name__", None)
     ]
     assert sorted(found, key=str) == sorted(CASES[tell], key=str)
+
+
+def test_the_simulator_agrees(
+    runs: Mapping[int, Sequence[SimulatedStep]], rows: Sequence[Row]
+) -> None:
+    """When groups were on their way, as the engine's own members say at every step."""
+    for seed, steps in runs.items():
+        found = [
+            (
+                row.direction,
+                row.from_ms - START_MS,
+                None if row.to_ms is None else row.to_ms - START_MS,
+                row.is_complete,
+            )
+            for row in rows
+            if row.group_id == f"seed {seed}"
+        ]
+        assert sorted(found, key=str) == sorted(truth(steps), key=str), seed
+
+
+def truth(steps: Sequence[SimulatedStep]) -> Iterator[Migration]:
+    """While both protocols are there, or from the last member with one to the first with the
+    other."""
+    spells = list(_spells(steps))
+    for place, spell in enumerate(spells):
+        before = spells[place - 1] if place else None
+        after = spells[place + 1] if place + 1 < len(spells) else None
+        if len(spell.mix) > 1:
+            known = before.mix if before else BOTH - after.mix if after else {"classic"}
+            is_complete = after is not None and after.mix != known
+            to_ms = after.from_ms if after else None
+            yield UP if "classic" in known else DOWN, spell.from_ms, to_ms, is_complete
+        elif before and len(before.mix) == 1:
+            direction = UP if "classic" in before.mix else DOWN
+            yield direction, before.left_ms, spell.from_ms, True
+
+
+def _spells(steps: Sequence[SimulatedStep]) -> Iterator[Spell]:
+    """The protocols that there were one after the other; nobody in between changes nothing."""
+    mixes = {step.at_ms: frozenset(m.protocol for m in step.members.values()) for step in steps}
+    spell: Spell | None = None
+    was: frozenset[str] = frozenset()
+    for at_ms, mix in mixes.items():
+        if spell and was == spell.mix != mix:
+            spell.left_ms = at_ms
+        if mix and (spell is None or mix != spell.mix):
+            if spell:
+                yield spell
+            spell = Spell(mix, at_ms)
+        was = mix
+    if spell:
+        yield spell

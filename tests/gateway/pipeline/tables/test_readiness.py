@@ -1,6 +1,8 @@
 """Who is there at the end, with which client, and what keeps the group from being converted."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -9,7 +11,9 @@ from coordinator.records import RemovalCause
 from gateway.events.group_events import ConversionRefused, GroupConverted, GroupForwarded
 from gateway.events.member_events import ClientSeen, MemberJoined, MemberLeft, Protocol
 from gateway.pipeline.tables.readiness import readiness
-from tests.support.scribe import Scribe, lines_of, stories
+from tests.support.scribe import Scribe, Told, lines_of, stories
+from tests.support.simulated_events import SimulatedStep, undisturbed
+from tests.support.simulated_lines import write
 
 JAVA = "apache-kafka-java"
 
@@ -130,10 +134,17 @@ TELLERS = (ready, foreign, unread, refused_once, refused_and_then_not, forwarded
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession) -> Sequence[Row]:
+def runs() -> Mapping[int, Sequence[SimulatedStep]]:
+    """By seed."""
+    return undisturbed()
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[Row]:
     """Of all stories in one run."""
-    lines = lines_of({tell.__name__: tell for tell in TELLERS})
-    return readiness(stories(spark, *lines)).collect()
+    told: dict[str, Told] = {tell.__name__: tell for tell in TELLERS}
+    told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
+    return readiness(stories(spark, *lines_of(told))).collect()
 
 
 @pytest.mark.parametrize("tell", TELLERS)
@@ -153,3 +164,17 @@ def test_readiness(tell: object, rows: Sequence[Row]) -> None:
     ]
     assert sorted(found, key=str) == sorted(CASES[tell], key=str)
     assert all(row.can_convert == (row.blocked_by is None) for row in rows)
+
+
+def test_the_simulator_agrees(
+    runs: Mapping[int, Sequence[SimulatedStep]], rows: Sequence[Row]
+) -> None:
+    """Who is there at the end, static or not, by protocol."""
+    for seed, steps in runs.items():
+        found: Counter[tuple[str, bool]] = Counter()
+        for row in rows:
+            if row.group_id == f"seed {seed}":
+                found[row.protocol, True] += row.static_members
+                found[row.protocol, False] += row.members - row.static_members
+        there = steps[-1].members.values()
+        assert found == Counter((m.protocol, m.instance_id is not None) for m in there), seed
