@@ -17,7 +17,7 @@ from gateway.pipeline.claim import CHECKPOINT
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
 from gateway.pipeline.growing_files import BATCH_BYTES_MAX, GrowingFiles
-from gateway.pipeline.own_code import own_code
+from gateway.pipeline.own_code import send_own_code
 
 _LOOK_INTERVAL_S = 0.25
 
@@ -52,7 +52,8 @@ def follow(
             raise RuntimeError from None  # without the text, which Spark may choke on
 
     writer = lines.writeStream.foreachBatch(kept).trigger(processingTime=f"{interval_s} seconds")
-    with own_code(spark.sparkContext), _quiet(), _signals() as signals:
+    send_own_code(spark.sparkContext)
+    with _quiet(), _signals() as signals:
         query = writer.option("checkpointLocation", (output / CHECKPOINT).path).start()
         try:
             # Where Spark chokes on a failure, it calls the stream active for ever.

@@ -5,10 +5,7 @@ compiled parts, have to be where the executors are (gateway/docs/simulator.md).
 """
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import ModuleType
 from zipfile import ZipFile
 
@@ -21,16 +18,14 @@ import kafka_codecs
 PACKAGES: tuple[ModuleType, ...] = (gateway, coordinator, kafka_codecs)
 
 
-@contextmanager
-def own_code(context: SparkContext) -> Iterator[None]:
+def send_own_code(context: SparkContext) -> None:
     """From here on Python functions of ours run on executors, whatever is installed there."""
-    with TemporaryDirectory(prefix="groupferry-code-") as folder:
-        archive = Path(folder, "groupferry.zip")
-        pack(archive)
-        searched = list(sys.path)
-        context.addPyFile(str(archive))
-        sys.path[:] = searched  # this process has the real ones
-        yield
+    # Each executor fetches it before its next task, whenever that is: it goes with the session.
+    archive = Path(context._temp_dir, "groupferry.zip")
+    pack(archive)
+    searched = list(sys.path)
+    context.addPyFile(str(archive))
+    sys.path[:] = searched  # this process has the real ones
 
 
 def pack(archive: Path) -> None:

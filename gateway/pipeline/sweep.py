@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from coordinator.simulation.run import Outcome, simulate
-from gateway.pipeline.own_code import own_code
+from gateway.pipeline.own_code import send_own_code
 from gateway.pipeline.seed_rows import SCHEMA, SeedRow, row_of
 from gateway.pipeline.session import open_session
 from gateway.simulate import replay_command
@@ -29,10 +29,8 @@ def run(
     first_seed: int, seeds: int, output: str, *, master: str | None, settings: Mapping[str, str]
 ) -> tuple[bool, str]:
     """Whether nothing broke, and the report. Raises PipelineError."""
-    with (
-        open_session("groupferry simulate", master=master, settings=settings) as spark,
-        own_code(spark.sparkContext),
-    ):
+    with open_session("groupferry simulate", master=master, settings=settings) as spark:
+        send_own_code(spark.sparkContext)
         write_rows(spark, first_seed, seeds, output)
         rows = spark.read.schema(SCHEMA).parquet(output)
         is_fine, told = report(rows, first_seed, seeds)

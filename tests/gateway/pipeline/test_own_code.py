@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def test_executors_have_what_was_sent(spark: SparkSession) -> None:
-    """Whatever is installed there; this process keeps its own."""
-    from gateway.pipeline.own_code import own_code  # noqa: PLC0415
+    """Whatever is installed there, and however long ago; this process keeps its own."""
+    from gateway.pipeline.own_code import send_own_code  # noqa: PLC0415
 
     def place(_zero: int) -> str:
         import kafka_codecs  # noqa: PLC0415  (the one that no working folder has)
@@ -24,9 +24,9 @@ def test_executors_have_what_was_sent(spark: SparkSession) -> None:
         return str(kafka_codecs.__path__[0])
 
     searched = list(sys.path)
-    with own_code(spark.sparkContext):
-        found = spark.sparkContext.parallelize([0], 1).map(place).collect()
-        assert sys.path == searched
+    send_own_code(spark.sparkContext)
+    found = spark.sparkContext.parallelize([0], 1).map(place).collect()
+    assert sys.path == searched
     assert found[0].endswith("groupferry.zip/kafka_codecs")
 
 

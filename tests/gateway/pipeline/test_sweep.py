@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 def test_the_rows_are_those_of_the_local_run(spark: SparkSession, tmp_path: Path) -> None:
     """Whoever computes them, and in whatever order."""
-    from gateway.pipeline.own_code import own_code  # noqa: PLC0415
+    from gateway.pipeline.own_code import send_own_code  # noqa: PLC0415
     from gateway.pipeline.sweep import report, write_rows  # noqa: PLC0415
 
     output = str(tmp_path / "rows")
-    with own_code(spark.sparkContext):
-        write_rows(spark, 7, 9, output)
+    send_own_code(spark.sparkContext)
+    write_rows(spark, 7, 9, output)
     rows = spark.read.parquet(output)
     found = [SeedRow(**row.asDict()) for row in rows.orderBy("seed").collect()]
     assert found == [row_of(seed) for seed in range(7, 16)]
@@ -39,7 +39,7 @@ def test_seeds_that_fail_are_told_and_the_others_played(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The first ones of them, each with its replay; an exception is a failure like any other."""
-    from gateway.pipeline.own_code import own_code  # noqa: PLC0415
+    from gateway.pipeline.own_code import send_own_code  # noqa: PLC0415
     from gateway.pipeline.sweep import FAILURES_TOLD_MAX, report, write_rows  # noqa: PLC0415
 
     def play(seed: int) -> Outcome:
@@ -49,8 +49,8 @@ def test_seeds_that_fail_are_told_and_the_others_played(
         return Outcome(seed=seed, invariant=invariant, counts={"events": 2})
 
     output = str(tmp_path / "rows")
-    with own_code(spark.sparkContext):
-        write_rows(spark, 0, 60, output, play)
+    send_own_code(spark.sparkContext)
+    write_rows(spark, 0, 60, output, play)
     rows = spark.read.parquet(output)
     assert rows.count() == 60
     is_fine, told = report(rows, 0, 60)
