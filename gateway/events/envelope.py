@@ -11,7 +11,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
-from gateway.events.event import GatewayEvent
+from gateway.events.event import GatewayEvent, Moment
 
 
 class Envelope(BaseModel):
@@ -32,7 +32,7 @@ class Envelope(BaseModel):
     sequence: int = Field(ge=1)
     after: int | None
     """Of a group's event with a process's sequence: the last sequence of the group before it."""
-    at_ms: int
+    at_ms: Moment
     """When it was decided, in milliseconds since 1970 (UTC)."""
     fields: SerializeAsAny[GatewayEvent]
 

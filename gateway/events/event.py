@@ -6,11 +6,14 @@ event in particular.
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 Level = Literal["debug", "info", "warning", "error"]
+
+Moment: TypeAlias = Annotated[int, Field(ge=0, le=253_402_300_799_999)]
+"""In milliseconds since 1970 (UTC), up to the end of the year 9999: others have no date."""
 
 _HUMP = re.compile(r"(?<!^)(?=[A-Z])")
 

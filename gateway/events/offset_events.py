@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from gateway.events.event import GatewayEvent, Level
+from gateway.events.event import GatewayEvent, Level, Moment
 
 
 class FetchedOffset(BaseModel):
@@ -54,9 +54,9 @@ class OffsetsCommitted(GatewayEvent):
     """Who committed, empty if it was nobody in the group."""
     is_transactional: bool
     """Whether they count only once their transaction is committed."""
-    from_ms: int
+    from_ms: Moment
     """When the first of them was stored, in milliseconds since 1970 (UTC)."""
-    to_ms: int
+    to_ms: Moment
     """When the last of them was stored, in milliseconds since 1970 (UTC)."""
     offsets: Mapping[str, tuple[CommittedOffsets, ...]]
     """By topic."""

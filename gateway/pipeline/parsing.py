@@ -14,7 +14,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from gateway.events.catalog import EVENTS
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
-from gateway.pipeline.spark_types import is_nullable, struct_of
+from gateway.pipeline.spark_checks import FieldOf, all_given, all_sound
+from gateway.pipeline.spark_types import struct_of
 
 LINE = "line"
 """The column with the text of a line."""
@@ -47,7 +48,7 @@ def parse(lines: DataFrame) -> DataFrame:
     The text is kept where there is a problem."""
     found = F.from_json(LINE, _READ_AS, {"columnNameOfCorruptRecord": _BROKEN})
     read = lines.withColumn("read", found).select(
-        *lines.columns, "read.*", _problem("read").alias(PROBLEM)
+        *lines.columns, "read.*", _problem(F.col("read")).alias(PROBLEM)
     )
     names = [name for name in lines.columns if name != LINE]
     return read.select(
@@ -59,37 +60,36 @@ def parse(lines: DataFrame) -> DataFrame:
     )
 
 
-def _problem(read: str) -> Column:
+def _problem(read: Column) -> Column:
     """The first thing that is wrong."""
-    event, version = F.col(f"{read}.event"), F.col(f"{read}.schema_version")
-    envelope_is_whole = _all_given(Envelope, read) & (F.col(f"{read}.sequence") >= 1)
-    is_placed = F.col(f"{read}.group_id").isNotNull() | F.col(f"{read}.process_id").isNotNull()
+    event, version = read.getField("event"), read.getField("schema_version")
+    is_whole = all_given(Envelope, read.getField) & all_sound(Envelope, read.getField)
+    is_placed = read.getField("group_id").isNotNull() | read.getField("process_id").isNotNull()
     known_version = _lookup({each.name: each.schema_version for each in EVENTS.values()}, event)
-    lacks_field = reduce(
-        lambda chain, each: chain.when(event == each.name, ~_all_given(each, f"{read}.fields")),
+    of_fields = reduce(
+        lambda chain, each: chain.when(
+            event == each.name, _problem_of(each, read.getField("fields").getField)
+        ),
         EVENTS.values(),
-        F.when(F.lit(False), F.lit(False)),
+        F.when(F.lit(False), F.lit(None).cast("string")),
     )
     return (
-        F.when(F.col(f"{read}.{_BROKEN}").isNotNull() | event.isNull(), "it is no event")
-        .when(~(envelope_is_whole & is_placed), "its envelope is not whole")
+        F.when(read.getField(_BROKEN).isNotNull() | event.isNull(), "it is no event")
+        .when(~(is_whole & is_placed), "its envelope is not whole")
         .when(known_version.isNull(), F.concat(F.lit("this groupferry does not know "), event))
         .when(
             known_version != version,
             F.concat(event, F.lit(" of schema version "), version, F.lit(" is not known")),
         )
-        .when(lacks_field, F.concat(event, F.lit(" lacks a field")))
+        .otherwise(of_fields)
     )
 
 
-def _all_given(model: type[Envelope] | type[GatewayEvent], where: str) -> Column:
-    """Whether nothing is null that must not be."""
-    given = [
-        F.col(f"{where}.{name}").isNotNull()
-        for name, field in model.model_fields.items()
-        if field.is_required() and not is_nullable(field.annotation)
-    ]
-    return reduce(Column.__and__, given, F.lit(True))
+def _problem_of(event: type[GatewayEvent], field_of: FieldOf) -> Column:
+    """What is wrong with the fields of such an event."""
+    return F.when(~all_given(event, field_of), f"{event.name} lacks a field").when(
+        ~all_sound(event, field_of), f"{event.name} has a value that it cannot have"
+    )
 
 
 def _lookup(values: Mapping[str, int], key: Column) -> Column:

@@ -40,20 +40,23 @@ def is_nullable(annotation: Any) -> bool:
     return type(None) in typing.get_args(annotation)
 
 
+def without_none(annotation: Any) -> Any:
+    """Of `T | None` the `T`, everything else as it is."""
+    given = [each for each in typing.get_args(annotation) if each is not type(None)]
+    return given[0] if is_nullable(annotation) and len(given) == 1 else annotation
+
+
 def type_of(annotation: Any) -> DataType:
     """Of one field. Raises TypeError for what no table can hold."""
+    annotation = without_none(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in (typing.Union, types.UnionType):
-        given = [each for each in arguments if each is not type(None)]
-        if len(given) == 1:
-            return type_of(given[0])
-    elif origin is typing.Literal and all(isinstance(each, str) for each in arguments):
+    if origin is typing.Literal and all(isinstance(each, str) for each in arguments):
         return StringType()
-    elif origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
         return ArrayType(type_of(arguments[0]))
-    elif isinstance(origin, type) and issubclass(origin, Mapping):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         return MapType(type_of(arguments[0]), type_of(arguments[1]))
-    elif isinstance(annotation, type):
+    if isinstance(annotation, type):
         if issubclass(annotation, BaseModel):
             return struct_of(annotation)
         for plain in (str, bool, int, float):

@@ -7,11 +7,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from gateway.events.group_events import GroupCreated
+from coordinator.volatile import GenericPhase
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import (
+    GroupConverted,
+    GroupCreated,
+    GroupStateMoved,
+    TopicsGone,
+)
 from gateway.events.member_events import PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.parsing import ENVELOPE, FIELDS
-from tests.support.scribe import GROUP, START_MS, Scribe, parsed, without
+from gateway.pipeline.tables.granted import granted
+from tests.support.scribe import GROUP, START_MS, Scribe, parsed, stories, without
 
 
 def test_every_field_of_every_event_is_a_column() -> None:
@@ -26,17 +34,7 @@ def test_an_event_is_read_with_its_fields(spark: SparkSession) -> None:
     scribe.tell(1, GroupCreated(kind="generic"))
     assigned = PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)})
     scribe.tell(2, assigned)
-    committed = CommittedOffsets(partition=1, commits=2, first=5, lowest=4, last=7)
-    scribe.beside(
-        3,
-        OffsetsCommitted(
-            member_id="m",
-            is_transactional=False,
-            from_ms=1,
-            to_ms=2,
-            offsets={"t": (committed,)},
-        ),
-    )
+    scribe.beside(3, COMMITTED)
     created, given, commit = parsed(spark, *scribe.lines).collect()
     assert [row.problem for row in (created, given, commit)] == [None] * 3
     assert (created.event, created.kind, created.partitions) == ("group_created", "generic", None)
@@ -45,7 +43,7 @@ def test_an_event_is_read_with_its_fields(spark: SparkSession) -> None:
     assert given.at_ms == START_MS + 2000
     assert given.line is None, "the text is kept where it is needed only"
     assert (commit.process_id, commit.sequence, commit.after) == ("p", 1, 2)
-    assert commit.offsets["t"][0].asDict() == committed.model_dump()
+    assert commit.offsets["t"][0].asDict() == COMMITTED.offsets["t"][0].model_dump()
 
 
 def told(**changes: Any) -> str:
@@ -53,6 +51,26 @@ def told(**changes: Any) -> str:
     scribe.tell(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
     return json.dumps({**json.loads(scribe.lines[0]), **changes})
 
+
+def of(event: GatewayEvent, **changes: Any) -> str:
+    """Its line, with other fields."""
+    scribe = Scribe()
+    scribe.beside(1, event)
+    line = json.loads(scribe.lines[0])
+    return json.dumps({**line, "fields": {**line["fields"], **changes}})
+
+
+CONVERTED = GroupConverted(direction="generic->consumer", is_live=True, members=1, cause="")
+MOVED = GroupStateMoved(
+    from_state=GenericPhase.EMPTY, to_state=GenericPhase.PREPARING_REBALANCE, generation=1
+)
+COMMITTED = OffsetsCommitted(
+    member_id="m",
+    is_transactional=False,
+    from_ms=1,
+    to_ms=2,
+    offsets={"t": (CommittedOffsets(partition=1, commits=2, first=5, lowest=4, last=7),)},
+)
 
 BAD: Mapping[str, str] = {
     "": "it is no event",
@@ -69,6 +87,18 @@ BAD: Mapping[str, str] = {
     told(event="partitions_vanished"): "this groupferry does not know partitions_vanished",
     told(schema_version=9): "partitions_assigned of schema version 9 is not known",
     without(told(), "member_epoch"): "partitions_assigned lacks a field",
+    told(at_ms=-1): "its envelope is not whole",
+    told(at_ms=(1 << 63) - 1): "its envelope is not whole",
+    told().replace("[0, 2]", "null"): "partitions_assigned has a value that it cannot have",
+    told().replace("[0, 2]", "[0, null]"): "partitions_assigned has a value that it cannot have",
+    of(TopicsGone(topics=("t",)), topics=[None]): "topics_gone has a value that it cannot have",
+    of(CONVERTED, direction="sideways"): "group_converted has a value that it cannot have",
+    of(MOVED, to_state="Dreaming"): "group_state_moved has a value that it cannot have",
+    of(COMMITTED, offsets={"t": [None]}): "offsets_committed has a value that it cannot have",
+    of(
+        COMMITTED, offsets={"t": [{"partition": 1}]}
+    ): "offsets_committed has a value that it cannot have",
+    of(COMMITTED, from_ms=1 << 60): "offsets_committed has a value that it cannot have",
 }
 
 
@@ -79,3 +109,10 @@ def test_a_bad_line_says_what_is_wrong_with_it(spark: SparkSession, line: str) -
     assert bad.problem == BAD[line]
     assert bad.line == line
     assert good.problem is None
+
+
+def test_a_key_that_comes_twice_stops_nothing(spark: SparkSession) -> None:
+    """JSON does not forbid it; what is told of either counts."""
+    line = told().replace('"t": [0, 2]', '"t": [0, 2], "t": [1]')
+    owned = granted(stories(spark, line)).collect()
+    assert sorted(row.partition for row in owned) == [0, 1, 2]
