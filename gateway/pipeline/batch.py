@@ -22,9 +22,10 @@ def make_tables(spark: SparkSession, lines: DataFrame, output: Folder) -> Mappin
     events = analysis.store.events()
     bad = events.where(F.col(PROBLEM).isNotNull()).select("file", "place", PROBLEM, LINE)
     in_files = bad.where(F.col("place").isNull()).select("file").distinct()
-    files = in_files.orderBy("file").limit(REJECTED_FILES_MAX).collect()
-    if files:
-        found = places(spark, [each.file for each in files])
-        elsewhere = bad.where(F.col("place").isNotNull())
+    first = in_files.orderBy("file").limit(REJECTED_FILES_MAX).collect()
+    if first:
+        files = [each.file for each in first]
+        found = places(spark, files)
+        elsewhere = bad.where(F.col("place").isNotNull() | ~F.col("file").isin(files))
         analysis.write_whole("rejected", rejected(found.union(elsewhere)))
     return analysis.tables()

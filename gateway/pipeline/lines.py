@@ -3,7 +3,9 @@
 Owns where a line is. Must not know what a line says.
 """
 
+import re
 from collections.abc import Sequence
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -14,6 +16,9 @@ from gateway.pipeline.parsing import LINE, PROBLEM, parse
 
 REJECTED_FILES_MAX = 1_000
 """Files whose lines are counted, to say which of them were rejected."""
+
+_PATTERN = re.compile(r"[{}\[\]*?\\]")
+"""What means something else in a path of Hadoop's."""
 
 
 def read_lines(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
@@ -34,7 +39,7 @@ def read_lines(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
 def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     """`file`, `place`, `problem` and `line` of what is no event in these files: they are read once
     more, because only this needs to count lines."""
-    lines = _text(spark, files).select(
+    lines = _text(spark, [_exactly(each) for each in files]).select(
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
         F.monotonically_increasing_id().alias("id"),
@@ -56,6 +61,11 @@ def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
         PROBLEM,
         LINE,
     )
+
+
+def _exactly(file: str) -> str:
+    """The path by which Spark finds just this file, whatever characters its name has."""
+    return _PATTERN.sub(r"\\\g<0>", unquote(file))
 
 
 def _text(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:

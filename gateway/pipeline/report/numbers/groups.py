@@ -2,7 +2,7 @@
 the worst of them have a section of their own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row
@@ -70,6 +70,11 @@ def totals(groups: DataFrame) -> Row:
     ).first()
     assert found is not None  # an aggregate of everything is one row
     return found
+
+
+def counts(row: Row, names: Iterable[str]) -> Mapping[str, int]:
+    """Of a row of either: Spark has added them up as doubles, which may be beyond its integers."""
+    return {name: int(row[name]) for name in names}
 
 
 def worst(groups: DataFrame, top: int) -> Sequence[Row]:

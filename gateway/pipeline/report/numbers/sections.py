@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.report.model import GroupStory, Migration, Share, Step
 from gateway.pipeline.report.numbers.chosen import Chosen, key_of
+from gateway.pipeline.report.numbers.groups import counts
 from gateway.pipeline.report.numbers.limits import of_each
 from gateway.pipeline.report.numbers.maps import maps
 from gateway.pipeline.report.numbers.names import names
@@ -20,7 +21,6 @@ STEPS_MAX = 60
 """Of one group, if there are not very many of them: see `of_each`."""
 
 _FIGURES = (
-    *GROUP,
     "findings",
     "partitions",
     "unowned_at_end",
@@ -68,7 +68,9 @@ def sections(
         key = key_of(row)
         stories.append(
             GroupStory(
-                **{name: row[name] for name in _FIGURES},
+                cluster_id=row.cluster_id,
+                group_id=row.group_id,
+                **counts(row, _FIGURES),
                 unowned_partition_s=row.unowned_ms / 1000,
                 finding_times_ms=findings_ms[key][0],
                 shares=tuple(sorted(shown_shares[key][0], key=lambda share: share.from_ms)),

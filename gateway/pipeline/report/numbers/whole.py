@@ -9,7 +9,7 @@ from gateway.pipeline.report.model import Report, Totals
 from gateway.pipeline.report.numbers.clients import clients
 from gateway.pipeline.report.numbers.evidence import evidence
 from gateway.pipeline.report.numbers.gaps import gaps
-from gateway.pipeline.report.numbers.groups import groups, totals, worst
+from gateway.pipeline.report.numbers.groups import SUMS, counts, groups, totals, worst
 from gateway.pipeline.report.numbers.sections import sections
 from gateway.pipeline.report.numbers.shares import shares
 from gateway.pipeline.report.numbers.steps import costs, steps
@@ -46,9 +46,10 @@ def report(
 
 
 def _totals(sums: Row, *, rejected_lines: int) -> Totals:
-    plain = Totals.model_fields.keys() & sums.asDict().keys()
     return Totals(
-        **{name: sums[name] for name in plain},
+        from_ms=sums.from_ms,
+        to_ms=sums.to_ms,
+        **counts(sums, Totals.model_fields.keys() & {"groups", *SUMS}),
         rejected_lines=rejected_lines,
         unowned_partition_s=sums.unowned_ms / 1000,
         unowned_in_migrations_partition_s=sums.unowned_in_migrations_ms / 1000,

@@ -1,0 +1,108 @@
+"""Whatever is in the files, a run makes its tables and its page, and counts what is no event."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GroupConverted, GroupCreated, TopicsGone
+from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from tests.support.group_stories import UP, joins
+from tests.support.scribe import START_MS, Scribe
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LAST = (1 << 63) - 1
+LAST_MOMENT_MS = 253_402_300_799_999
+LONG = 20 << 20
+HOSTILE = '"><script>alert(1)</script>\u202e\x00'
+ODD_NAME = "a b%20[1]{x}*?.jsonl"
+
+
+def assigned(*numbers: int, topic: str = "t") -> PartitionsAssigned:
+    return PartitionsAssigned(member_id="m", member_epoch=LAST, partitions={topic: numbers})
+
+
+def committed(offset: int) -> OffsetsCommitted:
+    entry = CommittedOffsets(partition=0, commits=LAST, first=offset, lowest=offset, last=offset)
+    return OffsetsCommitted(
+        member_id="m",
+        is_transactional=False,
+        from_ms=0,
+        to_ms=LAST_MOMENT_MS,
+        offsets={"t": (entry,)},
+    )
+
+
+def changed(event: GatewayEvent, at_ms: int = START_MS, **changes: Any) -> str:
+    """Its line, with something else in it."""
+    scribe = Scribe(group_id="bad")
+    scribe.tell(1, event)
+    line = json.loads(scribe.lines[0])
+    return json.dumps({**line, "at_ms": at_ms, "fields": {**line["fields"], **changes}})
+
+
+BAD = (
+    changed(assigned(0), partitions={"t": None}),
+    changed(assigned(0), partitions={"t": [None]}),
+    changed(TopicsGone(topics=("t",)), topics=[None]),
+    changed(GroupConverted(direction=UP, is_live=True, members=1, cause=""), direction="sideways"),
+    changed(committed(1), offsets={"t": [{"partition": 1}]}),
+    changed(committed(1), from_ms=LAST),
+    changed(GroupCreated(kind="generic"), at_ms=LAST),
+    '{"event": ' * 2_000,
+    '{"event": "' + "x" * LONG,
+)
+"""Lines that would stop a run somewhere behind, if it believed them."""
+
+
+def hostile(scribe: Scribe) -> None:
+    """Events, each of them as its model allows it: the largest numbers, the strangest names."""
+    scribe.tell(
+        0, GroupCreated(kind="generic"), joins(HOSTILE), joins(""), joins("m", instance_id="")
+    )
+    scribe.tell(1, assigned(-LAST - 1, LAST), assigned(0, 0), assigned(1, topic=""))
+    scribe.beside(2, committed(-LAST - 1), committed(LAST), committed(0))
+    released = PartitionsReleased(member_id=HOSTILE, member_epoch=-1, partitions={HOSTILE: (1,)})
+    scribe.tell(3, released)
+    scribe.lose(LAST - 20)
+    scribe.tell(4, TopicsGone(topics=("", "t", "t")))
+
+
+@pytest.mark.timeout(600)
+def test_nothing_that_is_read_stops_a_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each bad line is counted, in a file of any name; of so many files with its place, too."""
+    from gateway.pipeline import batch  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.folders import Folder  # noqa: PLC0415
+    from gateway.pipeline.lines import read_lines  # noqa: PLC0415
+    from gateway.pipeline.report.writing import PAGE, write_report  # noqa: PLC0415
+    from gateway.pipeline.tables.catalog import ALL_ROWS  # noqa: PLC0415
+
+    monkeypatch.setattr(batch, "REJECTED_FILES_MAX", 1)
+    events, output = tmp_path / "events", Folder(spark, str(tmp_path / "out"))
+    events.mkdir()
+    lines: list[str] = []
+    for group_id in ("", HOSTILE):
+        scribe = Scribe(group_id=group_id, process_id=f"of {group_id}")
+        hostile(scribe)
+        lines += scribe.lines
+    good = len(lines)
+    (events / ODD_NAME).write_text("\n".join([*lines, *BAD]))
+    (events / "one too many").write_text("garbage\n")
+    tables = batch.make_tables(spark, read_lines(spark, [str(events)]), output)
+    report = write_report(tables, ALL_ROWS, output, top=10)
+    places = {f"line {good + n}" for n in range(1, len(BAD) + 1)}
+    assert {row.place for row in tables["rejected"].collect()} == {*places, None}
+    assert report.totals.rejected_lines == len(BAD) + 1
+    assert report.totals.groups == 2
+    assert report.totals.missing_events > LAST
+    page = (tmp_path / "out" / PAGE).read_text()
+    assert "<script" not in page
