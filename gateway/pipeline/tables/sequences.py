@@ -7,7 +7,9 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
+from gateway.events.envelope import Envelope
 from gateway.pipeline.parsing import LINE, PROBLEM
+from gateway.pipeline.spark_checks import all_sound
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.stories import clusters
 
@@ -20,7 +22,8 @@ _SEQUENCE = ("gateway_id", "group_id", "process_id")
 
 
 class SequenceRow(BaseModel):
-    """Numbers that no line has. What comes before the first line of a sequence is not missed."""
+    """Numbers that no line has. What comes before the first line of a sequence is not missed. What
+    comes behind the last line of a group is, if an event beside its sequence had come after it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -43,9 +46,11 @@ class SequenceRow(BaseModel):
 
 def sequences(lines: DataFrame) -> DataFrame:
     """All gaps in stored lines; a line that came twice changes nothing."""
-    told = _envelopes(lines)
+    envelopes = _envelopes(lines)
+    told = _told(envelopes)
+    lost = _gaps(told).unionByName(_lost_ends(envelopes))
     return (
-        _with_times(_gaps(told), told)
+        _with_times(lost, told, _words(envelopes))
         .join(F.broadcast(clusters(lines)), "gateway_id", "left")
         .withColumn("cluster_id", F.coalesce("cluster_id", F.lit("")))
         .select(*struct_of(SequenceRow).names)
@@ -54,20 +59,54 @@ def sequences(lines: DataFrame) -> DataFrame:
 
 def _envelopes(lines: DataFrame) -> DataFrame:
     """Of lines that are whole, whether this version knows what they say or not."""
-    is_of_group = F.col("process_id").isNull()
     is_whole = F.col(PROBLEM).isNull() | F.try_parse_json(LINE).isNotNull()
     return lines.where(
-        (F.col("sequence") >= 1)
+        F.col("sequence").isNotNull()
         & F.col("gateway_id").isNotNull()
         & F.col("at_ms").isNotNull()
-        & (F.col("group_id").isNotNull() | ~is_of_group)
+        & all_sound(Envelope, F.col)
+        & (F.col("group_id").isNotNull() | ~_is_of_group())
         & is_whole
-    ).select(
-        "gateway_id",
-        F.when(is_of_group, F.col("group_id")).alias("group_id"),
-        "process_id",
-        "sequence",
-        "at_ms",
+    ).select(*_SEQUENCE, "sequence", "after", "at_ms")
+
+
+def _is_of_group() -> Column:
+    return F.col("process_id").isNull()
+
+
+def _no_process() -> Column:
+    return F.lit(None).cast("string").alias("process_id")
+
+
+def _told(envelopes: DataFrame) -> DataFrame:
+    """Each number, and whose it is."""
+    group_id = F.when(_is_of_group(), F.col("group_id")).alias("group_id")
+    return envelopes.select("gateway_id", group_id, "process_id", "sequence", "at_ms")
+
+
+def _words(envelopes: DataFrame) -> DataFrame:
+    """The numbers that groups had reached, as events beside their sequences say."""
+    beside = envelopes.where(F.col("group_id").isNotNull() & ~_is_of_group())
+    sequence = F.col("after").alias("sequence")
+    return beside.select("gateway_id", "group_id", _no_process(), sequence, "at_ms")
+
+
+def _lost_ends(envelopes: DataFrame) -> DataFrame:
+    """What is missing behind the last line of a group: its sequence had reached more."""
+    last = F.max(F.when(_is_of_group(), F.col("sequence")))
+    reached = F.max(F.when(~_is_of_group(), F.col("after")))
+    return (
+        envelopes.where(F.col("group_id").isNotNull())
+        .groupBy("gateway_id", "group_id")
+        .agg(last.alias("last"), reached.alias("missing_to"))
+        .where(F.col("last") < F.col("missing_to"))
+        .select(
+            "gateway_id",
+            "group_id",
+            _no_process(),
+            (F.col("last") + 1).alias("missing_from"),
+            "missing_to",
+        )
     )
 
 
@@ -101,18 +140,31 @@ def _runs() -> Column:
     )
 
 
-def _with_times(gaps: DataFrame, told: DataFrame) -> DataFrame:
+def _with_times(gaps: DataFrame, told: DataFrame, words: DataFrame) -> DataFrame:
     """The moments of the events around each gap. Where there is no gap, nothing is read again."""
-    ends = gaps.withColumn(
-        "end", F.explode(F.array(F.col("missing_from") - 1, F.col("missing_to") + 1))
+    behind = F.try_add("missing_to", F.lit(1))
+    ends = gaps.select(
+        "*",
+        F.inline(
+            F.array(
+                _end(F.col("missing_from") - 1, is_word=False),
+                _end(behind, is_word=False),
+                _end(F.col("missing_to"), is_word=True),
+            )
+        ),
     )
-    is_same = F.col("ends.end") == F.col("told.sequence")
+    marks = told.withColumn("is_word", F.lit(False)).unionByName(
+        words.withColumn("is_word", F.lit(True))
+    )
+    is_same = (F.col("ends.number") == F.col("marks.sequence")) & (
+        F.col("ends.is_word") == F.col("marks.is_word")
+    )
     for name in _SEQUENCE:
-        is_same &= F.col(f"ends.{name}").eqNullSafe(F.col(f"told.{name}"))
-    is_before = F.col("end") < F.col("missing_from")
+        is_same &= F.col(f"ends.{name}").eqNullSafe(F.col(f"marks.{name}"))
+    is_before = F.col("number") < F.col("missing_from")
     return (
         ends.alias("ends")
-        .join(told.alias("told"), is_same)
+        .join(marks.alias("marks"), is_same)
         .select("ends.*", "at_ms")
         .groupBy(*_SEQUENCE, "missing_from", "missing_to")
         .agg(
@@ -120,3 +172,7 @@ def _with_times(gaps: DataFrame, told: DataFrame) -> DataFrame:
             F.min(F.when(~is_before, F.col("at_ms"))).alias("to_ms"),
         )
     )
+
+
+def _end(number: Column, *, is_word: bool) -> Column:
+    return F.struct(number.alias("number"), F.lit(is_word).alias("is_word"))

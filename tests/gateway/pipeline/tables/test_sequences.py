@@ -12,7 +12,7 @@ from gateway.events.member_events import MemberLeft
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.sequences import SequenceRow, sequences
 from tests.support.plans import check_joins, plan_of
-from tests.support.scribe import Scribe, parsed, seconds
+from tests.support.scribe import START_MS, Scribe, parsed, seconds
 
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
@@ -52,6 +52,39 @@ def test_gaps_of_groups_and_of_processes_are_found(spark: SparkSession) -> None:
         ("c", "broken", "g1", None, 4, 4, 3, 4),
         ("c", "broken", "g1", None, 6, 205, 4, 5),
     ]
+
+
+def test_the_end_of_a_sequence_can_be_missing(spark: SparkSession) -> None:
+    """What a process tells beside it says how far the group had come; of a group without a line
+    nothing is missed, and what is told late or at the end of a long number breaks nothing."""
+    cut, whole, unseen, endless = (Scribe(process_id=each, group_id=each) for each in "abcd")
+    cut.tell(1, LEFT, LEFT)
+    cut.lose(2)
+    cut.beside(6, LEFT)
+    cut.beside(5, LEFT)
+    whole.tell(1, LEFT, LEFT)
+    whole.beside(2, LEFT)
+    whole.tell(3, LEFT)
+    unseen.lose(7)
+    unseen.beside(2, LEFT)
+    endless.tell(1, LEFT)
+    endless.lose((1 << 63) - 2)
+    endless.beside(2, LEFT)
+    lines = [line for scribe in (cut, whole, unseen, endless) for line in scribe.lines]
+    assert [row[1:2] + row[4:] for row in found(sequences(parsed(spark, *lines)))] == [
+        ("a", 3, 4, 1, 5),
+        ("d", 2, (1 << 63) - 1, 1, 2),
+    ]
+
+
+def test_a_time_that_no_calendar_has_is_no_envelope(spark: SparkSession) -> None:
+    """So its line is missing."""
+    scribe = Scribe()
+    scribe.tell(1, LEFT, LEFT, LEFT)
+    lines = [scribe.lines[0], scribe.lines[1].replace(f"{START_MS + 1000}", f"{1 << 62}")]
+    assert lines[1] != scribe.lines[1]
+    gaps = found(sequences(parsed(spark, *lines, scribe.lines[2])))
+    assert [row[4:] for row in gaps] == [(2, 2, 1, 1)]
 
 
 def test_an_event_that_is_not_known_is_there_all_the_same(spark: SparkSession) -> None:
