@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events import gateway_events
@@ -21,6 +21,8 @@ GROUP = ("cluster_id", "group_id")
 """What names a group: gateways of other clusters may have groups of the same name."""
 
 _PLACED = (*GROUP, "gateway_id", "process_id", "sequence", "event", "at_ms", "position")
+_MOMENTS = ("from_ms", "to_ms")
+"""Fields that are times as well."""
 _SEQUENCE = ("is_beside", "at_ms", "process_id", "sequence")
 
 
@@ -53,8 +55,9 @@ class Stories:
     def of(self, *kinds: type[GatewayEvent]) -> DataFrame:
         """The events of these kinds, with the fields that any of them has.
 
-        `at_ms` never goes back within a group, whatever clocks did; `position` grows within a group
-        with time, from 1. All rows of a group are in one partition.
+        `at_ms` never goes back within a group, whatever clocks did, and `from_ms` and `to_ms` not
+        beyond a moment at which one was behind; `position` grows within a group with time, from 1.
+        All rows of a group are in one partition.
         """
         found = self._told.where(F.col("event").isin([kind.name for kind in kinds]))
         return found.select(*_PLACED, *_fields(kinds))
@@ -82,11 +85,19 @@ def _once(told: DataFrame) -> DataFrame:
     in_order = Window.partitionBy(*GROUP, "gateway_id").orderBy("place", *_SEQUENCE)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     number = F.struct("process_id", "sequence")
+    is_behind = F.col("told_ms") > F.col("at_ms")
     return (
         told.withColumn("is_repeat", F.lag(number).over(in_order).eqNullSafe(number))
         .withColumn("told_ms", F.max("at_ms").over(so_far))
+        # Whatever is told after that, was by a clock that had been behind.
+        .withColumn("behind_ms", F.max(F.when(is_behind, F.col("told_ms"))).over(so_far))
+        .withColumns({name: _not_before("behind_ms", name) for name in _MOMENTS})
         .where(~F.col("is_repeat"))
     )
+
+
+def _not_before(least: str, name: str) -> Column:
+    return F.when(F.col(name).isNotNull(), F.greatest(name, least))
 
 
 def _in_order(once: DataFrame) -> DataFrame:

@@ -205,6 +205,25 @@ def told_late(it: OffsetTale) -> None:
 
 
 @tale(
+    ("a", 100, "a", None, None, None),
+    ("a", 200, "a", 100, None, None),
+    ("b", 150, "b", 200, 200, "regression"),
+    ("b", 210, "b", 150, 200, None),
+)
+def a_clock_that_is_behind(it: OffsetTale) -> None:
+    """Of the machine that took over: what it stores comes after all that was before."""
+    it.gets(1, "a")
+    it.commits(10, "a", 100)
+    it.commits(100, "a", 200)
+    it.gives(103, "a")
+    it.scribe.process_id = "another"
+    it.gets(43, "b")
+    it.fetches(44, "b", 200)
+    it.commits(50, "b", 150)
+    it.commits(104, "b", 210, since_s=99)
+
+
+@tale(
     ("a", 100, "a", 50, 50, None),
     ("a", 150, "a", 100, 50, None),
     ("a", 60, "a", 150, 50, "seek"),
