@@ -47,11 +47,15 @@ def differences(stories: Stories, ownership: DataFrame) -> DataFrame:
         F.lit(None).cast("boolean").alias("is_commit"),
         F.coalesce("from_ms", F.lit(0)).alias("at_ms"),
         F.col("member_id").alias("grantee"),
+        "to_ms",
     )
-    in_time = Window.partitionBy(*PARTITION).orderBy("at_ms", F.col("grantee").isNotNull())
+    # Of grants of one moment, the one that lasts is the last one.
+    in_time = Window.partitionBy(*PARTITION).orderBy(
+        "at_ms", F.col("grantee").isNotNull(), F.asc_nulls_last("to_ms")
+    )
     # What happens in one millisecond may come in either order.
     at_once = Window.partitionBy(*PARTITION, "at_ms")
-    told = words.unionByName(grants).withColumns(
+    told = words.unionByName(grants, allowMissingColumns=True).withColumns(
         {
             "granted_to": F.last("grantee", ignorenulls=True).over(in_time),
             "granted_now": F.collect_set("grantee").over(at_once),
