@@ -34,12 +34,12 @@ class Table:
 
 
 TABLES = (
-    Table("ownership", OwnershipRow, lambda stories, _made: ownership(stories)),
+    Table("changes", ChangeRow, lambda stories, _made: changes(stories)),
+    Table("ownership", OwnershipRow, lambda stories, made: ownership(stories, made["changes"])),
     Table(
         "differences", DifferenceRow, lambda stories, made: differences(stories, made["ownership"])
     ),
     Table("offsets", OffsetRow, lambda stories, _made: offsets(stories)),
-    Table("changes", ChangeRow, lambda stories, _made: changes(stories)),
     Table("timeline", TimelineRow, lambda _stories, made: timeline(made["changes"])),
     Table("rebalances", RebalanceRow, lambda _stories, made: rebalances(made["changes"])),
     Table(

@@ -1,46 +1,29 @@
 """When a group had no members: then nobody misses a partition that nobody owns."""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.events.member_events import (
-    MemberFenced,
-    MemberJoined,
-    MemberLeft,
-    MemberReplaced,
-)
-from gateway.pipeline.stories import GROUP, Stories
+from gateway.pipeline.stories import GROUP
+from gateway.pipeline.tables.windows import so_far
 
 
-def empty_times(stories: Stories) -> DataFrame:
-    """Intervals `empty_from_ms` to `empty_to_ms` of each group; those that have ended.
-
-    Who was there before the first event is known by who went without having come.
-    """
-    told = stories.of(MemberJoined, MemberLeft, MemberFenced, MemberReplaced)
-    in_order = Window.partitionBy(*GROUP).orderBy("position")
-    came = F.when(F.col("event") == MemberJoined.name, 1).otherwise(-1)
-    counted = told.select(
-        *GROUP,
-        "position",
-        "at_ms",
-        F.sum(came).over(in_order).alias("change"),
+def empty_times(changes: DataFrame) -> DataFrame:
+    """Intervals `empty_from_ms` to `empty_to_ms` of each group; those that have ended."""
+    to_ms = F.lead("at_ms").over(so_far())
+    return (
+        changes.select(
+            *GROUP, "members", F.col("at_ms").alias("empty_from_ms"), to_ms.alias("empty_to_ms")
+        )
+        .where((F.col("members") == 0) & (F.col("empty_from_ms") < F.col("empty_to_ms")))
+        .drop("members")
     )
-    there_before = F.greatest(F.lit(0), -F.min("change").over(Window.partitionBy(*GROUP)))
-    emptied = counted.withColumns(
-        {
-            "members": F.col("change") + there_before,
-            "empty_to_ms": F.lead("at_ms").over(in_order),
-        }
-    ).where((F.col("members") == 0) & F.col("empty_to_ms").isNotNull())
-    return emptied.select(*GROUP, F.col("at_ms").alias("empty_from_ms"), "empty_to_ms")
 
 
-def with_empty_time(intervals: DataFrame, stories: Stories) -> DataFrame:
+def with_empty_time(intervals: DataFrame, changes: DataFrame) -> DataFrame:
     """Intervals with `empty_ms`: of a gap that has ended, how long the group had no members."""
     names = intervals.columns
     empty = (
-        empty_times(stories)
+        empty_times(changes)
         .groupBy(*GROUP)
         .agg(F.collect_list(F.struct("empty_from_ms", "empty_to_ms")).alias("times"))
     )

@@ -40,11 +40,11 @@ class OwnershipRow(Row):
     """Of a gap that has ended, for how many milliseconds of it the group had no members."""
 
 
-def ownership(stories: Stories) -> DataFrame:
+def ownership(stories: Stories, changes: DataFrame) -> DataFrame:
     """See `OwnershipRow`."""
     by_engine = side_by_side(granted(stories), of=PARTITION)
     by_members = side_by_side(stated(evidence(stories)), of=PARTITION)
-    both = with_empty_time(by_engine.withColumn("basis", F.lit("granted")), stories).unionByName(
+    both = with_empty_time(by_engine.withColumn("basis", F.lit("granted")), changes).unionByName(
         by_members.where(F.col("kind") != "gap").withColumn("basis", F.lit("stated")),
         allowMissingColumns=True,
     )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupCreated
@@ -12,6 +13,7 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsStated,
 )
+from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.differences import differences
 from gateway.pipeline.tables.ownership import ownership
 from tests.support.scribe import Scribe, lines_of, seconds, stories
@@ -47,6 +49,13 @@ def anothers(scribe: Scribe) -> None:
     scribe.beside(2, says("a", 0))
 
 
+def at_once(scribe: Scribe) -> None:
+    """Granted, taken back and granted to another in one moment: whoever keeps it had it last."""
+    scribe.tell(1, CREATED, gets("z", 0), gives("z", 0), gets("b", 0))
+    scribe.tell(1, gets("a", 1), gives("a", 1), gets("b", 1))
+    scribe.beside(2, says("b", 0, 1))
+
+
 def nobodys(scribe: Scribe) -> None:
     """What nobody was ever granted, where all is known since the group was created."""
     scribe.tell(1, CREATED, gets("a", 0))
@@ -63,17 +72,19 @@ def unknown(scribe: Scribe) -> None:
 EXPECTED: Mapping[object, Sequence[tuple[int, str, str | None, str, float]]] = {
     as_it_should_be: [],
     anothers: [(0, "a", "b", "statement", 2)],
+    at_once: [],
     nobodys: [(1, "a", None, "statement", 2)],
     unknown: [],
 }
-TELLERS = (as_it_should_be, anothers, nobodys, unknown)
+TELLERS = (as_it_should_be, anothers, at_once, nobodys, unknown)
 
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Sequence[Row]:
-    """Of all stories in one run."""
+    """Of all stories in one run; in which order the intervals come does not matter."""
     told = stories(spark, *lines_of({tell.__name__: tell for tell in TELLERS}))
-    return differences(told, ownership(told)).collect()
+    owned = ownership(told, changes(told)).orderBy(F.asc_nulls_first("to_ms"))
+    return differences(told, owned).collect()
 
 
 @pytest.mark.parametrize("tell", TELLERS)

@@ -146,7 +146,7 @@ def rows(spark: SparkSession, runs: Mapping[int, Sequence[SimulatedStep]]) -> Se
     told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
     of_groups = stories(spark, *lines_of(told))
     changed = changes(of_groups).persist()
-    return migrations(changed, ownership(of_groups), rebalances(changed)).collect()
+    return migrations(changed, ownership(of_groups, changed), rebalances(changed)).collect()
 
 
 @pytest.mark.parametrize("tell", TELLERS)

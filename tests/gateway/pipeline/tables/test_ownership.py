@@ -9,7 +9,7 @@ from pyspark.sql import Row, SparkSession
 from coordinator.records import RemovalCause
 from coordinator.volatile import GenericPhase
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupStateMoved, TopicsGone
+from gateway.events.group_events import GroupCreated, GroupStateMoved, TopicsGone
 from gateway.events.member_events import (
     MemberJoined,
     MemberLeft,
@@ -19,11 +19,11 @@ from gateway.events.member_events import (
 )
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
+from tests.support.group_stories import COMPLETING, EMPTY, PREPARING, STABLE
 from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds, stories
 from tests.support.simulated_events import SimulatedStep, simulated
-
-"""Writes a story down."""
 
 Interval = tuple[int, str, str, str | None, str | None, float | None, float | None]
 """Partition, basis, kind, member, other member, from, to."""
@@ -54,6 +54,10 @@ def rejoins() -> GatewayEvent:
     return GroupStateMoved(
         from_state=GenericPhase.STABLE, to_state=GenericPhase.PREPARING_REBALANCE, generation=1
     )
+
+
+def goes(was: GenericPhase, to: GenericPhase) -> GatewayEvent:
+    return GroupStateMoved(from_state=was, to_state=to, generation=1)
 
 
 def leaves(member_id: str) -> GatewayEvent:
@@ -139,6 +143,17 @@ def back_and_forth_without_a_statement(scribe: Scribe) -> None:
     scribe.beside(8, commits("a", 7, 8, 0))
 
 
+def a_clock_that_is_behind(scribe: Scribe) -> None:
+    """Of the machine that took over: what it stores was not stored before it had the group."""
+    scribe.tell(1, gets("a", 0))
+    scribe.beside(102, commits("a", 98, 101, 0))
+    scribe.tell(103, gives("a", 0))
+    scribe.process_id = "another"
+    scribe.tell(43, gets("b", 0))
+    scribe.beside(50, commits("b", 45, 49, 0))
+    scribe.beside(104, commits("b", 99, 104, 0))
+
+
 CASES: Mapping[Told, Sequence[Interval]] = {
     a_partition_moves: [
         (0, "granted", "owner", "a", None, 1, 3),
@@ -171,6 +186,12 @@ CASES: Mapping[Told, Sequence[Interval]] = {
         (0, "granted", "owner", "a", None, 1, 2),
         (0, "granted", "owner", "b", None, 3, None),
     ],
+    a_clock_that_is_behind: [
+        (0, "granted", "owner", "a", None, 1, 103),
+        (0, "granted", "owner", "b", None, 103, None),
+        (0, "stated", "owner", "a", None, 98, 101),
+        (0, "stated", "owner", "b", None, 103, 104),
+    ],
     said_and_left_out: [
         (0, "stated", "owner", "a", None, 1, 5),
         (0, "stated", "owner", "a", None, 9, 9),
@@ -200,6 +221,39 @@ def an_empty_group(scribe: Scribe) -> None:
     scribe.tell(10, gets("c", 0))
 
 
+def one_who_was_there_before(scribe: Scribe) -> None:
+    """And neither comes nor goes: the group is not empty when all others have gone."""
+    scribe.lose(3)
+    scribe.beside(0, says("old", 1))
+    scribe.tell(1, joins("a"), gets("a", 0))
+    scribe.tell(2, gives("a", 0), leaves("a"))
+    scribe.tell(9, joins("c"))
+    scribe.tell(10, gets("c", 0))
+
+
+def one_whom_a_restart_forgot(scribe: Scribe) -> None:
+    """Who joined a classic group that was not complete again before its gateway ended, is not in it
+    any more: when all others have gone it is empty."""
+    scribe.tell(0, GroupCreated(kind="generic"))
+    scribe.beside(0, joins("a"))
+    scribe.beside(1, goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
+    scribe.tell(1, goes(COMPLETING, STABLE), gets("a", 0))
+    scribe.beside(2, joins("lost"), goes(STABLE, PREPARING))
+    scribe.process_id = "another"
+    scribe.beside(3, leaves("a"), goes(STABLE, PREPARING))
+    scribe.tell(4, goes(PREPARING, EMPTY), gives("a", 0))
+    scribe.beside(9, joins("b"), goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
+    scribe.tell(10, goes(COMPLETING, STABLE), gets("b", 0))
+
+
+EMPTY_MS: Mapping[Told, tuple[float, float, int]] = {
+    an_empty_group: (2, 10, 5000),
+    one_who_was_there_before: (2, 10, 0),
+    one_whom_a_restart_forgot: (4, 10, 5000),
+}
+"""From, to and empty time of the one gap."""
+
+
 def written(steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
     """A simulated run, as long as its group was not loaded anew."""
     for step in steps:
@@ -212,9 +266,10 @@ def written(steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
     """Of all stories in one run, by group: Spark takes its time for each run."""
-    told: dict[str, Told] = {case.__name__: case for case in (*CASES, an_empty_group)}
+    told: dict[str, Told] = {case.__name__: case for case in (*CASES, *EMPTY_MS)}
     told |= {f"seed {seed}": partial(written, simulated(seed)) for seed in SEEDS}
-    table = ownership(stories(spark, *lines_of(told)))
+    story = stories(spark, *lines_of(told))
+    table = ownership(story, changes(story))
     assert table.columns == struct_of(OwnershipRow).names
     found: dict[str, list[Row]] = {group_id: [] for group_id in told}
     for row in table.collect():
@@ -241,11 +296,14 @@ def test_intervals(case: Told, rows: Mapping[str, Sequence[Row]]) -> None:
     assert sorted(found, key=str) == sorted(CASES[case], key=str)
 
 
-def test_the_time_without_members_is_told_apart(rows: Mapping[str, Sequence[Row]]) -> None:
-    """See `an_empty_group`."""
-    gaps = [row for row in rows["an_empty_group"] if row.kind == "gap"]
+@pytest.mark.parametrize("case", EMPTY_MS, ids=lambda case: case.__name__)
+def test_the_time_without_members_is_told_apart(
+    case: Told, rows: Mapping[str, Sequence[Row]]
+) -> None:
+    """As it is said where it is told."""
+    gaps = [row for row in rows[case.__name__] if row.kind == "gap"]
     assert [(seconds(row.from_ms), seconds(row.to_ms), row.empty_ms) for row in gaps] == [
-        (2, 10, 5000)
+        EMPTY_MS[case]
     ]
 
 
