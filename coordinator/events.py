@@ -140,6 +140,9 @@ class OffsetCommitReceived:
     instance_id: str | None
     epoch: int
     partitions: frozenset[Partition]
+    """Of the topics that the cluster knows."""
+    topic_names: frozenset[str] = frozenset()
+    """Of all topics."""
     is_transactional: bool = False
 
     def refused(self, error: GroupError) -> OffsetVerdict:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.offsets import check_commit as check_consumer_commit
 from coordinator.consumer.offsets import check_fetch as check_consumer_fetch
+from coordinator.consumer.offsets import gone_topics
 from coordinator.conversion.replacement import remove_empty_consumer_group
 from coordinator.conversion.upgrade import remove_generic_group
 from coordinator.draft import Draft
@@ -46,17 +47,22 @@ FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 def commit(draft: Draft, event: OffsetCommitReceived) -> None:
     """Decide whether a commit may go to the cluster. Raises GroupError: the codes of the kind of
     group, and COORDINATOR_LOAD_IN_PROGRESS because of a stray commit."""
+    gone = frozenset[str]()
     match draft.state.group:
         case GenericGroup():
             check_generic_commit(draft, event)
         case ConsumerGroup():
             check_consumer_commit(draft, event)
+            gone = gone_topics(draft, event)
+            gone_ids = draft.topics.ids(gone)
+            stored = frozenset(p for p in event.partitions if p.topic_id not in gone_ids)
+            event = replace(event, partitions=stored)
         case None:
             _check_simple_commit(event)
     _check_no_stray_commit(draft, event.partitions)
     if event.member_id:
         draft.emit(CommitStarted(event.token, _in_flight(draft, event)))
-    draft.answer(event.token, OffsetVerdict())
+    draft.answer(event.token, OffsetVerdict(gone=gone))
 
 
 def _in_flight(draft: Draft, event: OffsetCommitReceived) -> CommitInFlight:

@@ -91,10 +91,12 @@ class ConsumerHeartbeatReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetVerdict:
-    """Whether the cluster may be asked to store or fetch these offsets."""
+    """Whether the cluster may be asked to store or fetch these offsets; not those of topics that
+    are `gone` (UNKNOWN_TOPIC_OR_PARTITION)."""
 
     error: ErrorCode = ErrorCode.NONE
     why: str = ""
+    gone: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

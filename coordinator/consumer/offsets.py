@@ -34,6 +34,21 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
         raise _stale(member, event.epoch, current, is_transactional=event.is_transactional)
 
 
+def gone_topics(draft: Draft, event: OffsetCommitReceived) -> frozenset[str]:
+    """Which topics of a commit are gone, though there may be others of their names.
+
+    DEV: a member that still holds partitions of a topic that is gone commits for it by its name. In
+    Kafka that counts for the topic that was made anew, whose first records are then never read.
+    """
+    current = draft.consumer.assignments.get(event.member_id)
+    topics = draft.topics
+    held = {partition.topic_id for partition in current.held} if current else set()
+    if held <= topics.by_id.keys():
+        return frozenset()
+    of_held = {topics.by_id[topic_id].name for topic_id in held & topics.by_id.keys()}
+    return event.topic_names - of_held
+
+
 def check_fetch(draft: Draft, event: OffsetFetchReceived) -> None:
     """Raises GroupError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION.
 

@@ -22,16 +22,14 @@ from gateway.anchor.identity import (
 )
 from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.commit_parts import CommitRequest, CommitResponse
 from gateway.groups.forwarding import forward, highest_version
 from gateway.groups.refusals import refusal
 from gateway.groups.registry import Registry
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-
-CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
-CommitResponse = OffsetCommitResponse | TxnOffsetCommitResponse
+from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
 
 async def store(

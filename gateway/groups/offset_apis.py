@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import cast
 
 from coordinator.errors import ErrorCode
-from coordinator.events import OffsetCommitReceived, OffsetDeleteReceived
+from coordinator.events import OffsetCommitEnded, OffsetCommitReceived, OffsetDeleteReceived
 from coordinator.replies import OffsetDeleteVerdict, OffsetVerdict
 from coordinator.topics import Topics
 from coordinator.volatile import Token
 from gateway.anchor.anchors import Anchors
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups import offset_delete
-from gateway.groups.commit_storing import CommitRequest, store
+from gateway.groups.commit_parts import CommitRequest, joined, split
+from gateway.groups.commit_storing import store
 from gateway.groups.forwarding import forward
 from gateway.groups.refusals import refusal
 from gateway.groups.registry import Registry
@@ -40,7 +41,22 @@ class OffsetApis:
         if verdict.error:
             code = self._registry.still(verdict.error)
             return refusal(message, request.header.api_version, code, verdict.why)
+        if verdict.gone:
+            return await self._commit_rest(request, message, commit, verdict.gone)
         return await store(request, message, commit, registry=self._registry, anchors=self._anchors)
+
+    async def _commit_rest(
+        self, request: GroupRequest, message: CommitRequest, commit: Token, gone: frozenset[str]
+    ) -> Struct:
+        """All but the topics that are gone."""
+        refused, rest = split(message, gone)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        told = refusal(refused, request.header.api_version, code, "")
+        if not rest.topics:
+            self._registry.end_commit(message.group_id, OffsetCommitEnded(commit=commit))
+            return told
+        answer = await store(request, rest, commit, registry=self._registry, anchors=self._anchors)
+        return joined(answer, told)
 
     async def delete(self, request: GroupRequest, message: OffsetDeleteRequest) -> Struct:
         """Offsets of topics that somebody subscribes to stay; the cluster deletes the others, once
@@ -80,6 +96,8 @@ class OffsetApis:
     async def _check(
         self, request: GroupRequest, message: CommitRequest
     ) -> tuple[Token, OffsetVerdict]:
+        names = [topic.name for topic in message.topics]
+
         def event(token: int, topics: Topics) -> OffsetCommitReceived:
             return OffsetCommitReceived(
                 token=token,
@@ -91,6 +109,7 @@ class OffsetApis:
                     if isinstance(message, OffsetCommitRequest)
                     else message.generation_id
                 ),
+                topic_names=frozenset(names),
                 partitions=topics.partitions(
                     (topic.name, [p.partition_index for p in topic.partitions])
                     for topic in message.topics
@@ -98,6 +117,5 @@ class OffsetApis:
                 is_transactional=isinstance(message, TxnOffsetCommitRequest),
             )
 
-        names = [topic.name for topic in message.topics]
         commit, reply = await self._registry.ask(message.group_id, event, names)
         return commit, cast(OffsetVerdict, reply)

@@ -16,8 +16,6 @@ from kafka_codecs.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
-
 Topic = OffsetDeleteRequestTopic
 Wanted = Callable[[str, int], bool]
 
@@ -44,7 +42,9 @@ def answered_here(
     def answered(topic: Topic) -> OffsetDeleteResponseTopic:
         return _answered(
             topic,
-            lambda index: code if exists(image, topic.name, index) else UNKNOWN_TOPIC_OR_PARTITION,
+            lambda index: (
+                code if exists(image, topic.name, index) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ),
         )
 
     return tuple(answered(topic) for topic in topics)

@@ -8,7 +8,6 @@ the peak, and how many times as long it takes as the amount before.
 """
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -222,21 +222,25 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._is_over.wait(SAMPLE_S):
-            self.bytes = max(self.bytes, sum(_resident(pid) for pid in _family(self._pid)))
+            self.bytes = max(self.bytes, sum(_own_share(pid) for pid in _family(self._pid)))
 
 
 def _family(pid: int) -> Iterator[int]:
     yield pid
     for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in tasks.read_text().split():
-            yield from _family(int(child))
+        with suppress(OSError):  # it may have ended meanwhile
+            for child in tasks.read_text().split():
+                yield from _family(int(child))
 
 
-def _resident(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-    except (OSError, IndexError):
-        return 0
+def _own_share(pid: int) -> int:
+    """Memory that is shared counts once: a JVM that forks does not have it twice."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name == "Pss":
+                return int(value.removesuffix("kB")) * 1024
+    return 0
 
 
 def measure(folder: Path, output: Path) -> tuple[float, int]:

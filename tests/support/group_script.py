@@ -413,7 +413,8 @@ class GroupScript:
                 member_id=member_id,
                 instance_id=instance_id,
                 epoch=epoch,
-                partitions=partitions(of),
+                topic_names=frozenset(of),
+                partitions=self.topics.partitions(of.items()),
                 is_transactional=is_transactional,
             )
         )

@@ -374,6 +374,7 @@ class HostedGroups:
                 member_id=member_id,
                 instance_id=None,
                 epoch=epoch,
+                topic_names=frozenset(of),
                 partitions=image.partitions(of.items()),
             ),
             of,

@@ -1,11 +1,16 @@
 """Which offset requests a consumer group lets through (spec 3.15); see scenarios 68 to 70."""
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from coordinator.errors import ErrorCode
 from coordinator.records import Assignment
-from tests.support.group_records import given_classic, given_native
+from coordinator.replies import OffsetVerdict
+from coordinator.topics import Topic, Topics
+from tests.support.group_records import GivenMember, given_classic, given_native
 from tests.support.group_script import GroupScript, Owned, partitions
+from tests.support.group_values import make_topics, topic_id
 
 FOO_0 = {"foo": (0,)}
 (P0,), (P1,) = partitions(FOO_0), partitions({"foo": (1,)})
@@ -40,6 +45,34 @@ def test_an_empty_group_takes_commits_without_epoch(group: GroupScript) -> None:
     assert group.commit("", -1, FOO_0)[1].error == ErrorCode.NONE
     assert group.commit("n1", 2, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.commit("n1", 0, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+ANEW = Topic(name="foo", topic_id=topic_id("foo, made anew"), partition_count=1)
+
+
+@pytest.mark.parametrize("member", [given_native, given_classic])
+@pytest.mark.parametrize("foo", [(), (ANEW,)], ids=["gone", "made anew"])
+def test_a_last_commit_for_a_topic_that_is_gone(
+    group: GroupScript, member: Callable[..., GivenMember], foo: Sequence[Topic]
+) -> None:
+    """It is not stored for the topic that was made anew under the name, before the member has
+    given the old one up; what it holds beside that is stored."""
+    group.topics = make_topics(foo=1, bar=1)
+    owned = {"foo": (0,), "bar": (0,)}
+    group.given_consumer_group(member("m", assigned=owned))
+    bar = make_topics(bar=1).by_name["bar"]
+    group.topics = Topics({topic.name: topic for topic in (bar, *foo)}, version=2)
+    token, verdict = group.commit("m", 10, owned)
+    assert verdict == OffsetVerdict(gone=frozenset({"foo"}))
+    assert group.engine.state.commits[token].partitions == partitions({"bar": (0,)})
+
+
+def test_a_topic_that_nobody_holds_is_not_taken_for_one_that_is_gone(group: GroupScript) -> None:
+    """A member may commit whatever it likes at its own epoch (spec 3.15)."""
+    group.topics = make_topics(foo=1, bar=1)
+    group.given_consumer_group(given_native("m", assigned=FOO_0))
+    _token, verdict = group.commit("m", 10, {"foo": (0,), "bar": (0,), "unknown": (0,)})
+    assert verdict.gone == frozenset()
 
 
 def test_transactions(group: GroupScript) -> None:

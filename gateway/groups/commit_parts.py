@@ -1,0 +1,39 @@
+"""A commit of which only some topics are stored: its two parts, and one answer to both.
+
+Pure. Must not know why topics are refused.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kafka_codecs.declaration import Struct
+from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+CommitRequest = OffsetCommitRequest | TxnOffsetCommitRequest
+CommitResponse = OffsetCommitResponse | TxnOffsetCommitResponse
+
+
+def split(message: CommitRequest, topics: frozenset[str]) -> tuple[CommitRequest, CommitRequest]:
+    """What is about these topics, and the rest."""
+    return _only(message, topics.__contains__), _only(message, lambda name: name not in topics)
+
+
+def _only(message: CommitRequest, wanted: Callable[[str], bool]) -> CommitRequest:
+    match message:
+        case OffsetCommitRequest():
+            return replace(message, topics=tuple(t for t in message.topics if wanted(t.name)))
+        case TxnOffsetCommitRequest():
+            return replace(message, topics=tuple(t for t in message.topics if wanted(t.name)))
+
+
+def joined(some: Struct, others: Struct) -> Struct:
+    """The answer to both parts. Raises TypeError for answers that are to no commit, or not of one
+    kind."""
+    match some, others:
+        case OffsetCommitResponse(), OffsetCommitResponse():
+            return replace(some, topics=(*some.topics, *others.topics))
+        case TxnOffsetCommitResponse(), TxnOffsetCommitResponse():
+            return replace(some, topics=(*some.topics, *others.topics))
+        case _:
+            raise TypeError(f"{some} and {others} answer no commit")

@@ -1,0 +1,71 @@
+"""A commit of which only some topics are stored."""
+
+import pytest
+
+from coordinator.errors import ErrorCode
+from gateway.groups.commit_parts import CommitRequest, joined, split
+from gateway.groups.refusals import refusal
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+
+COMMIT = OffsetCommitRequest(
+    group_id="g",
+    topics=tuple(
+        OffsetCommitRequestTopic(
+            name=name,
+            partitions=(
+                OffsetCommitRequestPartition(
+                    partition_index=0, committed_offset=5, committed_metadata=None
+                ),
+            ),
+        )
+        for name in ("a", "b", "c")
+    ),
+)
+IN_TRANSACTION = TxnOffsetCommitRequest(
+    transactional_id="t",
+    group_id="g",
+    producer_id=1,
+    producer_epoch=0,
+    topics=tuple(
+        TxnOffsetCommitRequestTopic(
+            name=name,
+            partitions=(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=0, committed_offset=5, committed_metadata=None
+                ),
+            ),
+        )
+        for name in ("a", "b", "c")
+    ),
+)
+
+
+@pytest.mark.parametrize("commit", [COMMIT, IN_TRANSACTION])
+def test_each_topic_is_in_one_part_and_in_the_answer(commit: CommitRequest) -> None:
+    """Those that are stored come first, as the cluster answers them."""
+    refused, rest = split(commit, frozenset({"b", "x"}))
+    assert [topic.name for topic in refused.topics] == ["b"]
+    assert [topic.name for topic in rest.topics] == ["a", "c"]
+    assert refused.group_id == rest.group_id == "g"
+    answer = joined(
+        refusal(rest, 5, ErrorCode.NONE, ""),
+        refusal(refused, 5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
+    )
+    assert isinstance(answer, OffsetCommitResponse | TxnOffsetCommitResponse)
+    found = [
+        (topic.name, partition.error_code)
+        for topic in answer.topics
+        for partition in topic.partitions
+    ]
+    assert found == [("a", 0), ("c", 0), ("b", 3)]
