@@ -151,7 +151,7 @@ def _plots(report: Report) -> Iterator[Markup]:
     yield tag("h2", "Who can go next, by client version")
     yield _legend(*((class_, meaning) for class_, (meaning, _) in READINESS.items()))
     yield (
-        readiness_bars(report.clients) if report.clients else _nothing("No client has been seen.")
+        readiness_bars(report.clients) if report.clients else _nothing("Nobody is left in the end.")
     )
     yield evidence.left_out(report.clients_left_out, "version", "readiness")
     yield _blocks(report.clients)
