@@ -8,14 +8,18 @@ from collections.abc import Sequence
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.errors import PipelineError
-from gateway.pipeline.parsing import LINE, PROBLEM, parse
+from gateway.pipeline.growing_files import LINE_BYTES_MAX
+from gateway.pipeline.parsing import LINE, PROBLEM, TEXT_MAX, parse
 
 REJECTED_FILES_MAX = 1_000
 """Files whose lines are counted, to say which of them were rejected."""
+
+PASSED_OVER_BYTES = 48 << 20
+"""A line of so many is not even rejected: two at once are too much for a heap of 1 GiB."""
 
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
 """What means something else in a path of Hadoop's."""
@@ -32,7 +36,7 @@ def read_lines(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
     return text.select(
         F.col("_metadata.file_path").alias("file"),
         F.lit(None).cast("string").alias("place"),
-        F.col("value").alias(LINE),
+        _line(),
     )
 
 
@@ -43,7 +47,7 @@ def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
         F.monotonically_increasing_id().alias("id"),
-        F.col("value").alias(LINE),
+        _line(),
     )
     # Within one block of a file the ids grow by one.
     blocks = lines.groupBy("file", "block").agg(
@@ -63,6 +67,13 @@ def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     )
 
 
+def _line() -> Column:
+    """Without what is too long to go from one stage to the next."""
+    is_long = F.octet_length("value") > LINE_BYTES_MAX
+    cut = F.when(is_long, F.substring("value", 1, TEXT_MAX)).otherwise(F.col("value"))
+    return cut.alias(LINE)
+
+
 def _exactly(file: str) -> str:
     """The path by which Spark finds just this file, whatever characters its name has."""
     return _PATTERN.sub(r"\\\g<0>", unquote(file))
@@ -71,6 +82,7 @@ def _exactly(file: str) -> str:
 def _text(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
     try:
         read = spark.read.option("recursiveFileLookup", "true")
+        read = read.option("mapreduce.input.linerecordreader.line.maxlength", PASSED_OVER_BYTES)
         return read.text(list(inputs), lineSep="\n")  # or a stray \r would end a line too
     except AnalysisException as error:
         reason = (error.getMessage() or str(error)).partition("\n")[0]

@@ -19,8 +19,13 @@ from gateway.pipeline.spark_types import struct_of
 
 LINE = "line"
 """The column with the text of a line."""
+TEXT_MAX = 1_000
+"""Characters that are kept of a line that is none."""
 PROBLEM = "problem"
 """The column that says what is wrong with a line, null if nothing is."""
+NUMBERED = "is_numbered"
+"""The column that says whether a line has its place in a sequence, whatever else is wrong with it:
+of events that this version does not know, too."""
 
 ENVELOPE = StructType([field for field in struct_of(Envelope) if field.name != "fields"])
 
@@ -44,8 +49,8 @@ _READ_AS = StructType(
 
 
 def parse(lines: DataFrame) -> DataFrame:
-    """All columns of `lines`, `problem`, and one for each field of the envelope and of the events.
-    The text is kept where there is a problem."""
+    """All columns of `lines`, `problem`, `is_numbered`, and one for each field of the envelope and
+    of the events. The beginning of the text is kept where there is a problem."""
     found = F.from_json(LINE, _READ_AS, {"columnNameOfCorruptRecord": _BROKEN})
     read = lines.withColumn("read", found).select(
         *lines.columns, "read.*", _problem(F.col("read")).alias(PROBLEM)
@@ -54,7 +59,8 @@ def parse(lines: DataFrame) -> DataFrame:
     return read.select(
         *names,
         PROBLEM,
-        F.when(F.col(PROBLEM).isNotNull(), F.col(LINE)).alias(LINE),
+        F.when(F.col(PROBLEM).isNotNull(), F.substring(LINE, 1, TEXT_MAX)).alias(LINE),
+        _is_numbered().alias(NUMBERED),
         *ENVELOPE.names,
         "fields.*",
     )
@@ -83,6 +89,13 @@ def _problem(read: Column) -> Column:
         )
         .otherwise(of_fields)
     )
+
+
+def _is_numbered() -> Column:
+    is_json = F.col(PROBLEM).isNull() | F.try_parse_json(LINE).isNotNull()
+    given = (F.col(name).isNotNull() for name in ("gateway_id", "sequence", "at_ms"))
+    is_placed = F.col("group_id").isNotNull() | F.col("process_id").isNotNull()
+    return reduce(Column.__and__, given, is_placed) & all_sound(Envelope, F.col) & is_json
 
 
 def _problem_of(event: type[GatewayEvent], field_of: FieldOf) -> Column:

@@ -1,8 +1,8 @@
 """The events of all runs as Parquet, by groups: what every table is made from.
 
 A batch is there as a whole or not at all, under its own number, so that storing it again changes
-nothing. A stream has many small ones: they are put together now and then. No line is thrown away:
-what is no event is kept with its place and with what is wrong with it.
+nothing. A stream has many small ones: they are put together now and then. No line is forgotten:
+what is no event has left its place, what is wrong with it, and the beginning of its text.
 """
 
 import re
@@ -10,12 +10,12 @@ from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField, StructType
 
 from gateway.events.gateway_events import GatewayStarted
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
-from gateway.pipeline.parsing import ENVELOPE, FIELDS, LINE, PROBLEM, parse
+from gateway.pipeline.parsing import ENVELOPE, FIELDS, LINE, NUMBERED, PROBLEM, parse
 
 BUCKETS = 16
 """Groups are spread over so many: a stream reads those again that have new events."""
@@ -34,6 +34,7 @@ _STORED = StructType(
         *PLACE,
         StructField(PROBLEM, StringType()),
         StructField(LINE, StringType()),
+        StructField(NUMBERED, BooleanType()),
         *ENVELOPE,
         *FIELDS,
         StructField("batches", StringType()),

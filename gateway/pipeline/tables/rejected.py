@@ -6,9 +6,6 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.parsing import LINE, PROBLEM
 
-TEXT_MAX = 1_000
-"""Characters of a line that are kept."""
-
 
 class RejectedRow(BaseModel):
     """One line."""
@@ -31,5 +28,5 @@ def rejected(lines: DataFrame) -> DataFrame:
         "file",
         "place",
         F.col(PROBLEM).alias("problem"),
-        F.substring(LINE, 1, TEXT_MAX).alias("line"),
+        F.col(LINE).alias("line"),
     )

@@ -7,9 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.events.envelope import Envelope
-from gateway.pipeline.parsing import LINE, PROBLEM
-from gateway.pipeline.spark_checks import all_sound
+from gateway.pipeline.parsing import NUMBERED
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.stories import clusters
 
@@ -59,15 +57,7 @@ def sequences(lines: DataFrame) -> DataFrame:
 
 def _envelopes(lines: DataFrame) -> DataFrame:
     """Of lines that are whole, whether this version knows what they say or not."""
-    is_whole = F.col(PROBLEM).isNull() | F.try_parse_json(LINE).isNotNull()
-    return lines.where(
-        F.col("sequence").isNotNull()
-        & F.col("gateway_id").isNotNull()
-        & F.col("at_ms").isNotNull()
-        & all_sound(Envelope, F.col)
-        & (F.col("group_id").isNotNull() | ~_is_of_group())
-        & is_whole
-    ).select(*_SEQUENCE, "sequence", "after", "at_ms")
+    return lines.where(NUMBERED).select(*_SEQUENCE, "sequence", "after", "at_ms")
 
 
 def _is_of_group() -> Column:
