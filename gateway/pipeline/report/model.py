@@ -50,7 +50,7 @@ class Totals(_Part):
     seeks: int = 0
     """Times that the owner of a partition went back itself."""
     resets: int = 0
-    """Times that the offsets of a group without members were set."""
+    """Times that offsets were set from outside of the group, or began anew with their topic."""
     unowned_partition_s: float = 0.0
     """Seconds for which partitions had no owner though the group had members, added up."""
     unowned_at_end: int = 0

@@ -9,7 +9,7 @@ DAY_MS = 24 * HOUR_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOMENT_MS_MAX = 253_402_300_799_999
-"""The last one that has a year of four digits. Lines of events can name any."""
+"""The last one that has a year of four digits."""
 
 
 def date_time(at_ms: int) -> datetime:
