@@ -28,7 +28,13 @@ from gateway.pipeline.voice import Voice
 LOCAL = "local[*]"
 """What Spark takes for a master if nobody names one."""
 
-EVERYWHERE = {"spark.sql.session.timeZone": "UTC", "spark.ui.enabled": "false"}
+EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    # Spark takes a table for small by the bytes of its compressed columns, and then sends millions
+    # of rows to everybody. What is small is said where it is joined.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
 HERE = {
     # Spark's 200 are for a cluster; these are few for small inputs, and small for a heap of 1 GiB.
     "spark.sql.shuffle.partitions": "16",
