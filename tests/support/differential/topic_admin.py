@@ -4,11 +4,13 @@ The gateway relays these requests without looking at them, so the codecs do not 
 """
 
 import struct
+from dataclasses import replace
 
 import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.header import decode_response_header
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from tests.support.wire import Wire, request_frame
@@ -16,12 +18,15 @@ from tests.support.wire import Wire, request_frame
 Address = tuple[str, int]
 
 CREATE_VERSION, GROW_VERSION, DELETE_VERSION = 2, 0, 1
+HEARTBEAT_VERSION = 0
+JOINING, LEAVING = 0, -1
 TIMEOUT_MS = 10_000
 READY_TIMEOUT_S = 20
 
 
 class TopicAdmin:
-    """One broker's topics; each call returns when the broker's own metadata shows the change."""
+    """One broker's topics; each call returns when the broker's own metadata shows the change, and
+    `create` when its group coordinator knows the topic too, which is a moment later."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -30,7 +35,9 @@ class TopicAdmin:
         """A new topic; returns what Metadata says of it."""
         body = _array(_text(name) + struct.pack(">ih", partitions, 1) + _array() + _array())
         await self._ask(ApiKey.CREATE_TOPICS, CREATE_VERSION, body + _timeout() + b"\0")
-        return await self._wait_until(name, partitions)
+        made = await self._wait_until(name, partitions)
+        await self._wait_until_assigned(name)
+        return made
 
     async def grow(self, name: str, partitions: int) -> None:
         """More partitions for a topic."""
@@ -67,6 +74,26 @@ class TopicAdmin:
                     topic: MetadataResponseTopic = answer.topics[0]
                     if len(topic.partitions) == partitions:
                         return topic
+                    await trio.sleep(0.02)
+
+    async def _wait_until_assigned(self, name: str) -> None:
+        """Somebody joins a group of its own, and leaves it, until there is something to have."""
+        join = ConsumerGroupHeartbeatRequest(
+            group_id=f"who has {name}",
+            member_id="nobody",
+            member_epoch=JOINING,
+            rebalance_timeout_ms=TIMEOUT_MS,
+            subscribed_topic_names=(name,),
+            topic_partitions=(),
+        )
+        with trio.fail_after(READY_TIMEOUT_S):
+            async with await BrokerConnection.open(*self._address) as connection:
+                while True:
+                    answer = await connection.ask(join, HEARTBEAT_VERSION)
+                    assert answer.error_code == 0, answer
+                    await connection.ask(replace(join, member_epoch=LEAVING), HEARTBEAT_VERSION)
+                    if answer.assignment and answer.assignment.topic_partitions:
+                        return
                     await trio.sleep(0.02)
 
 
