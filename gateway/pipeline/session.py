@@ -34,6 +34,9 @@ EVERYWHERE = {
     # Spark takes a table for small by the bytes of its compressed columns, and then sends millions
     # of rows to everybody. What is small is said where it is joined.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # Whoever reads what is kept on disk holds so many batches of 10,000 rows; with 100, as usual,
+    # ten million events were too much for a heap of 1 GiB.
+    "spark.serializer.objectStreamReset": "1",
 }
 HERE = {
     # Spark's 200 are for a cluster; these are few for small inputs, and small for a heap of 1 GiB.
