@@ -18,6 +18,10 @@ class FetchedOffset(BaseModel):
     """-1: nothing was committed; whoever asked begins where its own settings say."""
 
 
+NOBODY = ""
+"""The member id of whoever is not in the group, or does not say who it is; it may be any member."""
+
+
 class OffsetsFetched(GatewayEvent):
     """The cluster has said from where to go on, to a member or to somebody who asked for one.
 

@@ -9,6 +9,7 @@ from coordinator.errors import ErrorCode
 from coordinator.events import OffsetFetchReceived
 from coordinator.topics import Topics
 from gateway.data_path.group_apis import GroupRequest
+from gateway.events.offset_events import NOBODY
 from gateway.groups.embedded_upstream import every_partition, is_embedded
 from gateway.groups.forwarding import highest_version
 from gateway.groups.hosting import Mode
@@ -22,7 +23,7 @@ from gateway.groups.offset_fetch_shapes import (
     response_of,
     told_apart,
 )
-from gateway.groups.offset_tally import NOBODY, OffsetTally
+from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.registry import Registry, TooManyGroups
 from gateway.groups.speakers import Speakers
 from kafka_codecs.apis import ApiKey

@@ -24,6 +24,7 @@ from gateway.events.member_events import (
     PartitionsReleased,
 )
 from gateway.events.offset_events import (
+    NOBODY,
     CommittedOffsets,
     FetchedOffset,
     OffsetsCommitted,
@@ -38,9 +39,6 @@ INTERVAL_S = 5.0
 PARTITIONS_MAX = 50_000
 """When so many wait to be told of, all intervals end early; when so many starts are remembered, all
 are forgotten, and may be told again."""
-NOBODY = ""
-"""The member id of whoever does not name one; it may be any member."""
-
 
 _Partition = tuple[str, int]
 

@@ -66,6 +66,11 @@ def parse(lines: DataFrame) -> DataFrame:
     )
 
 
+def is_any(*kinds: type[GatewayEvent]) -> Column:
+    """Whether the row is an event of one of these kinds."""
+    return F.col("event").isin([kind.name for kind in kinds])
+
+
 def _problem(read: Column) -> Column:
     """The first thing that is wrong."""
     event, version = read.getField("event"), read.getField("schema_version")

@@ -15,7 +15,7 @@ from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField,
 from gateway.events.gateway_events import GatewayStarted
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
-from gateway.pipeline.parsing import ENVELOPE, FIELDS, LINE, NUMBERED, PROBLEM, parse
+from gateway.pipeline.parsing import ENVELOPE, FIELDS, LINE, NUMBERED, PROBLEM, is_any, parse
 
 BUCKETS = 16
 """Groups are spread over so many: a stream reads those again that have new events."""
@@ -85,7 +85,7 @@ class Store:
         found = {int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)}
         if NO_GROUP in found:
             told = self._read([part]).where(F.col(BUCKET) == NO_GROUP)
-            if not told.where(F.col("event") == GatewayStarted.name).isEmpty():
+            if not told.where(is_any(GatewayStarted)).isEmpty():
                 return list(range(BUCKETS))
         return sorted(found - {NO_GROUP})
 

@@ -15,7 +15,7 @@ from gateway.events import gateway_events
 from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
-from gateway.pipeline.parsing import PROBLEM
+from gateway.pipeline.parsing import PROBLEM, is_any
 
 GROUP = ("cluster_id", "group_id")
 """What names a group: gateways of other clusters may have groups of the same name."""
@@ -59,8 +59,7 @@ class Stories:
         beyond a moment at which one was behind; `position` grows within a group with time, from 1.
         All rows of a group are in one partition.
         """
-        found = self._told.where(F.col("event").isin([kind.name for kind in kinds]))
-        return found.select(*_PLACED, *_fields(kinds))
+        return self._told.where(is_any(*kinds)).select(*_PLACED, *_fields(kinds))
 
 
 def _told(events: DataFrame, of_clusters: DataFrame) -> DataFrame:
@@ -112,6 +111,6 @@ def _in_order(once: DataFrame) -> DataFrame:
 
 def clusters(events: DataFrame) -> DataFrame:
     """Which cluster each gateway is in front of, as it said last."""
-    started = events.where((F.col("event") == GatewayStarted.name) & F.col(PROBLEM).isNull())
+    started = events.where(is_any(GatewayStarted) & F.col(PROBLEM).isNull())
     last = F.max_by("cluster_id", F.struct("at_ms", "sequence"))
     return started.groupBy("gateway_id").agg(last.alias("cluster_id"))

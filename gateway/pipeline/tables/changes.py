@@ -27,9 +27,10 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.row import Row
-from gateway.pipeline.tables.sightings import DEPARTURES, RESTARTED, SEEN, is_any, sightings
+from gateway.pipeline.tables.sightings import DEPARTURES, RESTARTED, SEEN, sightings
 from gateway.pipeline.tables.windows import but_this, newest, oldest, so_far, whole
 
 Kind = Literal["generic", "consumer"]
@@ -121,7 +122,7 @@ def changes(stories: Stories) -> DataFrame:
 
 def _with_kinds(rows: DataFrame) -> DataFrame:
     direction = F.split("direction", "->")
-    is_native = (F.col("event") == MemberJoined.name) & (F.col("protocol") == NATIVE)
+    is_native = is_any(MemberJoined) & (F.col("protocol") == NATIVE)
     of_consumer = is_native | is_any(
         GroupEpochBumped, TargetComputed, MemberStateMoved, PartitionsRevoked
     )

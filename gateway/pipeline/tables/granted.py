@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events.group_events import TopicsGone
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.intervals import ENDLESS
 
@@ -57,9 +58,7 @@ def _changes(stories: Stories) -> DataFrame:
         "member_id",
         "position",
         "at_ms",
-        F.when(F.col("event") != TopicsGone.name, F.col("event") == PartitionsAssigned.name).alias(
-            "is_grant"
-        ),
+        F.when(~is_any(TopicsGone), is_any(PartitionsAssigned)).alias("is_grant"),
         F.explode(F.coalesce("partitions", F.map_from_arrays(gone, all_of))).alias(
             "topic", "numbers"
         ),

@@ -15,10 +15,11 @@ from gateway.events.member_events import (
     MemberStateMoved,
     MemberSwitched,
 )
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.stories import GROUP
 from gateway.pipeline.tables.changes import GENERIC, NATIVE
 from gateway.pipeline.tables.revocations import revocations
-from gateway.pipeline.tables.sightings import RESTARTED, SEEN, is_any
+from gateway.pipeline.tables.sightings import RESTARTED, SEEN
 from gateway.pipeline.tables.windows import from_here, newest, oldest, so_far, whole
 
 MEMBER = (*GROUP, "member_id")

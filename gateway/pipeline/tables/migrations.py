@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events.group_events import GroupConverted
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.stories import GROUP
 from gateway.pipeline.tables.changes import CLASSIC, NATIVE
@@ -136,7 +137,7 @@ def _arrivals(changes: DataFrame) -> DataFrame:
 
 
 def _conversions(changes: DataFrame) -> DataFrame:
-    found = changes.where(F.col("event") == GroupConverted.name)
+    found = changes.where(is_any(GroupConverted))
     return found.select(*GROUP, "at_ms", F.lit(1).alias("conversion"))
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.stories import GROUP, Stories
 
 GONE_TOLD_MS_MAX = 30_000
@@ -36,8 +37,7 @@ def offset_story(stories: Stories) -> DataFrame:
         PartitionsAssigned, PartitionsReleased, OffsetsFetched, OffsetsCommitted, *_ENDS
     )
     end = F.struct(F.struct("at_ms", "position").alias("at"), "topics")
-    is_end = F.col("event").isin(*(event.name for event in _ENDS))
-    ends = F.collect_list(F.when(is_end, end)).over(Window.partitionBy(*GROUP))
+    ends = F.collect_list(F.when(is_any(*_ENDS), end)).over(Window.partitionBy(*GROUP))
     at = F.struct(F.least("at_ms", "to_ms").alias("at_ms"), "position").alias("at")
     return (
         told.withColumn("ends", ends)

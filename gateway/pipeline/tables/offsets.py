@@ -17,9 +17,9 @@ from typing import Literal, TypeAlias
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.events.event import GatewayEvent
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
-from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
+from gateway.events.offset_events import NOBODY, OffsetsCommitted, OffsetsFetched
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.stories import Stories
 from gateway.pipeline.tables.offset_story import LIFE, offset_story
@@ -28,8 +28,6 @@ from gateway.pipeline.tables.row import Row
 Finding: TypeAlias = Literal["seek", "reset", "regression"]
 
 _FIRST, _THIS = Window.unboundedPreceding, Window.currentRow
-NOBODY = ""
-"""The member id of whoever is not in the group, or did not say who it is."""
 
 
 class OffsetRow(Row):
@@ -74,7 +72,7 @@ def offsets(stories: Stories) -> DataFrame:
     """All commits."""
     story = _with_starts(_with_offsets(_with_owners(offset_story(stories))))
     return (
-        story.where(_is(OffsetsCommitted))
+        story.where(is_any(OffsetsCommitted))
         .withColumn("finding", _finding())
         .select(*struct_of(OffsetRow).names)
     )
@@ -88,15 +86,15 @@ def _with_owners(story: DataFrame) -> DataFrame:
     has, and null itself as long as nobody knows. `acting_id`: who did it; whoever does not say so
     where owners need not say it, is taken for the owner."""
     member_id = F.col("member_id")
-    is_given_up = _is(PartitionsReleased) & F.coalesce(
+    is_given_up = is_any(PartitionsReleased) & F.coalesce(
         F.col("granted_to") == member_id, F.lit(True)
     )
-    moved = F.when(_is(PartitionsAssigned), F.struct(member_id.alias("id"))).when(
+    moved = F.when(is_any(PartitionsAssigned), F.struct(member_id.alias("id"))).when(
         is_given_up, F.struct(F.lit(None).cast("string").alias("id"))
     )
-    is_unsaid = (member_id == NOBODY) & (_is(OffsetsFetched) | F.col("is_transactional"))
+    is_unsaid = (member_id == NOBODY) & (is_any(OffsetsFetched) | F.col("is_transactional"))
     return (
-        story.withColumn("granted_to", _so_far(F.when(_is(PartitionsAssigned), member_id)))
+        story.withColumn("granted_to", _so_far(F.when(is_any(PartitionsAssigned), member_id)))
         .withColumns({"holder": _so_far(moved), "owner_before": _earlier(moved)["id"]})
         .withColumn("owner_id", F.col("holder.id"))
         .withColumn("acting_id", F.when(is_unsaid, F.col("owner_id")).otherwise(member_id))
@@ -107,11 +105,11 @@ def _with_owners(story: DataFrame) -> DataFrame:
 def _with_offsets(story: DataFrame) -> DataFrame:
     """`began`: when the owner got the partition. `own`: when it last asked or committed, earlier.
     `stored`: the last commit earlier than this event. `before`: the offset in force then."""
-    begins = _is(PartitionsAssigned) & ~F.col("owner_before").eqNullSafe(F.col("member_id"))
-    counts = _is(OffsetsCommitted) & ~F.col("is_transactional")
+    begins = is_any(PartitionsAssigned) & ~F.col("owner_before").eqNullSafe(F.col("member_id"))
+    counts = is_any(OffsetsCommitted) & ~F.col("is_transactional")
     last = F.col("last").alias("offset")
-    in_force = F.when(counts, F.struct(last)).when(_is(OffsetsFetched), F.struct("offset"))
-    is_own = F.col("is_owner") & _is(OffsetsFetched, OffsetsCommitted)
+    in_force = F.when(counts, F.struct(last)).when(is_any(OffsetsFetched), F.struct("offset"))
+    is_own = F.col("is_owner") & is_any(OffsetsFetched, OffsetsCommitted)
     return story.withColumns(
         {
             "begins": begins,
@@ -126,7 +124,7 @@ def _with_offsets(story: DataFrame) -> DataFrame:
 def _with_starts(story: DataFrame) -> DataFrame:
     """`start`: what the owner was told since it `began`, unless it had committed something without
     asking. `started_at`: from there it went on, or else from what had been committed by then."""
-    is_start = _is(OffsetsFetched) & F.col("is_owner") & ~_surely(F.col("own") > F.col("began"))
+    is_start = is_any(OffsetsFetched) & F.col("is_owner") & ~_surely(F.col("own") > F.col("began"))
     started_at = F.when(F.col("has_start"), F.col("start.offset")).when(
         F.col("is_owner"), F.col("found.stored.offset")
     )
@@ -168,10 +166,6 @@ def _finding() -> Column:
         .when(is_outside, F.when(F.col("holder").isNotNull() | is_lower, "reset"))
         .when(goes_back, F.when(started_lower, "reset").otherwise("seek"))
     )
-
-
-def _is(*events: type[GatewayEvent]) -> Column:
-    return F.col("event").isin(*(event.name for event in events))
 
 
 def _surely(condition: Column) -> Column:

@@ -21,6 +21,7 @@ from gateway.events.member_events import (
     MemberReplaced,
     MemberSwitched,
 )
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.client_versions import speaks_consumer
@@ -81,8 +82,8 @@ def _members(stories: Stories) -> DataFrame:
         ClientSeen, MemberJoined, MemberSwitched, MemberLeft, MemberFenced, MemberReplaced
     ).where(F.col("member_id") != "")
     in_order = Window.partitionBy(*GROUP, "member_id").orderBy("position")
-    ended = F.col("event").isin(MemberLeft.name, MemberFenced.name, MemberReplaced.name)
-    is_seen = F.col("event") == ClientSeen.name
+    ended = is_any(MemberLeft, MemberFenced, MemberReplaced)
+    is_seen = is_any(ClientSeen)
     # A member that leaves and comes back under its id begins anew.
     lives = F.sum(ended.cast("int")).over(in_order)
     of_life = told.withColumn("life", lives - ended.cast("int")).withColumn("ended", ended)

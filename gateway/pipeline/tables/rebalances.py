@@ -25,6 +25,7 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.stories import GROUP
 from gateway.pipeline.tables.changes import CLASSIC, CONSUMER, GENERIC
@@ -32,7 +33,6 @@ from gateway.pipeline.tables.moves import moves
 from gateway.pipeline.tables.revocations import revocations
 from gateway.pipeline.tables.rounds import with_rounds
 from gateway.pipeline.tables.row import Row
-from gateway.pipeline.tables.sightings import is_any
 from gateway.pipeline.tables.windows import so_far, whole
 
 

@@ -21,8 +21,8 @@ from gateway.events.member_events import (
     MemberReplaced,
     PartitionsReleased,
 )
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.stories import GROUP
-from gateway.pipeline.tables.sightings import is_any
 from gateway.pipeline.tables.windows import but_this, from_here, newest, so_far
 
 REPLACED, WENT = "replaced", "went"

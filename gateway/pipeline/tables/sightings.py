@@ -11,7 +11,6 @@ in the events of the next one. When is not told: it counts as ended with its las
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
@@ -33,7 +32,8 @@ from gateway.events.member_events import (
     PartitionsRevoked,
     PartitionsStated,
 )
-from gateway.events.offset_events import OffsetsCommitted
+from gateway.events.offset_events import NOBODY, OffsetsCommitted
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.windows import but_this, from_here, newest, so_far
 
@@ -87,11 +87,6 @@ _COLUMNS = (
 )
 
 
-def is_any(*events: type[GatewayEvent]) -> Column:
-    """Whether the row is one of these events."""
-    return F.col("event").isin([each.name for each in events])
-
-
 def sightings(stories: Stories) -> DataFrame:
     """The events of CHANGES in the order of `place`, and between them what else is known.
 
@@ -109,7 +104,7 @@ def _changes(stories: Stories) -> DataFrame:
 
 def _seen(stories: Stories) -> DataFrame:
     """Before all else: who is told of later, without having joined, was there from the start."""
-    seen = stories.of(*SIGHTS).where(F.col("member_id") != "")
+    seen = stories.of(*SIGHTS).where(F.col("member_id") != NOBODY)
     return seen.groupBy(*GROUP, "member_id").agg(
         F.min("at_ms").alias("at_ms"),
         F.lit(SEEN).alias("event"),

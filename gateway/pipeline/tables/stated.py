@@ -8,12 +8,10 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from coordinator.volatile import GenericPhase, MemberPhase
 from gateway.events.group_events import GroupStateMoved
 from gateway.events.member_events import MemberStateMoved, PartitionsStated
-from gateway.events.offset_events import OffsetsCommitted
+from gateway.events.offset_events import NOBODY, OffsetsCommitted
+from gateway.pipeline.parsing import is_any
 from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.granted import PARTITION
-
-NOBODY = ""
-"""The member id of a commit by somebody outside the group."""
 
 
 def evidence(stories: Stories) -> DataFrame:
@@ -24,7 +22,7 @@ def evidence(stories: Stories) -> DataFrame:
     again: clients that state nothing may lose a partition there without a word.
     """
     told = stories.of(PartitionsStated, OffsetsCommitted, GroupStateMoved, MemberStateMoved)
-    is_commit = F.col("event") == OffsetsCommitted.name
+    is_commit = is_any(OffsetsCommitted)
     is_rejoin = F.col("to_state").isin(
         GenericPhase.PREPARING_REBALANCE, MemberPhase.PREPARE_REBALANCE
     )

@@ -1,8 +1,12 @@
 """How much of what may have any number is shown, and how many more there are."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
+from pydantic import BaseModel
 from pyspark.sql import Column, DataFrame, Row
+
+M = TypeVar("M", bound=BaseModel)
 
 GROUPS_USUAL = 50
 EACH_MIN = 10
@@ -16,6 +20,11 @@ def first_of(
     if len(found) <= most:
         return found, 0
     return found[:most], rows.count() - most
+
+
+def made(model: type[M], row: Row) -> M:
+    """A part of the report from a row that has a column for each of its fields."""
+    return model(**{name: row[name] for name in model.model_fields})
 
 
 def of_each(most: int, groups: int) -> int:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.report.model import Interval, OwnershipMap, PartitionStory
 from gateway.pipeline.report.numbers.chosen import Chosen, Key, key_of
-from gateway.pipeline.report.numbers.limits import of_each
+from gateway.pipeline.report.numbers.limits import made, of_each
 from gateway.pipeline.report.window import Span
 from gateway.pipeline.stories import GROUP
 
@@ -84,7 +84,7 @@ def _ranked(drawn: DataFrame) -> DataFrame:
 def _map(rows: Sequence[Row], shown: Span, whole: Span) -> OwnershipMap:
     stories = tuple(
         PartitionStory(
-            topic=topic, partition=partition, intervals=tuple(_interval(row) for row in found)
+            topic=topic, partition=partition, intervals=tuple(made(Interval, row) for row in found)
         )
         for (topic, partition), found in groupby(rows, key=lambda row: (row.topic, row.partition))
     )
@@ -95,14 +95,4 @@ def _map(rows: Sequence[Row], shown: Span, whole: Span) -> OwnershipMap:
         partitions=stories,
         partitions_left_out=rows[0].partitions - len(stories),
         intervals_left_out=rows[0].intervals - len(rows),
-    )
-
-
-def _interval(row: Row) -> Interval:
-    return Interval(
-        kind=row.kind,
-        member_id=row.member_id,
-        other_member_id=row.other_member_id,
-        from_ms=row.from_ms,
-        to_ms=row.to_ms,
     )

@@ -1,6 +1,7 @@
 """The groups that have a section of their own, with all that is shown there."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
@@ -8,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from gateway.pipeline.report.model import GroupStory, Migration, Share, Step
 from gateway.pipeline.report.numbers.chosen import Chosen, key_of
 from gateway.pipeline.report.numbers.groups import counts
-from gateway.pipeline.report.numbers.limits import of_each
+from gateway.pipeline.report.numbers.limits import made, of_each
 from gateway.pipeline.report.numbers.maps import maps
 from gateway.pipeline.report.numbers.names import names
 from gateway.pipeline.report.window import Span, around, what_matters
@@ -44,7 +45,9 @@ def sections(
         return ()
     spark = tables["timeline"].sparkSession
     chosen = Chosen(spark, {key_of(row): () for row in worst})
-    migrations = chosen.first(tables["migrations"], ["from_ms"], MIGRATIONS_MAX, _migration)
+    migrations = chosen.first(
+        tables["migrations"], ["from_ms"], MIGRATIONS_MAX, partial(made, Migration)
+    )
     findings_ms = chosen.first(
         _findings(tables), ["found_ms"], FINDING_TIMES_MAX, lambda row: int(row.found_ms)
     )
@@ -58,7 +61,7 @@ def sections(
     # The longest ones say most; they are drawn in the order of time.
     longest = (F.desc(F.col("to_ms") - F.col("from_ms")), "from_ms")
     shown_shares = chosen.first(
-        _ended(shares, end_ms), longest, of_each(SHARES_MAX, len(worst)), _share
+        _ended(shares, end_ms), longest, of_each(SHARES_MAX, len(worst)), partial(made, Share)
     )
     shown_steps = chosen.first(
         _ended(steps, end_ms), ["migration", "number"], of_each(STEPS_MAX, len(worst)), _step
@@ -106,24 +109,6 @@ def _findings(tables: Mapping[str, DataFrame]) -> DataFrame:
     ):
         found = found.union(other)
     return found.withColumnRenamed("from_ms", "found_ms").where("found_ms is not null").distinct()
-
-
-def _migration(row: Row) -> Migration:
-    return Migration(
-        direction=row.direction,
-        from_ms=row.from_ms,
-        to_ms=row.to_ms,
-        is_complete=row.is_complete,
-    )
-
-
-def _share(row: Row) -> Share:
-    return Share(
-        from_ms=row.from_ms,
-        to_ms=row.to_ms,
-        classic_members=row.classic_members,
-        consumer_members=row.consumer_members,
-    )
 
 
 def _step(row: Row) -> Step:

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.report.model import StepCost
-from gateway.pipeline.report.numbers.limits import first_of
+from gateway.pipeline.report.numbers.limits import first_of, made
 from gateway.pipeline.stories import GROUP
 
 COSTS_MAX = 24
@@ -45,7 +45,7 @@ def costs(steps: DataFrame) -> tuple[tuple[StepCost, ...], int]:
         (F.max("unowned_ms") / 1000).alias("unowned_partition_s_most"),
     )
     rows, left_out = first_of(by_number, ["number"], COSTS_MAX)
-    return tuple(StepCost(**row.asDict()) for row in rows), left_out
+    return tuple(made(StepCost, row) for row in rows), left_out
 
 
 def _numbered(migrations: DataFrame) -> DataFrame:
