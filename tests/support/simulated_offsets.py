@@ -13,7 +13,8 @@ from coordinator.simulation.driver import GROUP
 from coordinator.simulation.run import Run
 from coordinator.topics import Partition
 from gateway.events.event import GatewayEvent
-from gateway.groups.offset_tally import INTERVAL_S, NOBODY, OffsetTally
+from gateway.events.offset_events import NOBODY
+from gateway.groups.offset_tally import INTERVAL_S, OffsetTally
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -52,8 +52,8 @@ TIGHT = Profile(
         "group.max.size": "3",
         "group.consumer.max.size": "2",
         "group.consumer.assignment.interval.ms": "1500",
-        "group.initial.rebalance.delay.ms": "500",
-        "group.consumer.session.timeout.ms": "3000",
+        "group.initial.rebalance.delay.ms": "800",
+        "group.consumer.session.timeout.ms": "3500",
         "group.consumer.heartbeat.interval.ms": "500",
     },
 )

@@ -72,7 +72,7 @@ class Stage:
         }
         async with trio.open_nursery() as nursery:
             for node_id, profile in enumerate(self.profiles, start=1):
-                hall = Hall(self.cluster, node_id, profile, topics, topic_admin)
+                hall = Hall(self.cluster, node_id, profile, topics)
                 chosen = [each for each in scripts if each.profile is profile]
                 nursery.start_soon(hall.play, chosen, outcomes, limit)
         return outcomes
@@ -86,7 +86,6 @@ class Hall:
     node_id: int
     profile: Profile
     topics: dict[str, UUID]
-    topic_admin: TopicAdmin
 
     async def play(
         self,
@@ -97,6 +96,7 @@ class Hall:
         """Play scripts, at most as many at a time as `limit` says for all profiles together."""
         broker = self.cluster.addresses[self.node_id - 1]
         config = self.profile.group_config()
+        topic_admin = TopicAdmin(broker)
         upstream = self.cluster.addresses
         async with whole_gateway(upstream, groups=config, max_groups=MAX_GROUPS) as gateway:
             ours = (await gateway.listeners())[self.node_id]
@@ -109,9 +109,7 @@ class Hall:
                     async def run(script: Script = script) -> None:
                         try:
                             kafka, gateway = await self._sides(script, broker, ours)
-                            outcomes[script.name] = await _play(
-                                script, kafka, gateway, self.topic_admin
-                            )
+                            outcomes[script.name] = await _play(script, kafka, gateway, topic_admin)
                         finally:
                             limit.release_on_behalf_of(script)
 

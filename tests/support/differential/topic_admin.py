@@ -3,11 +3,13 @@
 The gateway relays these requests without looking at them, so the codecs do not know them.
 """
 
+import itertools
 import struct
 from dataclasses import replace
 
 import trio
 
+from coordinator.errors import ErrorCode
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -20,6 +22,11 @@ Address = tuple[str, int]
 CREATE_VERSION, GROW_VERSION, DELETE_VERSION = 2, 0, 1
 HEARTBEAT_VERSION = 0
 JOINING, LEAVING = 0, -1
+OTHER_COORDINATOR = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
 TIMEOUT_MS = 10_000
 READY_TIMEOUT_S = 20
 
@@ -77,9 +84,10 @@ class TopicAdmin:
                     await trio.sleep(0.02)
 
     async def _wait_until_assigned(self, name: str) -> None:
-        """Somebody joins a group of its own, and leaves it, until there is something to have."""
+        """Somebody joins a group that this broker coordinates, and leaves it, until there is
+        something to have."""
         join = ConsumerGroupHeartbeatRequest(
-            group_id=f"who has {name}",
+            group_id="",
             member_id="nobody",
             member_epoch=JOINING,
             rebalance_timeout_ms=TIMEOUT_MS,
@@ -88,12 +96,14 @@ class TopicAdmin:
         )
         with trio.fail_after(READY_TIMEOUT_S):
             async with await BrokerConnection.open(*self._address) as connection:
-                while True:
+                for attempt in itertools.count():
+                    join = replace(join, group_id=f"who has {name}, attempt {attempt}")
                     answer = await connection.ask(join, HEARTBEAT_VERSION)
-                    assert answer.error_code == 0, answer
-                    await connection.ask(replace(join, member_epoch=LEAVING), HEARTBEAT_VERSION)
-                    if answer.assignment and answer.assignment.topic_partitions:
-                        return
+                    if answer.error_code not in OTHER_COORDINATOR:
+                        assert answer.error_code == 0, answer
+                        await connection.ask(replace(join, member_epoch=LEAVING), HEARTBEAT_VERSION)
+                        if answer.assignment and answer.assignment.topic_partitions:
+                            return
                     await trio.sleep(0.02)
 
 
