@@ -222,7 +222,10 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._is_over.wait(SAMPLE_S):
-            self.bytes = max(self.bytes, sum(_own_share(pid) for pid in _family(self._pid)))
+            # A JVM that is about to start a program is there twice, for a moment, with one memory:
+            # the two have one command line, too.
+            by_command = dict(_memory(pid) for pid in _family(self._pid))
+            self.bytes = max(self.bytes, sum(by_command.values()))
 
 
 def _family(pid: int) -> Iterator[int]:
@@ -233,14 +236,15 @@ def _family(pid: int) -> Iterator[int]:
                 yield from _family(int(child))
 
 
-def _own_share(pid: int) -> int:
-    """Memory that is shared counts once: a JVM that forks does not have it twice."""
+def _memory(pid: int) -> tuple[str, int]:
+    """A process by its command line, and the bytes it has in memory; shared ones by its share."""
     with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        process = Path(f"/proc/{pid}")
+        for line in (process / "smaps_rollup").read_text().splitlines():
             name, _, value = line.partition(":")
             if name == "Pss":
-                return int(value.removesuffix("kB")) * 1024
-    return 0
+                return (process / "cmdline").read_text(), int(value.removesuffix("kB")) * 1024
+    return "", 0
 
 
 def measure(folder: Path, output: Path) -> tuple[float, int]:

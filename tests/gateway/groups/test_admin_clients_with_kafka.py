@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 TOOLS_RELEASE = "4.3"
 GROUP_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+ALL_KINDS_TOOL = "org.apache.kafka.tools.GroupsCommand"
 CONFIG_TOOL = "kafka.admin.ConfigCommand"
 JAVA_OPTIONS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 JAVA_OPTIONS += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
@@ -54,11 +55,11 @@ class Scene:
         )
         return (done.stdout + done.stderr).decode()
 
-    async def rows(self, *arguments: str) -> dict[str, list[str]]:
+    async def rows(self, *arguments: str, tool: str = GROUP_TOOL) -> dict[str, list[str]]:
         """The group tool's rows about our groups, by kind; without the group's name."""
         kinds = {name: kind for kind, name in self.names.items()}
         rows: dict[str, list[str]] = {}
-        for line in (await self.java(GROUP_TOOL, *arguments)).splitlines():
+        for line in (await self.java(tool, *arguments)).splitlines():
             name, *columns = line.split() or [""]
             if name in kinds:
                 rows.setdefault(kinds[name], []).append(" ".join(columns))
@@ -144,6 +145,22 @@ async def test_kafkas_own_group_tool(kafka: KafkaCluster) -> None:
         assert "GroupNotEmptyException" in refused
         unknown = await scene.java(GROUP_TOOL, "--describe", "--group", empty)
         assert f"GroupIdNotFoundException: Group {empty} not found." in unknown
+
+
+async def test_kafkas_tool_for_groups_of_every_kind(kafka: KafkaCluster) -> None:
+    """kafka-groups.sh tells types and protocols apart, by filters too."""
+    async with open_scene(kafka) as scene:
+        assert await scene.rows("--list", tool=ALL_KINDS_TOOL) == {
+            "classic": ["Classic consumer"],
+            "mixed": ["Consumer consumer"],
+            "native": ["Consumer consumer"],
+            "empty": ["Classic consumer"],
+        }
+        by_type = await scene.rows("--list", "--group-type", "classic", tool=ALL_KINDS_TOOL)
+        assert set(by_type) == {"classic", "empty"}
+        of_consumers = await scene.rows("--list", "--consumer", tool=ALL_KINDS_TOOL)
+        assert set(of_consumers) == set(KINDS)
+        assert await scene.rows("--list", "--share", tool=ALL_KINDS_TOOL) == {}
 
 
 async def test_kafkas_own_config_tool(kafka: KafkaCluster) -> None:
