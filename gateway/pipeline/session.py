@@ -104,6 +104,8 @@ def _jvm(
     try:
         yield gateway
     finally:
+        # Py4J has a thread that tells it of objects that are gone here, and is behind with that.
+        gateway._gateway_client.is_connected = False
         # It ends by itself, in order, once nothing can come from its stdin any more.
         jvm: subprocess.Popen[bytes] = gateway.proc
         try:

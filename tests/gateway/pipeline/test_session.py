@@ -120,6 +120,27 @@ spark.sparkContext.parallelize(range(2), 2).map(sleep).collect()"""
 
 
 @pytest.mark.spark
+def test_a_jvm_that_is_gone_is_told_nothing() -> None:
+    """Py4J tells it of each object that Python no longer has, whenever that is; and what it cannot
+    tell it writes into the log, with a traceback, if the JVM ends just then."""
+    let_go = """
+import atexit
+client = spark.sparkContext._gateway._gateway_client
+send = client.send_command
+def send_or_say(command):
+    try:
+        return send(command)
+    except Exception:
+        sys.stderr.write(f"nobody hears {command!r}")
+        raise
+client.send_command = send_or_say
+atexit.register(client.garbage_collect_object, "object", enqueue=False)"""
+    process = opened(let_go)
+    _, err = process.communicate(timeout=SPARK_S_MAX)
+    assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.spark
 def test_a_master_that_is_none_is_told_in_one_line() -> None:
     """Though Spark's own script prints a stack."""
     process = opened("pass", master="nowhere")
