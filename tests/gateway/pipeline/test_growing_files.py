@@ -1,30 +1,20 @@
 """Lines of files that grow: whole ones only, each once, and not too many at a time."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
+from pyspark.sql.streaming.datasource import ReadLimit
 
-pytest.importorskip("pyspark")
-pytest.importorskip("pyarrow")
-
-if TYPE_CHECKING:
-    from gateway.pipeline.growing_files import Reader
+from gateway.pipeline.growing_files import Reader
 
 FIRST, SECOND = b'{"a": 1}\n', b'{"b": 2}\n'
 
 
 def reader(*inputs: Path | str, batch_bytes_max: int = 1000) -> Reader:
-    from gateway.pipeline.growing_files import Reader  # noqa: PLC0415  (needs PySpark)
-
     return Reader([str(each) for each in inputs], batch_bytes_max)
 
 
 def latest(source: Reader, start: dict[str, int]) -> dict[str, int]:
-    from pyspark.sql.streaming.datasource import ReadLimit  # noqa: PLC0415
-
     return source.latestOffset(start, ReadLimit())
 
 

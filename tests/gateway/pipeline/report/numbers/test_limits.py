@@ -1,19 +1,13 @@
 """Nothing is collected without a limit."""
 
-from __future__ import annotations
+from pyspark.sql import SparkSession
 
-from typing import TYPE_CHECKING
-
+from gateway.pipeline.report.numbers.limits import first_of, of_each
 from tests.support.report_tables import table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def test_the_first_rows_and_how_many_more_there_are(spark: SparkSession) -> None:
     """In the order asked for."""
-    from gateway.pipeline.report.numbers.limits import first_of  # noqa: PLC0415
-
     rows = table(spark, "differences", [{"at_ms": at_ms} for at_ms in (3, 1, 2)])
     found, left_out = first_of(rows, ["at_ms"], 2)
     assert ([row.at_ms for row in found], left_out) == ([1, 2], 1)
@@ -23,8 +17,6 @@ def test_the_first_rows_and_how_many_more_there_are(spark: SparkSession) -> None
 
 def test_many_groups_show_less_each() -> None:
     """A page of a thousand groups must still open."""
-    from gateway.pipeline.report.numbers.limits import of_each  # noqa: PLC0415
-
     assert of_each(600, 1) == of_each(600, 50) == 600
     assert of_each(600, 1_000) == 30
     assert of_each(60, 1_000) == 10
