@@ -1,8 +1,10 @@
 """The pipeline is an extra: the gateway runs without it, and who asks for it is told."""
 
+import os
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +36,22 @@ def test_who_has_it_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is imported to find out."""
     monkeypatch.setattr(installed, "find_spec", lambda name: ModuleSpec(name, None))
     installed.require()
+
+
+@pytest.mark.parametrize(("is_ci", "status"), [("false", 0), ("true", 2)])
+def test_tests_that_import_spark_are_skipped_without_it(
+    is_ci: str, status: int, tmp_path: Path
+) -> None:
+    """Whole modules; in CI they cannot be collected."""
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pyspark'] = None\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", Path(__file__).parent],
+        env={**os.environ, "CI": is_ci, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout
+    assert ("CI has to have it" in done.stdout) == bool(status)
