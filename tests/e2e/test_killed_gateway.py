@@ -78,9 +78,10 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
 
 
 @pytest.mark.parametrize("kafka", ["3.9", "4.3"] if KILLS > 12 else ["3.9"], indirect=True)
+@pytest.mark.parametrize("state", ["sqlite", "kafka"] if KILLS > 12 else ["sqlite"])
 @pytest.mark.parametrize("seed", [SEED])
 async def test_killed_over_and_over_during_a_roll(
-    kafka: KafkaCluster, seed: int, tmp_path: Path
+    kafka: KafkaCluster, state: str, seed: int, tmp_path: Path
 ) -> None:
     """Up and down, two of librdkafka and one of Java. Nothing lost, nothing owned twice,
     no commit undone; and in a group at rest no client is assigned or revoked anything."""
@@ -88,8 +89,9 @@ async def test_killed_over_and_over_during_a_roll(
     classic = {"a": CLASSIC, "b": OTHER, "c": CLASSIC}
     steps = [(name, NATIVE) for name in classic] + list(classic.items())
     at_rest, in_motion = divmod(KILLS, len(steps))
+    flags = (f"--state={state}", LONG_NATIVE_SESSIONS)
     async with open_group(
-        tmp_path, LONG_NATIVE_SESSIONS, open_upstream=on_kafka(kafka), limit_s=limit_s
+        tmp_path, *flags, open_upstream=on_kafka(kafka), limit_s=limit_s
     ) as group:
         killer = Killer(group, seed)
         for name, client in classic.items():
