@@ -82,6 +82,7 @@ def _exactly(file: str) -> str:
 def _text(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
     try:
         read = spark.read.option("recursiveFileLookup", "true")
+        read = read.option("ignoreMissingFiles", "true")  # a gateway deletes its oldest ones
         read = read.option("mapreduce.input.linerecordreader.line.maxlength", PASSED_OVER_BYTES)
         return read.text(list(inputs), lineSep="\n")  # or a stray \r would end a line too
     except AnalysisException as error:

@@ -163,10 +163,20 @@ def _told_in_one_line() -> Iterator[None]:
         if _follows_interrupt(error):
             raise KeyboardInterrupt from None
         text = str(error)
-        java = error.java_exception.toString() if isinstance(error, Py4JJavaError) else text
-        told = PipelineError(f"Spark: {java.strip().partition(chr(10))[0]}")
+        told = PipelineError(f"Spark: {_in_one_line(error)}")
         told.add_note(text)
         raise told from None
+
+
+def _in_one_line(error: Exception) -> str:
+    """What went wrong; and of what happened in the JVM also why, in the end."""
+    if not isinstance(error, Py4JJavaError):
+        return str(error).strip().partition("\n")[0]
+    what = why = error.java_exception
+    while (cause := why.getCause()) is not None:
+        why = cause
+    told = [str(each.getMessage() or each).strip().partition("\n")[0] for each in (what, why)]
+    return ": ".join(dict.fromkeys(told))
 
 
 def _follows_interrupt(error: BaseException | None) -> bool:

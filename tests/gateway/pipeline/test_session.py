@@ -159,3 +159,18 @@ def test_what_spark_raises_is_one_line() -> None:
     assert process.returncode == 1
     assert err.count("\n") == 1
     assert "/nowhere/at/all" in err
+
+
+@pytest.mark.spark
+def test_what_a_task_meets_is_told_without_a_stack(tmp_path: Path) -> None:
+    """Which file it is, and what is wrong with it, in the last line."""
+    file = tmp_path / "events.jsonl.gz"
+    file.write_bytes(b"garbage" * 1000)
+    process = opened(f"spark.read.text({str(file)!r}).write.parquet('{tmp_path}/out')")
+    _, err = process.communicate(timeout=SPARK_S_MAX)
+    assert process.returncode == 1
+    assert "\tat " not in err
+    last = err.splitlines()[-1]
+    assert last.startswith("Spark: ")
+    assert str(file) in last
+    assert last.endswith(": not a gzip file")
