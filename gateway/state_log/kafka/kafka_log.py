@@ -101,8 +101,9 @@ class KafkaLog:
 
     @property
     def may_answer(self) -> bool:
-        """Whether the log was ours a moment ago, so that nobody can have gone on without us."""
-        return self._lease.is_running
+        """Whether the log is open and was ours a moment ago, so that nobody can have gone on
+        without us."""
+        return self._content is not None and self._lease.is_running
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
         return self._groups.read(group_id)

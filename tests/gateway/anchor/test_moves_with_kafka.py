@@ -86,7 +86,8 @@ async def test_the_anchor_follows_its_coordinator(three_brokers: KafkaCluster) -
         nursery.cancel_scope.cancel()
     losses = [line["reason"] for line in lines if line["event"] == "anchor_lost"]
     assert is_same or losses
-    assert set(losses) <= {"the answer to a commit was lost"}
+    # And then perhaps why it could not be taken at once: the cluster still named the dead broker.
+    assert losses[:1] in ([], ["the answer to a commit was lost"])
     assert committer.codes <= TRANSIENT
     assert not [line for line in lines if line["log_level"] == "error"]
     async with group_client(("127.0.0.1", others[0].port), group) as direct:
