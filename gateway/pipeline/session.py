@@ -65,7 +65,8 @@ def open_session(
         given["spark.master"] = master
     voice = Voice()
     with java_home() as home, _jvm(home, app_name, given, voice) as gateway, _told_in_one_line():
-        logging.getLogger().addFilter(_is_no_interrupt)
+        for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
+            logger.addFilter(_is_no_interrupt)
         session = _start(gateway)
         try:
             yield session
@@ -75,8 +76,9 @@ def open_session(
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Py4J writes a traceback for each Ctrl-C into the root logger, before it passes it on."""
-    return record.exc_info is None or record.exc_info[0] is not KeyboardInterrupt
+    """Py4J writes a traceback for each Ctrl-C before it passes it on, and another one if the
+    connection that it then closes is closed already."""
+    return record.exc_info is None or not _follows_interrupt(record.exc_info[1])
 
 
 @contextmanager

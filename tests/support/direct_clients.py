@@ -97,7 +97,7 @@ async def replace_anchor(
     direct: GroupClient, *, metadata: bytes | None = None
 ) -> JoinGroupResponse:
     """As another gateway with the same state log, or as this one itself with its own metadata."""
-    group = await anchor_in(direct)
+    group = await until_anchored(direct)
     own = group.members[0].member_metadata
     answer: JoinGroupResponse = await direct.connection.ask(
         JoinGroupRequest(

@@ -120,6 +120,25 @@ spark.sparkContext.parallelize(range(2), 2).map(sleep).collect()"""
 
 
 @pytest.mark.spark
+def test_of_ctrl_c_py4j_says_nothing() -> None:
+    """It finds a connection closed that it wants to close, now and then."""
+    interrupted = """
+import logging
+logging.basicConfig()  # as Py4J does by the way
+try:
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        raise BrokenPipeError
+except BrokenPipeError:
+    logging.getLogger("py4j.clientserver").exception("while shutting down")
+raise KeyboardInterrupt"""
+    process = opened(interrupted)
+    _, err = process.communicate(timeout=SPARK_S_MAX)
+    assert (process.returncode, err) == (130, "")
+
+
+@pytest.mark.spark
 def test_a_jvm_that_is_gone_is_told_nothing() -> None:
     """Py4J tells it of each object that Python no longer has, whenever that is; and what it cannot
     tell it writes into the log, with a traceback, if the JVM ends just then."""
