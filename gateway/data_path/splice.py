@@ -91,8 +91,7 @@ async def splice_exactly(
     Each turn empties the pipe before it waits for the source: EAGAIN from filling it may mean
     that it has no slot left, not that the source has no bytes.
     """
-    if sys.platform != "linux":  # unreachable: no pool has a pipe there; for the type checker
-        raise NotImplementedError
+    assert sys.platform == "linux"  # for the type checker: no pool has a pipe elsewhere
     turns = 0
     while count:
         try:

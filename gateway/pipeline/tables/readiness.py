@@ -21,6 +21,7 @@ from gateway.events.member_events import (
     MemberReplaced,
     MemberSwitched,
 )
+from gateway.events.offset_events import NOBODY
 from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.stories import GROUP, Stories
@@ -80,7 +81,7 @@ def _members(stories: Stories) -> DataFrame:
     """The last that is known of each member that is still there."""
     told = stories.of(
         ClientSeen, MemberJoined, MemberSwitched, MemberLeft, MemberFenced, MemberReplaced
-    ).where(F.col("member_id") != "")
+    ).where(F.col("member_id") != NOBODY)
     in_order = Window.partitionBy(*GROUP, "member_id").orderBy("position")
     ended = is_any(MemberLeft, MemberFenced, MemberReplaced)
     is_seen = is_any(ClientSeen)

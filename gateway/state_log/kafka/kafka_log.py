@@ -76,6 +76,15 @@ class _Write:
         self.done.set()
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The log in our hands: it was ours when `asked_ms` (`now_ms`) was asked."""
+
+    writer: TransactionalWriter
+    content: Content
+    asked_ms: int
+
+
 class KafkaLog:
     """`run` keeps it; until that reports that it has started, nothing can be read or written."""
 
@@ -101,9 +110,8 @@ class KafkaLog:
 
     @property
     def may_answer(self) -> bool:
-        """Whether the log is open and was ours a moment ago, so that nobody can have gone on
-        without us."""
-        return self._content is not None and self._lease.is_running
+        """Whether the log was ours a moment ago, so that nobody can have gone on without us."""
+        return self._lease.is_running
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
         return self._groups.read(group_id)
@@ -144,17 +152,17 @@ class KafkaLog:
         gateway has it.
         """
         await self._in_thread(self._claim)
-        writer, content = await self._take_now()
-        self.id = content.log_id or ""
+        taken = await self._take_now()
+        self.id = taken.content.log_id or ""
         task_status.started()
         while True:
             try:
-                await self._serve(writer, content)
+                await self._serve(taken)
             except Fenced as fenced:
                 log.warning("state_log_lost", topic=self._topic, reason=str(fenced))
             finally:
-                self._shut(writer)
-            writer, content = await self._take_again()
+                self._shut(taken.writer)
+            taken = await self._take_again()
 
     @property
     def _groups(self) -> CompactedLog:
@@ -164,10 +172,12 @@ class KafkaLog:
 
     # -- while it is open ------------------------------------------------------------------------
 
-    async def _serve(self, writer: TransactionalWriter, content: Content) -> None:
+    async def _serve(self, taken: _Taken) -> None:
         """Write what waits, and now and then that we are still here. Raises Fenced,
         StateLogUnusable."""
+        writer, content = taken.writer, taken.content
         self._content = content
+        self._lease.renew(taken.asked_ms)
         while True:
             if not self._waiting:
                 with trio.move_on_after(LEASE_MS / 1000 / RENEWALS_PER_LEASE):
@@ -226,7 +236,7 @@ class KafkaLog:
             self._config, owner_entry(self._owner), topic=self._topic, partition=PARTITION
         )
 
-    async def _take_now(self) -> tuple[TransactionalWriter, Content]:
+    async def _take_now(self) -> _Taken:
         while True:
             try:
                 return await self._in_thread(self._take)
@@ -235,7 +245,7 @@ class KafkaLog:
             # By somebody who began earlier, unless he has claimed it since: then let him be.
             await self._in_thread(self._check_claim)
 
-    async def _take_again(self) -> tuple[TransactionalWriter, Content]:
+    async def _take_again(self) -> _Taken:
         """From ourselves: the cluster gives up a writer that it does not hear of."""
         while True:
             try:
@@ -245,7 +255,7 @@ class KafkaLog:
                 log.warning("state_log_delayed", topic=self._topic, reason=str(error))
             await trio.sleep(RETAKE_S)
 
-    def _take(self) -> tuple[TransactionalWriter, Content]:
+    def _take(self) -> _Taken:
         """Blocks. Raises StateLogTaken if somebody has claimed it since we did."""
         writer = TransactionalWriter(
             self._config,
@@ -259,8 +269,7 @@ class KafkaLog:
             content.log_id = uuid4().hex
         asked_ms = now_ms()
         writer.write([id_entry(content.log_id)])
-        self._lease.renew(asked_ms)
-        return writer, content
+        return _Taken(writer, content, asked_ms)
 
     def _check_claim(self) -> Content:
         """Blocks. What is in the log. Raises StateLogTaken if the last claim is not ours,
