@@ -7,11 +7,14 @@ then either.
 import signal
 from collections.abc import Sequence
 
+from gateway.loading import loading
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     try:
-        from gateway import commands  # noqa: PLC0415  (this is what takes the time)
+        with loading():
+            from gateway import commands  # noqa: PLC0415  (this is what takes the time)
 
         return commands.run(argv)
     except KeyboardInterrupt:

@@ -24,6 +24,7 @@ from gateway.demo.run import Interrupted
 from gateway.demo.run import run as run_demo
 from gateway.demo.upstream import OpenUpstream
 from gateway.events.line_files import FOLDER_NAME
+from gateway.loading import loading
 from gateway.pipeline import installed
 from gateway.pipeline.errors import PipelineError
 from gateway.state_log.log import StateLogError, StateLogUnusable
@@ -148,9 +149,10 @@ def _report(options: argparse.Namespace) -> int:
         _say(why)
         return WRONG_CALL
     installed.require()
-    from gateway.pipeline import command  # noqa: PLC0415  (needs Spark)
-    from gateway.pipeline.sources import Sources  # noqa: PLC0415
-    from gateway.pipeline.topic import Topic  # noqa: PLC0415
+    with loading():
+        from gateway.pipeline import command  # noqa: PLC0415  (needs Spark)
+        from gateway.pipeline.sources import Sources  # noqa: PLC0415
+        from gateway.pipeline.topic import Topic  # noqa: PLC0415
 
     name, upstream = options.events_topic, options.upstream
     topic = Topic(name=name, upstream=upstream) if name else None
@@ -191,7 +193,8 @@ def _simulate(options: argparse.Namespace) -> int:
         is_fine, report = simulate.run(first_seed, seeds)
     else:
         installed.require()
-        from gateway.pipeline import sweep  # noqa: PLC0415  (needs Spark)
+        with loading():
+            from gateway.pipeline import sweep  # noqa: PLC0415  (needs Spark)
 
         where = output or f"seeds-{first_seed}-{last_seed}"
         on_spark = dict(options.conf or ())

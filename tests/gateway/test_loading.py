@@ -1,0 +1,75 @@
+"""Ctrl-C in the middle of an import, where Python itself gets in the way of it."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.spark import need_spark
+
+# A module of the commands is looked for, and Ctrl-C comes in a callback: in importlib's own, a weak
+# reference's, it is "ignored"; in `__set_name__` it becomes a RuntimeError (Python 3.11).
+INTERRUPTED = """
+import signal, sys, weakref
+
+signal.signal(signal.SIGINT, signal.{handler})
+
+def interrupt(*_):
+    signal.raise_signal(signal.SIGINT)
+
+class Field:
+    __set_name__ = interrupt
+
+def in_a_weak_reference():
+    dead = Field()
+    kept = weakref.ref(dead, interrupt)
+    del dead
+
+def in_set_name():
+    type("Owner", (), dict(field=Field()))
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            in_{place}()
+
+sys.meta_path.insert(0, Finder())
+from gateway.cli import main
+sys.exit(main({arguments}))
+"""
+
+
+def interrupted(
+    place: str, module: str, *arguments: str, handler: str = "default_int_handler"
+) -> "subprocess.CompletedProcess[str]":
+    """Run the command, with Ctrl-C while the module is looked for."""
+    program = INTERRUPTED.format(place=place, module=module, arguments=arguments, handler=handler)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("place", ["a_weak_reference", "set_name"])
+def test_ctrl_c_ends_the_command_wherever_it_comes(place: str) -> None:
+    """Neither swallowed, nor an error with a traceback."""
+    done = interrupted(place, "gateway.commands", "--version")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("place", ["a_weak_reference", "set_name"])
+@pytest.mark.parametrize("command", [("report", "."), ("simulate",)])
+def test_ctrl_c_ends_it_while_spark_is_loaded(
+    place: str, command: tuple[str, ...], tmp_path: Path
+) -> None:
+    """PySpark takes longer to load than all the rest."""
+    need_spark()
+    done = interrupted(place, "pyspark.sql", *command, "--output", str(tmp_path / "output"))
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
+
+
+def test_what_ignores_ctrl_c_goes_on() -> None:
+    """A shell's background job is started so."""
+    done = interrupted("set_name", "gateway.commands", "--version", handler="SIG_IGN")
+    assert (done.returncode, done.stderr) == (0, "")
