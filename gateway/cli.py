@@ -12,10 +12,12 @@ from gateway.loading import loading
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
+    status = 0
     try:
         with loading():
             from gateway import commands  # noqa: PLC0415  (this is what takes the time)
 
-        return commands.run(argv)
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+        status = commands.run(argv)
+    except* KeyboardInterrupt:  # in a group if it came just before trio was told who obeys signals
+        status = 128 + signal.SIGINT
+    return status

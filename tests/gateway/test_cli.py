@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +90,37 @@ def test_ctrl_c_is_an_exit_status_at_any_point(delay_s: float) -> None:
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in told
+
+
+# Trio keeps for the next checkpoint what comes in the middle of its own code.
+INTERRUPTED = """
+import signal, trio
+from gateway import cli
+
+@trio.lowlevel.enable_ki_protection
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+def run_interrupted(main, *arguments):
+    async def interrupted():
+        interrupt()
+        return await main(*arguments)
+    return run(interrupted)
+
+run, trio.run = trio.run, run_interrupted
+signal.signal(signal.SIGINT, signal.default_int_handler)
+raise SystemExit(cli.main({arguments}))
+"""
+
+
+@pytest.mark.parametrize("command", [("demo",), ("serve", "--upstream", "127.0.0.1:1")])
+def test_ctrl_c_before_the_command_obeys_it(command: tuple[str, ...], tmp_path: Path) -> None:
+    """The checkpoint can be deep in nurseries, and a group of errors is what leaves them."""
+    program = INTERRUPTED.format(arguments=(*command, "--state-dir", str(tmp_path / "state")))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
 
 
 @pytest.mark.parametrize(
