@@ -25,6 +25,7 @@ from gateway.events.offset_events import NOBODY
 from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.stories import GROUP, Stories
+from gateway.pipeline.tables.changes import CONSUMER
 from gateway.pipeline.tables.client_versions import speaks_consumer
 from gateway.pipeline.tables.row import Row
 
@@ -78,9 +79,16 @@ def readiness(stories: Stories) -> DataFrame:
 
 
 def _members(stories: Stories) -> DataFrame:
-    """The last that is known of each member that is still there."""
+    """The last that is known of each member that is still there. Who joined where nobody told of it
+    (before the files start; in the cluster) was seen at least, but so was who was turned away."""
     told = stories.of(
-        ClientSeen, MemberJoined, MemberSwitched, MemberLeft, MemberFenced, MemberReplaced
+        ClientSeen,
+        ConversionRefused,
+        MemberJoined,
+        MemberSwitched,
+        MemberLeft,
+        MemberFenced,
+        MemberReplaced,
     ).where(F.col("member_id") != NOBODY)
     in_order = Window.partitionBy(*GROUP, "member_id").orderBy("position")
     ended = is_any(MemberLeft, MemberFenced, MemberReplaced)
@@ -93,6 +101,8 @@ def _members(stories: Stories) -> DataFrame:
         of_life.groupBy(*GROUP, "member_id", "life")
         .agg(
             F.max("ended").alias("ended"),
+            F.max(is_any(ConversionRefused)).alias("was_refused"),
+            F.max(is_any(MemberJoined, MemberSwitched)).alias("has_come"),
             F.max_by("protocol", F.when(F.col("protocol").isNotNull(), F.col("position"))).alias(
                 "protocol"
             ),
@@ -101,6 +111,7 @@ def _members(stories: Stories) -> DataFrame:
             F.max("at_ms").alias("seen_ms"),
         )
         .where(~F.col("ended") & F.col("protocol").isNotNull())
+        .where(F.col("has_come") | ~F.col("was_refused"))
         .select(*GROUP, "member_id", "protocol", "instance_id", "seen_ms", "client.*")
     )
 
@@ -108,9 +119,17 @@ def _members(stories: Stories) -> DataFrame:
 def _blocks(stories: Stories, members: DataFrame) -> DataFrame:
     """What keeps each group from being converted, if anything does: `blocked_by`."""
     told = stories.of(GroupCreated, GroupConverted, ConversionRefused, GroupForwarded)
-    last = told.groupBy(*GROUP).agg(
-        F.max_by("event", "position").alias("last"),
-        F.max_by("reason", "position").alias("reason"),
+    # On the way back a client is refused what the others have.
+    is_way_back = is_any(ConversionRefused) & (F.col("direction") == "consumer->generic")
+    converted_to = F.when(is_any(GroupConverted), F.split("direction", "->")[1])
+    last = (
+        told.where(~is_way_back)
+        .groupBy(*GROUP)
+        .agg(
+            F.max_by("event", "position").alias("last"),
+            F.max_by("reason", "position").alias("reason"),
+            F.max_by(F.coalesce(converted_to, "kind"), "position").alias("kind"),
+        )
     )
     is_classic = F.col("protocol") == "classic"
     is_foreign = is_classic & (F.col("protocol_type") != CONSUMER_TYPE)
@@ -128,6 +147,7 @@ def _reason() -> Column:
             F.col("last") == GroupForwarded.name,
             F.concat(F.lit("the cluster has the group: "), "reason"),
         )
+        .when(F.col("kind") == CONSUMER, F.lit(None))
         .when(
             F.col("foreign").isNotNull(),
             F.concat(F.lit("its members are no consumers: protocol type "), "foreign"),

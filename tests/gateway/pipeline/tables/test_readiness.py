@@ -8,7 +8,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from coordinator.records import RemovalCause
-from gateway.events.group_events import ConversionRefused, GroupConverted, GroupForwarded
+from gateway.events.group_events import (
+    ConversionRefused,
+    Direction,
+    GroupConverted,
+    GroupCreated,
+    GroupForwarded,
+)
 from gateway.events.member_events import ClientSeen, MemberJoined, MemberLeft, Protocol
 from gateway.pipeline.tables.readiness import readiness
 from tests.support.scribe import Scribe, Told, lines_of, stories
@@ -29,6 +35,38 @@ def comes(
     instance_id: str | None = None,
 ) -> None:
     """Seen, and then in the group."""
+    is_seen(
+        scribe,
+        member_id,
+        version,
+        protocol=protocol,
+        protocol_type=protocol_type,
+        embedded_version=embedded_version,
+        instance_id=instance_id,
+    )
+    scribe.tell(
+        1,
+        MemberJoined(
+            member_id=member_id,
+            client_id="c",
+            client_host="/h",
+            instance_id=instance_id,
+            protocol=protocol,
+        ),
+    )
+
+
+def is_seen(
+    scribe: Scribe,
+    member_id: str,
+    version: str,
+    *,
+    protocol: Protocol,
+    protocol_type: str = "consumer",
+    embedded_version: int | None = None,
+    instance_id: str | None = None,
+) -> None:
+    """Perhaps on its way in."""
     scribe.beside(
         1,
         ClientSeen(
@@ -44,24 +82,14 @@ def comes(
             assignors=("range",),
         ),
     )
-    scribe.tell(
-        1,
-        MemberJoined(
-            member_id=member_id,
-            client_id="c",
-            client_host="/h",
-            instance_id=instance_id,
-            protocol=protocol,
-        ),
-    )
 
 
-def refused(scribe: Scribe) -> None:
+def refused(
+    scribe: Scribe, direction: Direction = "generic->consumer", member_id: str = "n"
+) -> None:
     scribe.beside(
         2,
-        ConversionRefused(
-            direction="generic->consumer", member_id="n", client_id="c", reason="policy"
-        ),
+        ConversionRefused(direction=direction, member_id=member_id, client_id="c", reason="policy"),
     )
 
 
@@ -104,6 +132,35 @@ def refused_and_then_not(scribe: Scribe) -> None:
     comes(scribe, "n", "4.1.0", protocol="consumer", embedded_version=None)
 
 
+def refused_the_way_back(scribe: Scribe) -> None:
+    """It is a consumer group: that it may not become a generic one keeps nobody back."""
+    scribe.tell(1, GroupCreated(kind="consumer"))
+    comes(scribe, "n", "4.1.0", protocol="consumer", embedded_version=None)
+    comes(scribe, "a", "4.1.0")
+    refused(scribe, "consumer->generic", "b")
+
+
+def unread_since(scribe: Scribe) -> None:
+    """One of the classic members of a consumer group tried to join with what nobody can read."""
+    refused_the_way_back(scribe)
+    is_seen(scribe, "a", "4.1.0", protocol="classic")
+
+
+def turned_away(scribe: Scribe) -> None:
+    """Who was seen, but not let in, is no member; who came back and was let in is."""
+    comes(scribe, "a", "4.1.0")
+    for member_id in ("m", "n"):
+        is_seen(scribe, member_id, "4.2.0", protocol="consumer")
+        refused(scribe, member_id=member_id)
+    scribe.tell(
+        3,
+        GroupConverted(
+            direction="generic->consumer", is_live=True, group_epoch=1, members=1, cause="n joined"
+        ),
+    )
+    comes(scribe, "n", "4.2.0", protocol="consumer", embedded_version=None)
+
+
 def forwarded(scribe: Scribe) -> None:
     """The cluster itself has it."""
     comes(scribe, "a", "4.1.0")
@@ -128,9 +185,31 @@ CASES: Mapping[object, Sequence[Found]] = {
         ("4.1.0", "classic", 1, 0, True, None),
         ("4.1.0", "consumer", 1, 0, True, None),
     ],
+    refused_the_way_back: [
+        ("4.1.0", "classic", 1, 0, True, None),
+        ("4.1.0", "consumer", 1, 0, True, None),
+    ],
+    unread_since: [
+        ("4.1.0", "classic", 1, 0, True, None),
+        ("4.1.0", "consumer", 1, 0, True, None),
+    ],
+    turned_away: [
+        ("4.1.0", "classic", 1, 0, True, None),
+        ("4.2.0", "consumer", 1, 0, True, None),
+    ],
     forwarded: [("4.1.0", "classic", 1, 0, True, "the cluster has the group: as configured")],
 }
-TELLERS = (ready, foreign, unread, refused_once, refused_and_then_not, forwarded)
+TELLERS = (
+    ready,
+    foreign,
+    unread,
+    refused_once,
+    refused_and_then_not,
+    refused_the_way_back,
+    unread_since,
+    turned_away,
+    forwarded,
+)
 
 
 @pytest.fixture(scope="module")
