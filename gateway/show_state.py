@@ -73,6 +73,8 @@ def _as_json(name: str, value: Any) -> Any:
             return shown
         case tuple():
             return [_as_json(name, each) for each in value]
+        case bytes() if name == "lines":
+            return value.decode(errors="replace")
         case bytes():
             return _embedded(name, value)
         case UUID():

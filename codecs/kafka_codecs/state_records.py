@@ -229,10 +229,11 @@ class GroupConfigsValue(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class LastEventsValue(Struct):
-    """How far the group's events are, and those of its last batch: one line of JSON each."""
+    """How far the group's events are, and those of its last batch: one line of JSON each, in UTF-8.
+    Bytes, because a line may name more partitions or topics than fit into a string of Kafka's."""
 
     sequence: Int64
-    lines: tuple[str, ...]
+    lines: tuple[bytes, ...]
 
 
 @message(None, versions=range(1), flexible=True)

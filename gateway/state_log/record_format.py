@@ -62,18 +62,24 @@ def decode_record(entry: Entry) -> tuple[str, LogRecord]:
             raise WireError("the events of a group are never deleted")
         return key.group_id, _tombstone(record_type, key)
     value = wire.decode_value(record_type, entry.value)
-    if isinstance(value, wire.LastEventsValue):
-        return key.group_id, LastEvents(sequence=value.sequence, lines=value.lines)
     try:
+        if isinstance(value, wire.LastEventsValue):
+            return key.group_id, _read_last_events(value)
         return key.group_id, _record(key, value)
     except ValueError as error:  # a cause or a state that a later version knows
         raise WireError(f"{record_type.name}: {error}") from None
 
 
 def _last_events_entry(group_id: str, last: LastEvents) -> Entry:
-    value = wire.LastEventsValue(sequence=last.sequence, lines=last.lines)
+    lines = tuple(line.encode() for line in last.lines)
+    value = wire.LastEventsValue(sequence=last.sequence, lines=lines)
     key = wire.encode_key(RecordType.LAST_EVENTS, wire.GroupKey(group_id=group_id))
     return Entry(key, wire.encode_value(value))
+
+
+def _read_last_events(value: wire.LastEventsValue) -> LastEvents:
+    lines = tuple(line.decode() for line in value.lines)
+    return LastEvents(sequence=value.sequence, lines=lines)
 
 
 def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsKey]:

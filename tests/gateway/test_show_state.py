@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway import cli
+from gateway.state_log.last_events import LastEvents
 from gateway.state_log.sqlite import open_sqlite_log
 from tests.support.durable_records import BAR, FOO, GROUP, RECORDS
 
@@ -25,7 +26,8 @@ async def test_every_record_is_one_line_also_beside_a_gateway(
     """In the order of writing, with what clients wrote decoded where it can be."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append("other", [RECORDS["group_epoch"]])
-        await log.append(GROUP, list(RECORDS.values()))
+        events = LastEvents(sequence=7, lines=('{"event": "member_left"}', "ü"))
+        await log.append(GROUP, [*RECORDS.values(), events])
         lines = shown(capsys, tmp_path)
         of_group = shown(capsys, tmp_path, "--group", GROUP)
     assert [line["position"] for line in lines] == sorted(line["position"] for line in lines)
@@ -46,6 +48,7 @@ async def test_every_record_is_one_line_also_beside_a_gateway(
         held["topic_id"]: (held["partitions"], held["assignment_epochs"])
         for held in current["assigned_partitions"]
     } == {str(FOO): ([0, 2], [3, 12]), str(BAR): ([1], [5])}
+    assert by_type["LAST_EVENTS"]["value"] == {"sequence": 7, "lines": list(events.lines)}
 
 
 def test_a_folder_without_a_log_is_one_line(

@@ -181,6 +181,7 @@ class GroupClient:
         member_id: str,
         epoch: int = 0,
         *,
+        topics: Iterable[str] = ("numbers",),
         owned: Mapping[UUID, Iterable[int]] | None = None,
         version: int | None = None,
     ) -> ConsumerGroupHeartbeatResponse:
@@ -194,7 +195,7 @@ class GroupClient:
                 member_id=member_id,
                 member_epoch=epoch,
                 rebalance_timeout_ms=10_000 if joins else -1,
-                subscribed_topic_names=("numbers",) if joins else None,
+                subscribed_topic_names=tuple(topics) if joins else None,
                 topic_partitions=(
                     None
                     if owned is None

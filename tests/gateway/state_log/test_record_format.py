@@ -85,6 +85,20 @@ def test_the_last_events_come_back_from_what_the_first_version_wrote() -> None:
     assert encode_record(GROUP, last) == stored("last_events")
 
 
+def test_a_line_of_the_last_events_may_be_longer_than_a_string_of_kafkas() -> None:
+    """A member that owns thousands of partitions is one event."""
+    last = LastEvents(sequence=1, lines=("x" * (1 << 20), "ü" * (1 << 15)))
+    assert decode_record(encode_record(GROUP, last)) == (GROUP, last)
+
+
+def test_last_events_that_are_no_text_are_refused() -> None:
+    """As any other record that nobody can read."""
+    entry = encode_record(GROUP, LastEvents(sequence=1, lines=("xy",)))
+    assert entry.value is not None
+    with pytest.raises(WireError, match="LAST_EVENTS"):
+        decode_record(Entry(entry.key, entry.value.replace(b"xy", b"\xff\xff")))
+
+
 def test_the_last_events_are_never_deleted() -> None:
     """The group's sequence would begin anew."""
     entry = encode_record(GROUP, LastEvents(sequence=1, lines=()))

@@ -1,0 +1,48 @@
+"""Members that own as much as Kafka lets them, with the log of `groupferry serve`: what no string
+of Kafka's protocol could hold is kept all the same."""
+
+from pathlib import Path
+
+import trio
+
+from tests.support.group_client import group_client
+from tests.support.mock_cluster import running_mock_cluster
+from tests.support.serve_process import serving
+from tests.support.told_lines import check_gaps, told
+
+LIMIT_S = 150
+
+
+async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path) -> None:
+    """It joins, the gateway is killed, it goes on, and leaves: its events are lines of more than
+    32,767 bytes, which the log keeps as they are."""
+    many = tuple(f"{number:04}-{'x' * 35}" for number in range(1_000))
+    with trio.fail_after(LIMIT_S):
+        async with running_mock_cluster(1) as upstream:
+            await upstream.create_topic("wide", 10_000)
+            for topic in many:
+                await upstream.create_topic(topic, 1)
+            cases = {"wide": (("wide",), 10_000), "many": (many, 1_000)}
+            epochs: dict[str, int] = {}
+            async with serving(upstream.bootstrap_servers, tmp_path) as gateway:
+                for group, (topics, expected) in cases.items():
+                    async with group_client(gateway.address, group) as client:
+                        joined = await client.native("m", topics=topics)
+                        assert joined.error_code == 0, joined.error_message
+                        assert joined.assignment is not None
+                        given = joined.assignment.topic_partitions
+                        assert sum(len(each.partitions) for each in given) == expected
+                        epochs[group] = joined.member_epoch
+                await gateway.kill()
+            async with serving(upstream.bootstrap_servers, tmp_path) as gateway:
+                for group, epoch in epochs.items():
+                    async with group_client(gateway.address, group) as client:
+                        assert (await client.native("m", epoch)).error_code == 0
+                        assert (await client.native("m", -1)).error_code == 0
+                assert await gateway.terminate() == 0
+    lines = told(tmp_path / "events")
+    check_gaps(lines)
+    for name in ("partitions_assigned", "partitions_released"):
+        sizes = [len(each.line) for each in lines if each.event == name]
+        assert len(sizes) == len(cases)
+        assert min(sizes) > 1 << 15
