@@ -67,7 +67,7 @@ class Anchor:
         self.group_id = membership.group_id
         self.phase = Phase.ABSENT
         self.why = "it is being taken"
-        """Why the group is not held, as long as it is not."""
+        """Why the group is not held, as long as it is not; for clients, too."""
         self.has_given_way = False
         self.changed = trio.Event()
         """Set when the phase has changed; a new event then takes its place."""
@@ -294,6 +294,7 @@ class Anchor:
         self.why = f"the anchor is taken again: {error}"
         match error:
             case UpstreamError():
+                self.why = "the anchor is taken again: its coordinator does not answer as it should"
                 self._membership.forget_coordinator()
             case AnchorRefused():
                 self._must_look = True

@@ -1,4 +1,5 @@
-"""What can go wrong with the upstream cluster. Each message is one line, fit for a person."""
+"""What can go wrong with the upstream cluster. Each message is one line, fit for whoever runs the
+gateway: it may name a broker's address, so it goes to the log and into no answer to a client."""
 
 
 class UpstreamError(Exception):

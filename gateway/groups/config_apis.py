@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import structlog
+
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
 from coordinator.group_configs import KEYS
@@ -48,6 +50,8 @@ from kafka_codecs.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+
+log = structlog.get_logger()
 
 ConfigMessage = (
     DescribeConfigsRequest
@@ -181,7 +185,9 @@ class ConfigApis:
             except GroupError as refusal:
                 result = refused(resource, refusal.code, refusal.why)
             except StateLogError as error:
-                result = refused(resource, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error))
+                log.warning("configs_unknown", group_id=resource.resource_name, reason=str(error))
+                why = "the group cannot be read from the state log"
+                result = refused(resource, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
             except TooManyGroups as error:
                 result = refused(resource, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
             answered[_key(resource)] = result

@@ -8,6 +8,7 @@ no answer that gives partitions leaves, unless the group's anchor holds it in th
 from typing import Any, cast
 from uuid import uuid4
 
+import structlog
 import trio
 
 from coordinator.errors import ErrorCode
@@ -65,6 +66,8 @@ from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
+
+log = structlog.get_logger()
 
 # Kafka Streams has the consumer protocol type, but an assignor that keeps data of its own.
 STREAMS_PROTOCOL = "stream"
@@ -232,7 +235,8 @@ class GroupService:
         except NotAnchored as error:
             code, why = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)
         except UpstreamError as error:
-            code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no coordinator is known: {error}"
+            log.warning("coordinator_unknown", group_id=message.group_id, reason=str(error))
+            code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator is known"
         except TooManyGroups as error:
             code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
         else:

@@ -227,7 +227,8 @@ class GroupTask:
             topics = await self._topics.get(topics_of_request(ask.event))
         except UpstreamError as error:
             ask.event = ask.event or ask.make(ask.token, self._topics.latest)
-            self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topics unknown: {error}")
+            log.warning("topics_unknown", group_id=self.group_id, reason=str(error))
+            self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, "its topics are not known")
             return
         self._decide_on(ask.event, topics, batch)
         self._waiting[ask.token] = ask

@@ -79,7 +79,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The mode and its reason."""
+    """The mode and its reason, which clients may be told."""
 
     mode: Mode
     why: str = ""
@@ -181,8 +181,8 @@ class Hosting:
                 return Verdict(Mode.FORWARDED)
             occupants = await self._occupants(group_id, node_id, versions)
         except UpstreamError as error:
-            why = f"the cluster does not say who is in the group: {error}"
-            self._report(group_id, "group_state_unknown", why)
+            why = "the cluster does not say who is in the group"
+            self._report(group_id, "group_state_unknown", f"{why}: {error}")
             return Verdict(Mode.UNKNOWN, why)
         if occupants is None:
             self._replaced.pop(group_id, None)

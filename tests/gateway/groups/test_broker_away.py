@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import trio
 
 from gateway.anchor.anchors import MEMBER_PATIENCE_S
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.state_log.memory import MemoryLog
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.header import decode_response_header
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -133,3 +136,40 @@ async def test_a_client_that_comes_back_finds_its_group_where_it_was() -> None:
         codes = [partition.error_code for partition in topic.partitions]
         assert codes == PARTITIONS * [LEADER_NOT_AVAILABLE]
         assert (await client.native(MEMBER, scene.epoch)).error_code == 0
+
+
+async def test_no_reason_names_an_address_of_the_cluster() -> None:
+    """Neither who joins a group that must be looked at, nor who waits for an anchor that is being
+    taken: brokers are for the gateway alone to know."""
+    async with away(owes_an_answer=True) as scene:
+        newcomer = GroupClient(scene.client.connection, "another")
+        for refused in (await newcomer.native(MEMBER), await scene.client.native("second")):
+            assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
+            _assert_names_no_address(refused, scene.broker)
+
+
+async def test_nor_does_it_when_the_coordinator_is_not_known() -> None:
+    """A gateway that has just taken up the group, and then the broker went."""
+    broker, state_log = OffsetBroker(), MemoryLog()
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            first_run = await nursery.start(run_until_cancelled, broker)
+            async with (
+                whole_gateway([broker.address], state_log=state_log) as gateway,
+                group_client(gateway.address, "g") as client,
+            ):
+                epoch = (await client.native(MEMBER)).member_epoch
+            async with whole_gateway([broker.address], state_log=state_log) as gateway:
+                listeners = await gateway.listeners()
+                async with await BrokerConnection.open(*listeners[broker.node_id]) as connection:
+                    first_run.cancel()
+                    await broker.down_to(0)
+                    refused = await GroupClient(connection, "g").native(MEMBER, epoch)
+            assert refused.error_code == COORDINATOR_NOT_AVAILABLE
+            _assert_names_no_address(refused, broker)
+            nursery.cancel_scope.cancel()
+
+
+def _assert_names_no_address(refused: ConsumerGroupHeartbeatResponse, broker: OffsetBroker) -> None:
+    assert refused.error_message
+    assert str(broker.address[1]) not in refused.error_message

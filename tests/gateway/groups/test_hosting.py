@@ -167,10 +167,14 @@ async def test_a_cluster_that_cannot_be_asked_is_not_an_empty_group() -> None:
         for _ in range(3):
             verdict = await hosting.look("g")
             assert verdict.mode is Mode.UNKNOWN
-            assert "nobody listens" in verdict.why
+            assert "nobody listens" not in verdict.why  # clients are told, so no address is in it
         cluster.failure = UpstreamError("it is on fire")
         await hosting.look("g")
     assert [line["event"] for line in lines] == ["group_state_unknown", "group_state_unknown"]
+    assert [line["reason"].rpartition(": ")[2] for line in lines] == [
+        "nobody listens",
+        "it is on fire",
+    ]
 
 
 async def test_the_log_says_who_is_there_and_what_to_do_once_per_reason() -> None:
