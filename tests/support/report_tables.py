@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 GROUP = "cluster_id string, group_id string, "
 COLUMNS = {
+    "changes": "at_ms long, is_present boolean, was_present boolean, protocol string,"
+    " protocol_before string",
     "timeline": "member_id string, instance_id string, protocol string, from_ms long, to_ms long",
     "ownership": "topic string, partition long, basis string, kind string, member_id string,"
     " other_member_id string, from_ms long, to_ms long, empty_ms long",
@@ -54,6 +56,17 @@ def owner(member_id: str, from_ms: int | None, to_ms: int | None, **more: object
 def gap(from_ms: int, to_ms: int | None, **more: object) -> Row:
     """A partition was nobody's."""
     return {"kind": "gap", "from_ms": from_ms, "to_ms": to_ms, **more}
+
+
+def arrival(protocol: str, at_ms: int, *, switched_from: str | None = None) -> Row:
+    """A member came with that protocol; or switched to it, under its id."""
+    return {
+        "at_ms": at_ms,
+        "is_present": True,
+        "was_present": switched_from is not None,
+        "protocol": protocol,
+        "protocol_before": switched_from or protocol,
+    }
 
 
 def member(

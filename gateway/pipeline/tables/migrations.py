@@ -53,7 +53,7 @@ def migrations(changes: DataFrame, ownership: DataFrame, rebalances: DataFrame) 
     """See `MigrationRow`."""
     found = _migrations(changes)
     costs = (
-        _arrivals(changes)
+        arrivals(changes)
         .unionByName(_conversions(changes), allowMissingColumns=True)
         .unionByName(_rebalances(rebalances), allowMissingColumns=True)
         .unionByName(_gaps(ownership), allowMissingColumns=True)
@@ -72,6 +72,14 @@ def migrations(changes: DataFrame, ownership: DataFrame, rebalances: DataFrame) 
         )
         .select(*struct_of(MigrationRow).names)
     )
+
+
+def arrivals(changes: DataFrame) -> DataFrame:
+    """When members came with a protocol, as new ones or under the id that they had: `arrived`."""
+    is_arrival = F.col("is_present") & (
+        ~F.col("was_present") | (F.col("protocol") != F.col("protocol_before"))
+    )
+    return changes.where(is_arrival).select(*GROUP, "at_ms", F.col("protocol").alias("arrived"))
 
 
 def _migrations(changes: DataFrame) -> DataFrame:
@@ -127,13 +135,6 @@ def _other(protocol: Column) -> Column:
 
 
 # -- what is counted in them: rows with the moment at which they begin ----------------------------
-
-
-def _arrivals(changes: DataFrame) -> DataFrame:
-    is_arrival = F.col("is_present") & (
-        ~F.col("was_present") | (F.col("protocol") != F.col("protocol_before"))
-    )
-    return changes.where(is_arrival).select(*GROUP, "at_ms", F.col("protocol").alias("arrived"))
 
 
 def _conversions(changes: DataFrame) -> DataFrame:

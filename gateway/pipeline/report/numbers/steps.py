@@ -14,11 +14,11 @@ _MIGRATION = (*GROUP, "migration_from_ms")
 
 
 def steps(
-    timeline: DataFrame, migrations: DataFrame, gaps: DataFrame, shares: DataFrame
+    arrivals: DataFrame, migrations: DataFrame, gaps: DataFrame, shares: DataFrame
 ) -> DataFrame:
     """With `migration` and `number` from 1, `from_ms`, `to_ms` (null: still), members after it, and
     the time `unowned_ms` that lies in it."""
-    found = _with_shares(_steps(timeline, _numbered(migrations)), shares)
+    found = _with_shares(_steps(arrivals, _numbered(migrations)), shares)
     shared_ms = F.least("to_ms", "gap_to_ms") - F.greatest("from_ms", "gap_from_ms")
     # Where a group had no members in a gap, that part of it is spread over the whole.
     density = F.col("unowned_ms") / (F.col("gap_to_ms") - F.col("gap_from_ms"))
@@ -59,15 +59,11 @@ def _numbered(migrations: DataFrame) -> DataFrame:
     )
 
 
-def _steps(timeline: DataFrame, migrations: DataFrame) -> DataFrame:
+def _steps(arrivals: DataFrame, migrations: DataFrame) -> DataFrame:
     speaks = F.when(F.col("target") == "consumer", "consumer").otherwise("classic")
-    arrivals = (
-        timeline.where(F.col("member_id").isNotNull())
-        .groupBy(*GROUP, "member_id", "protocol")
-        .agg(F.min("from_ms").alias("from_ms"))
-    )
-    inside = arrivals.join(migrations, list(GROUP)).where(
-        (F.col("protocol") == speaks)
+    begun = arrivals.withColumnRenamed("at_ms", "from_ms")
+    inside = begun.join(migrations, list(GROUP)).where(
+        (F.col("arrived") == speaks)
         & (F.col("from_ms") >= F.col("migration_from_ms"))
         & (F.col("migration_to_ms").isNull() | (F.col("from_ms") <= F.col("migration_to_ms")))
     )

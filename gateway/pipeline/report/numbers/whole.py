@@ -13,6 +13,7 @@ from gateway.pipeline.report.numbers.groups import SUMS, counts, groups, totals,
 from gateway.pipeline.report.numbers.sections import sections
 from gateway.pipeline.report.numbers.shares import shares
 from gateway.pipeline.report.numbers.steps import costs, steps
+from gateway.pipeline.tables.migrations import arrivals
 
 
 def report(
@@ -21,7 +22,8 @@ def report(
     """All tables and the models of their rows, by name; `top` groups get a section."""
     counted = shares(tables["timeline"]).persist()
     unowned = gaps(tables["ownership"])
-    taken = steps(tables["timeline"], tables["migrations"], unowned, counted).persist()
+    arrived = arrivals(tables["changes"])
+    taken = steps(arrived, tables["migrations"], unowned, counted).persist()
     by_group = groups(tables, shares=counted, gaps=unowned, steps=taken).persist()
     try:
         sums = totals(by_group)

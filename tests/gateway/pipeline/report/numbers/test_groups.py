@@ -16,11 +16,12 @@ def test_no_row_is_compared_with_every_other(spark: SparkSession) -> None:
     from gateway.pipeline.report.numbers.groups import groups  # noqa: PLC0415
     from gateway.pipeline.report.numbers.shares import shares  # noqa: PLC0415
     from gateway.pipeline.report.numbers.steps import steps  # noqa: PLC0415
+    from gateway.pipeline.tables.migrations import arrivals  # noqa: PLC0415
     from tests.support.plans import check_joins, plan_of  # noqa: PLC0415
 
     made = tables(spark)
     counted, unowned = shares(made["timeline"]), gaps(made["ownership"])
-    taken = steps(made["timeline"], made["migrations"], unowned, counted)
+    taken = steps(arrivals(made["changes"]), made["migrations"], unowned, counted)
     plan = plan_of(groups(made, shares=counted, gaps=unowned, steps=taken))
     assert "Join" in plan
     check_joins(plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tests.support.report_tables import Row, gap, member, tables
+from tests.support.report_tables import Row, arrival, gap, member, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,10 +18,11 @@ def steps_of(spark: SparkSession, **rows: Sequence[Row]) -> DataFrame:
     from gateway.pipeline.report.numbers.gaps import gaps  # noqa: PLC0415
     from gateway.pipeline.report.numbers.shares import shares  # noqa: PLC0415
     from gateway.pipeline.report.numbers.steps import steps  # noqa: PLC0415
+    from gateway.pipeline.tables.migrations import arrivals  # noqa: PLC0415
 
     made = tables(spark, **rows)
-    timeline = made["timeline"]
-    return steps(timeline, made["migrations"], gaps(made["ownership"]), shares(timeline))
+    counted, unowned = shares(made["timeline"]), gaps(made["ownership"])
+    return steps(arrivals(made["changes"]), made["migrations"], unowned, counted)
 
 
 def shown(steps: DataFrame) -> list[tuple[Any, ...]]:
@@ -43,14 +44,21 @@ ROLL = [
     member("b", "classic", 0, 200),
     member("c", "consumer", 100, None),
     member("d", "consumer", 200, None),
-    member("d", "consumer", 250, None),
+]
+ROLLED = [
+    arrival("classic", 0),
+    arrival("classic", 0),
+    arrival("consumer", 100),
+    arrival("consumer", 200),
 ]
 
 
 def test_a_step_lasts_from_one_arrival_to_the_next(spark: SparkSession) -> None:
     """The last one to the end of the migration. Who only changes its state takes no step."""
     migrations = [{"direction": UP, "from_ms": 100, "to_ms": 230}]
-    assert shown(steps_of(spark, timeline=ROLL[:4], migrations=migrations)) == [
+    stays = arrival("consumer", 210, switched_from="consumer")
+    found = steps_of(spark, changes=[*ROLLED, stays], timeline=ROLL, migrations=migrations)
+    assert shown(found) == [
         ((1, 1), (100, 200), (1, 1), 0.0),
         ((1, 2), (200, 230), (0, 2), 0.0),
     ]
@@ -60,7 +68,8 @@ def test_time_without_an_owner_is_that_of_the_steps_in_which_it_lies(spark: Spar
     """A gap over two steps is shared out; what the group had no members is taken off evenly."""
     found = steps_of(
         spark,
-        timeline=ROLL[:4],
+        changes=ROLLED,
+        timeline=ROLL,
         migrations=[{"direction": UP, "from_ms": 100, "to_ms": 300}],
         ownership=[
             gap(150, 250, partition=0),
@@ -75,27 +84,51 @@ def test_time_without_an_owner_is_that_of_the_steps_in_which_it_lies(spark: Spar
 
 def test_each_migration_has_steps_of_its_own(spark: SparkSession) -> None:
     """Back again: those who arrive at the classic protocol. One that goes on has no end."""
-    timeline = [*ROLL[:4], member("e", "classic", 500, None)]
+    changes = [*ROLLED, arrival("classic", 500)]
     migrations = [
         {"direction": UP, "from_ms": 100, "to_ms": 200},
         {"direction": DOWN, "from_ms": 500, "to_ms": None},
     ]
-    assert [
-        step[:2] for step in shown(steps_of(spark, timeline=timeline, migrations=migrations))
-    ] == [
+    found = steps_of(spark, changes=changes, timeline=ROLL, migrations=migrations)
+    assert [step[:2] for step in shown(found)] == [
         ((1, 1), (100, 200)),
         ((1, 2), (200, 200)),
         ((2, 1), (500, None)),
     ]
 
 
+def test_who_goes_back_under_its_id_takes_a_step(spark: SparkSession) -> None:
+    """That it had been of that protocol before does not matter."""
+    changes = [
+        arrival("classic", 0),
+        arrival("classic", 0),
+        arrival("consumer", 100, switched_from="classic"),
+        arrival("classic", 200, switched_from="consumer"),
+    ]
+    timeline = [
+        member("a", "classic", 0, None),
+        member("m", "classic", 0, 100),
+        member("m", "consumer", 100, 200),
+        member("m", "classic", 200, None),
+    ]
+    migrations = [
+        {"direction": UP, "from_ms": 100, "to_ms": 150},
+        {"direction": DOWN, "from_ms": 150, "to_ms": 200},
+    ]
+    found = steps_of(spark, changes=changes, timeline=timeline, migrations=migrations)
+    assert [step[:3] for step in shown(found)] == [
+        ((1, 1), (100, 150), (1, 1)),
+        ((2, 1), (200, 200), (2, 0)),
+    ]
+
+
 def test_arrivals_in_one_millisecond_are_one_step(spark: SparkSession) -> None:
     """Their cost could not be told apart."""
+    changes = [arrival("consumer", 100), arrival("consumer", 100)]
     timeline = [member("c", "consumer", 100, None), member("d", "consumer", 100, None)]
     migrations = [{"direction": UP, "from_ms": 100, "to_ms": 230}]
-    assert [
-        step[:3] for step in shown(steps_of(spark, timeline=timeline, migrations=migrations))
-    ] == [((1, 1), (100, 230), (0, 2))]
+    found = steps_of(spark, changes=changes, timeline=timeline, migrations=migrations)
+    assert [step[:3] for step in shown(found)] == [((1, 1), (100, 230), (0, 2))]
 
 
 def test_costs_are_added_up_by_number(spark: SparkSession) -> None:

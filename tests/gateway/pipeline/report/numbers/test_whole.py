@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from gateway.pipeline.report.model import GroupStory, Report
-from tests.support.report_tables import COLUMNS, Row, gap, member, owner, tables
+from tests.support.report_tables import COLUMNS, Row, arrival, gap, member, owner, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,6 +88,7 @@ def made(spark: SparkSession) -> Report:
 
     found = tables(
         spark,
+        changes=of("calm", arrival("consumer", 100 * S)),
         timeline=TIMELINE,
         ownership=OWNERSHIP,
         offsets=[
