@@ -286,6 +286,7 @@ async def run_gateway(
                 shows_members=shows_members,
                 tell=journal.tell,
             )
+            nursery.start_soon(registry.pauses.run)
             await registry.resume()
             nursery.start_soon(offsets.run)
             async with trio.open_nursery() as serving:

@@ -34,6 +34,7 @@ from gateway.groups.batch import Batch, Decision
 from gateway.groups.clock import Clock
 from gateway.groups.inbox import Ask, Inbox, MakeRequest
 from gateway.groups.offset_tally import OffsetTally
+from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError, StateLogUnsure
@@ -66,6 +67,7 @@ class GroupTask:
         resolver: RegexResolver,
         state_log: StateLog,
         clock: Clock,
+        pauses: Pauses,
         journal: Journal,
         offsets: OffsetTally,
     ) -> None:
@@ -79,7 +81,7 @@ class GroupTask:
         self._offsets = offsets
         self._engine = GroupEngine(group_id, config)
         self._waiting: dict[int, Ask] = {}
-        self._inbox = Inbox(clock)
+        self._inbox = Inbox(clock, pauses)
         self._nursery: trio.Nursery | None = None
         self._resolving = trio.CancelScope()
         self._is_ending = False

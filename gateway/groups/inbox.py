@@ -15,6 +15,7 @@ from coordinator.events import Happening, Request, TimePassed
 from coordinator.replies import Reply
 from coordinator.topics import Topics
 from gateway.groups.clock import Clock
+from gateway.groups.pauses import Pauses
 
 INBOX_MAX = 64
 """Requests that may wait for one group's task; more wait in their connections."""
@@ -46,8 +47,9 @@ class Ask:
 class Inbox:
     """Everybody puts in, the group's task alone takes out; closed, nothing can be put in."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, pauses: Pauses) -> None:
         self._clock = clock
+        self._pauses = pauses
         self._send, self._receive = trio.open_memory_channel[Ask](INBOX_MAX)
         # At most one per commit that was accepted, so the clients' connections are its limit; and
         # one each of the other kinds.
@@ -99,8 +101,11 @@ class Inbox:
         """What to deal with now: what happened comes first, then who asks; None if woken.
 
         Who asks already comes before a deadline that is due: if we were late ourselves, a member
-        that spoke in time must not be timed out. A full inbox of them at the most: time passes.
+        that spoke in time must not be timed out. A full inbox of them at the most: time passes,
+        though not before those had their chance who could not even ask, see `Pauses`.
         """
+        if deadline_ms is not None:
+            deadline_ms = max(deadline_ms, self._pauses.not_before_ms())
         at_ms = 0 if self._happened else deadline_ms
         due_ms = None if at_ms is None else max(at_ms, self._not_before_ms)
         if due_ms is not None and due_ms <= self._clock.now_ms():

@@ -23,6 +23,7 @@ from gateway.groups.group_task import GroupEnded, GroupTask
 from gateway.groups.hosting import Hosting, Mode, Verdict
 from gateway.groups.inbox import MakeRequest
 from gateway.groups.offset_tally import OffsetTally
+from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError
@@ -59,6 +60,8 @@ class Registry:
         self._journal = journal
         self._offsets = offsets
         self._clock = Clock()
+        self.pauses = Pauses(self._clock, grace_max_ms=config.reconnect_timeout_ms)
+        """To be run as long as groups are."""
         self._tasks: dict[str, GroupTask] = {}
         self._is_ending = False
 
@@ -196,6 +199,7 @@ class Registry:
                 resolver=self._resolver,
                 state_log=self._state_log,
                 clock=self._clock,
+                pauses=self.pauses,
                 journal=self._journal,
                 offsets=self._offsets,
             )

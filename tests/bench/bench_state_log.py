@@ -226,6 +226,7 @@ async def measure_joining(log: StateLog) -> str:
             journal=journal,
             offsets=OffsetTally(journal.tell, Clock().now_ms),
         )
+        nursery.start_soon(registry.pauses.run)
 
         async def join(number: int) -> None:
             _, reply = await registry.ask("joining", partial(native_join, number), ("foo",))

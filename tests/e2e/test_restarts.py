@@ -1,4 +1,4 @@
-"""A gateway that is killed comes back with its groups: nobody rebalances."""
+"""A gateway that is killed, or paused, comes back with its groups: nobody rebalances."""
 
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,8 @@ REST_S = 1.5
 """A few heartbeats: the group has come to rest."""
 UNDISTURBED_S = 3
 """Long enough for members that have to join anew to do so."""
+PAUSE_S = 10
+"""Longer than a native member's session, which is 6 s."""
 COORDINATOR_NOT_AVAILABLE = 15
 
 
@@ -123,6 +125,39 @@ async def test_real_consumers_do_not_notice_that_the_gateway_was_killed(tmp_path
                     await member.leave()
                 await gateway.terminate()
             check_events(told(tmp_path / "events"))
+            nursery.cancel_scope.cancel()
+
+
+async def test_real_consumers_do_not_notice_that_the_gateway_was_paused(tmp_path: Path) -> None:
+    """Two native ones and a classic one have spoken all the time, and nobody listened: that is no
+    silence of theirs."""
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            upstream: str = await nursery.start(
+                partial(mock_cluster.run, topic=TOPIC, partitions=PARTITIONS)
+            )
+            await trio.to_thread.run_sync(produce, upstream, range(100))
+            async with serving(upstream, tmp_path) as gateway:
+                protocols = ("classic", "consumer", "consumer")
+                members = [Member(gateway.bootstrap, protocol) for protocol in protocols]
+                for member in members:
+                    nursery.start_soon(member.run)
+                await until(lambda: are_settled(members))
+                await until(lambda: have_read(members, 100))
+                await trio.sleep(REST_S)
+                before = [list(member.disturbances) for member in members]
+                gateway.pause()
+                await trio.sleep(PAUSE_S)
+                gateway.go_on()
+                await gateway.until_event("gateway_paused")
+                await trio.to_thread.run_sync(produce, upstream, range(100, 300))
+                await until(lambda: have_read(members, 300))
+                await trio.sleep(UNDISTURBED_S)
+                assert [member.disturbances for member in members] == before
+                assert gateway.events("member_fenced") == []
+                for member in members:
+                    await member.leave()
+                await gateway.terminate()
             nursery.cancel_scope.cancel()
 
 

@@ -218,6 +218,7 @@ class HostedGroups:
             journal=journal,
             offsets=self.offsets,
         )
+        nursery.start_soon(self.registry.pauses.run)
 
     def _hear(self, event: GatewayEvent) -> None:
         self.events.append(event)

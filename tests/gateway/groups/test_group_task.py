@@ -6,6 +6,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
 from coordinator.replies import (
     ConsumerHeartbeatReply,
@@ -173,6 +174,26 @@ async def test_the_task_takes_no_name_from_the_connection_that_started_it(
             await groups.native("other")
         assert lines
         assert all("connection_id" not in line for line in lines)
+
+
+# -- pauses --------------------------------------------------------------------------------------
+
+
+async def test_nobody_is_timed_out_because_we_were_away(mock_clock: MockClock) -> None:
+    """After a pause longer than a session, the group runs before what members said meanwhile has
+    come out of their sockets. Who is really gone is timed out a little later."""
+    config = GroupConfig()
+    pause_ms = config.consumer_session_timeout_ms + config.consumer_heartbeat_interval_ms
+    async with hosted_groups(config=config) as groups:
+        joined = await groups.native("alive")
+        await groups.native("dead")
+        mock_clock.jump(pause_ms / 1000)
+        await wait_all_tasks_blocked()
+        assert (await groups.native("alive", joined.member_epoch)).error is ErrorCode.NONE
+        assert groups.told("member_fenced") == []
+        mock_clock.autojump_threshold = 0
+        await trio.sleep(config.reconnect_timeout_ms / 1000 + 1)
+        assert [each["member_id"] for each in groups.told("member_fenced")] == ["dead"]
 
 
 # -- draining ------------------------------------------------------------------------------------
