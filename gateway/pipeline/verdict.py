@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
+from gateway.pipeline.report.wording import beginning
 from gateway.readable import moment, shown
 
 EVIDENCE_MAX = 20
@@ -79,7 +80,7 @@ def _fault(
 def _owned_twice(row: Row) -> str:
     until = "now" if row.to_ms is None else moment(row.to_ms)
     owners = f"{shown(row.member_id)} and {shown(row.other_member_id)}"
-    return f"{_partition(row)} had {owners} as {row.basis}, {moment(row.from_ms)} to {until}"
+    return f"{_partition(row)} had {owners} as {row.basis}, {beginning(row.from_ms)} to {until}"
 
 
 def _gone_back(row: Row) -> str:

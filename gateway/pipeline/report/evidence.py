@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from gateway.pipeline.report.markup import Markup, join, shortened, tag
 from gateway.pipeline.report.model import Cell, Evidence
-from gateway.pipeline.report.wording import counted, duration, number
+from gateway.pipeline.report.wording import beginning, counted, duration, number
 from gateway.readable import moment
 
 TITLES: Mapping[str, str] = MappingProxyType(
@@ -25,6 +25,8 @@ TITLES: Mapping[str, str] = MappingProxyType(
 
 _ABOUT_SAFETY = ("overlaps", "regressions", "missing_events", "differences")
 _MOMENTS = frozenset({"at_ms", "from_ms", "to_ms", "seen_ms"})
+_BEGINNING = "from_ms"
+"""Without one, it was so before the first event."""
 _TEXT_LENGTH_MAX = 200
 _UNBROKEN_LENGTH_MAX = 44
 """Longer text goes over several lines."""
@@ -58,11 +60,12 @@ def left_out(count: int, what: str, folder: str) -> Markup:
 
 
 def _table(evidence: Evidence) -> Markup:
-    """In a box of its own that scrolls; without the columns that nobody has filled."""
+    """In a box of its own that scrolls; without the columns that say nothing in any row."""
     columns = [
         column
         for column in evidence.columns
         if any(row.get(column.name) not in (None, "") for row in evidence.rows)
+        or column.name == _BEGINNING
     ]
     head = tag("tr", *(tag("th", _heading(each.name), title=each.meaning) for each in columns))
     body = (
@@ -87,6 +90,8 @@ def _heading(column: str) -> str:
 
 
 def _cell(column: str, value: Cell) -> Markup:
+    if value is None and column == _BEGINNING:
+        return tag("td", beginning(None), class_="moment")
     if value is None or value == "":
         return tag("td")
     if isinstance(value, bool):

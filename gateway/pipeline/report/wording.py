@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+from gateway.readable import moment
+
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
@@ -15,6 +17,11 @@ _MOMENT_MS_MAX = 253_402_300_799_999
 def date_time(at_ms: int) -> datetime:
     """In UTC; the nearest one that a calendar has."""
     return _EPOCH + timedelta(milliseconds=min(max(at_ms, 0), _MOMENT_MS_MAX))
+
+
+def beginning(from_ms: int | None) -> str:
+    """When something began; null if nobody saw it, because it was so from the beginning on."""
+    return "before the first event" if from_ms is None else moment(from_ms)
 
 
 def duration(length_ms: float) -> str:

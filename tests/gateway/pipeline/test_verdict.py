@@ -7,13 +7,15 @@ import pytest
 from pydantic import BaseModel
 from pyspark.sql import DataFrame, SparkSession
 
+from gateway.events.member_events import PartitionsReleased
 from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
-from gateway.pipeline.tables.ownership import OwnershipRow
+from gateway.pipeline.tables.ownership import OwnershipRow, ownership
 from gateway.pipeline.tables.sequences import SequenceRow, sequences
 from gateway.pipeline.verdict import EVIDENCE_MAX, judge
 from tests.support.offset_tales import OffsetTale
-from tests.support.scribe import START_MS, parsed, stories
+from tests.support.scribe import START_MS, Scribe, parsed, stories
 
 EMPTY: Mapping[str, type[BaseModel]] = {
     "ownership": OwnershipRow,
@@ -69,6 +71,22 @@ def test_every_planted_fault_is_named(spark: SparkSession) -> None:
         "1 gaps in sequences:",
         f"  {where} at gateway g lacks events 4 to 6,"
         " between 2027-01-15 08:00:04.000Z and 2027-01-15 08:00:07.000Z",
+    )
+
+
+def test_owners_that_nobody_saw_begin_are_named(spark: SparkSession) -> None:
+    """Two gave up what they had since before the first event: so had both of them."""
+    scribe = Scribe()
+    scribe.lose(4)
+    for at_s, member_id in ((1, "a"), (3, "b")):
+        given = PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": (0,)})
+        scribe.tell(at_s, given)
+    story = stories(spark, *scribe.lines)
+    verdict = judge(**{**tables(spark), "ownership": ownership(story, changes(story))})
+    assert verdict.lines[:2] == (
+        "1 partitions owned twice:",
+        "  group orders: t-0 had b and a as granted,"
+        " before the first event to 2027-01-15 08:00:01.000Z",
     )
 
 

@@ -100,15 +100,16 @@ def _whole(row: Row, end_ms: int) -> Span:
 
 
 def _findings(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """When something was found, in `found_ms`."""
-    found = tables["ownership"].where("kind = 'overlap'").select(*GROUP, "from_ms")
+    """When something was found, in `found_ms`; where its beginning was not seen, its end."""
+    found_ms = F.coalesce("from_ms", "to_ms").alias("found_ms")
+    found = tables["ownership"].where("kind = 'overlap'").select(*GROUP, found_ms)
     for other in (
         tables["offsets"].where("finding = 'regression'").select(*GROUP, "from_ms"),
         tables["differences"].select(*GROUP, "at_ms"),
         tables["sequences"].select(*GROUP, "from_ms"),
     ):
         found = found.union(other)
-    return found.withColumnRenamed("from_ms", "found_ms").where("found_ms is not null").distinct()
+    return found.where("found_ms is not null").distinct()
 
 
 def _step(row: Row) -> Step:

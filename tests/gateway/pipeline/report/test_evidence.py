@@ -17,6 +17,7 @@ from tests.support.reports import START_MS, evidence
         ("unowned_partition_s", 0.25, "0.25"),
         ("is_live", False, "no"),
         ("cause", "left", "left"),
+        ("from_ms", None, "before the first event"),
     ],
 )
 def test_cells_show_their_unit(column: str, value: Cell, text: str) -> None:

@@ -67,6 +67,7 @@ OWNERSHIP = [
             "from_ms": 20 * S,
             "to_ms": 30 * S,
         },
+        {"kind": "overlap", "member_id": "y", "other_member_id": "x", "to_ms": 30 * S},
         owner("x", 10 * S, 20 * S, partition=1, basis="stated"),
     ),
     *of(
@@ -136,7 +137,7 @@ def test_totals_are_of_all_groups(made: Report) -> None:
         "migrations_back": 0,
         "migrations_complete": 1,
         "partitions": 3,
-        "overlaps": 1,
+        "overlaps": 2,
         "regressions": 1,
         "differences": 0,
         "missing_events": 4,
@@ -165,10 +166,10 @@ def section(made: Report, group_id: str) -> GroupStory:
 
 
 def test_a_section_has_what_was_found(made: Report) -> None:
-    """With its times, and a map of where it was."""
+    """With its times, and a map of where it was; what nobody saw begin, when it ended."""
     bad = section(made, "bad")
-    assert (bad.findings, bad.partitions, bad.rebalances) == (5, 1, 1)
-    assert bad.finding_times_ms == (20 * S, 50 * S, 60 * S)
+    assert (bad.findings, bad.partitions, bad.rebalances) == (6, 1, 1)
+    assert bad.finding_times_ms == (20 * S, 30 * S, 50 * S, 60 * S)
     assert bad.ownership is not None
     assert (bad.ownership.from_ms, bad.ownership.to_ms, bad.ownership.is_all) == (
         16 * S,
@@ -177,6 +178,7 @@ def test_a_section_has_what_was_found(made: Report) -> None:
     )
     (line,) = bad.ownership.partitions
     assert [(each.kind, each.member_id, each.from_ms, each.to_ms) for each in line.intervals] == [
+        ("overlap", "y", 16 * S, 30 * S),
         ("owner", "x", 16 * S, 30 * S),
         ("overlap", "y", 20 * S, 30 * S),
         ("owner", "y", 20 * S, 64 * S),
