@@ -243,7 +243,7 @@ async def run_gateway(
     with ExitStack() as at_end:
         async with trio.open_nursery() as nursery:
             await nursery.start(cluster.run)
-            can_hold = not is_embedded(await cluster.versions_of(min(cluster.brokers)))
+            can_hold = not is_embedded(cluster.versions)
             if can_hold:
                 # Not time but the anchor tells when a commit can no longer be stored.
                 groups = replace(groups, lost_commit_hold_ms=None)

@@ -72,6 +72,8 @@ class Cluster:
         self.addresses: dict[int, Address] = {}
         """Where each broker was last, also those that have gone."""
         self.cluster_id: str | None = None
+        self.versions: Versions = {}
+        """What the bootstrap broker speaks that answered last."""
         self._latest = MetadataResponse()
         self._unanswered_s: float | None = None
         self.changed = trio.Event()
@@ -317,7 +319,7 @@ class Cluster:
             try:
                 async with await BrokerConnection.open(host, port) as connection:
                     try:
-                        return await connection.ask(message)
+                        answer = await connection.ask(message)
                     except UpstreamClosed:
                         # Before authentication a broker answers ApiVersions and nothing else.
                         if ApiKey.SASL_HANDSHAKE in connection.versions:
@@ -326,6 +328,8 @@ class Cluster:
                                 " wants SASL, which is not supported yet"
                             ) from None
                         raise
+                    self.versions = connection.versions
+                    return answer
             except UpstreamRefused:
                 raise
             except UpstreamError as error:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,9 +20,12 @@ from gateway.events.event import GatewayEvent
 from gateway.state_folder import locked
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.join_group import JoinGroupResponse
+from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
+from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.offset_broker import OffsetBroker
 from tests.support.ports import free_port
 from tests.support.until import until
 from tests.support.wire import connected, request_frame
@@ -166,6 +170,24 @@ async def until_said(gateway: trio.Process, word: str) -> None:
     said = b""
     while word.encode() not in said:
         said += await gateway.stderr.receive_some()
+
+
+async def test_it_starts_without_the_first_of_the_brokers() -> None:
+    """That has just died, and the cluster still names it."""
+
+    class Second(OffsetBroker):
+        def metadata(self) -> MetadataResponse:
+            answer = OffsetBroker.metadata(self)
+            dead = MetadataResponseBroker(node_id=0, host="127.0.0.1", port=free_port())
+            return replace(answer, brokers=(dead, *answer.brokers))
+
+    with trio.fail_after(30):
+        async with (
+            running_fake_broker(Second()) as broker,
+            whole_gateway([broker.address]) as gateway,
+            group_client(gateway.address, "g") as client,
+        ):
+            assert (await client.native("n")).error_code == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

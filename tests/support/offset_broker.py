@@ -111,7 +111,7 @@ class OffsetBroker(FakeBroker):
         }
 
     async def _metadata(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        host_and_port = FakeBroker.metadata(self)
+        host_and_port = self.metadata()
         topic = MetadataResponseTopic(
             name="numbers",
             partitions=tuple(
