@@ -26,6 +26,7 @@ from kafka_codecs.describe_cluster import DescribeClusterRequest, DescribeCluste
 from kafka_codecs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.errors import WireError
+from kafka_codecs.fetch import FetchRequest, FetchResponse
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.incremental_alter_configs import (
@@ -62,6 +63,7 @@ class Api:
 
 _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (None, ProduceResponse),
+    (FetchRequest, FetchResponse),
     (MetadataRequest, MetadataResponse),
     (OffsetCommitRequest, OffsetCommitResponse),
     (OffsetFetchRequest, OffsetFetchResponse),

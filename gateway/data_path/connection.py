@@ -41,6 +41,7 @@ from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.fetch import FetchRequest
 from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import (
     RequestHeader,
@@ -186,7 +187,7 @@ class ClientConnection:
             if api_key == ApiKey.PRODUCE:
                 await self._relay_produce(size, version, correlation_id)
             elif treatment is Treatment.RELAY:
-                await self._relay_untouched(api_key, size, version, correlation_id)
+                await self._relay_untouched(api_key, size, correlation_id)
             elif api_key == ApiKey.METADATA and not await self._upstream.is_there():
                 await self._recall_metadata(size)
             elif treatment is Treatment.REWRITE and version > self._upstream.versions[api_key][1]:
@@ -239,16 +240,15 @@ class ClientConnection:
             take = partial(self._rewritten, ApiKey.PRODUCE, version, correlation_id)
         await self._relay(size, correlation_id, take)
 
-    async def _relay_untouched(
-        self, api_key: int, size: int, version: int, correlation_id: int
-    ) -> None:
+    async def _relay_untouched(self, api_key: int, size: int, correlation_id: int) -> None:
         try:
             await self._upstream.opened()
         except UpstreamError:
             if api_key != ApiKey.FETCH:
                 raise
-            await self._hold(size)
-            await self._send_frame(_sized(nothing_fetched(version, correlation_id)))
+            header, request = await self._hold_request(ApiKey.FETCH, size)
+            assert isinstance(request, FetchRequest)
+            await self._send(header, nothing_fetched(request))
         else:
             await self._relay(size, correlation_id)
 
@@ -376,9 +376,6 @@ class ClientConnection:
             frame = _framed(key, version, header.correlation_id, response)
         except WireError as error:  # the answer is ours, and so is the mistake
             raise ValueError(f"this is no answer to {key.name} version {version}") from error
-        await self._send_frame(frame)
-
-    async def _send_frame(self, frame: bytes) -> None:
         await self._upstream.idle()
         await send_all(self._sock, frame)
 
@@ -394,8 +391,5 @@ def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> S
 
 
 def _framed(key: ApiKey, version: int, correlation_id: int, response: Struct) -> bytes:
-    return _sized(encode_response_header(key, version, correlation_id) + encode(response, version))
-
-
-def _sized(answer: bytes) -> bytes:
+    answer = encode_response_header(key, version, correlation_id) + encode(response, version)
     return SIZE.pack(len(answer)) + answer

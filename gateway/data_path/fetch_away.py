@@ -1,31 +1,47 @@
-"""What a Fetch is answered while its broker is away: nothing, and that the broker leads nothing.
+"""What a Fetch is answered while its broker is away: that the broker leads none of it.
 
 A closed connection would take with it what the client has sent behind the Fetch; when it looks for
 its coordinator, it would fetch first on the next connection again, and never find it. Pure.
 """
 
-import struct
-
-from kafka_codecs.apis import ApiKey
-from kafka_codecs.header import encode_response_header
+from kafka_codecs.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 
 NOT_LEADER_OR_FOLLOWER = 6
-"""Lets a client ask for Metadata, which then says that there is no leader for now."""
+FETCH_SESSION_ID_NOT_FOUND = 70
 
-FIRST_VERSION_WITH_ERROR = 7
-"""Before it only partitions have errors: there is nothing new in any of them."""
-
-_THROTTLE_TIME_MS = struct.Struct(">i")
-_ERROR_AND_SESSION_ID = struct.Struct(">hi")
-_NO_SESSION = 0
-_NO_TOPICS = struct.pack(">i", 0)
-_NO_TOPICS_AND_NO_TAGS = b"\x01\x00"
+_NOT_KNOWN = -1
 
 
-def nothing_fetched(version: int, correlation_id: int) -> bytes:
-    """The answer, without its size."""
-    answer = encode_response_header(ApiKey.FETCH, version, correlation_id)
-    answer += _THROTTLE_TIME_MS.pack(0)
-    if version >= FIRST_VERSION_WITH_ERROR:
-        answer += _ERROR_AND_SESSION_ID.pack(NOT_LEADER_OR_FOLLOWER, _NO_SESSION)
-    return answer + (_NO_TOPICS_AND_NO_TAGS if ApiKey.FETCH.is_flexible(version) else _NO_TOPICS)
+def nothing_fetched(request: FetchRequest) -> FetchResponse:
+    """NOT_LEADER_OR_FOLLOWER for every partition, and no session.
+
+    For the partitions and not for the whole: only so does every client ask for Metadata, which says
+    who leads now. Where the request names but what has changed in its session (KIP-227), the client
+    is told that there is no such session; it then names all of them.
+    """
+    if request.session_epoch > 0:
+        return FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND, responses=())
+    return FetchResponse(responses=tuple(_not_led(topic) for topic in request.topics))
+
+
+def _not_led(topic: FetchTopic) -> FetchableTopicResponse:
+    return FetchableTopicResponse(
+        topic=topic.topic,
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            PartitionData(
+                partition_index=each.partition,
+                error_code=NOT_LEADER_OR_FOLLOWER,
+                high_watermark=_NOT_KNOWN,
+                aborted_transactions=None,
+                records=b"",
+            )
+            for each in topic.partitions
+        ),
+    )

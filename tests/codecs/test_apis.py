@@ -8,6 +8,7 @@ from tests.support.codecs import message_id
 
 VERSIONS = {
     ApiKey.PRODUCE: range(3, 14),
+    ApiKey.FETCH: range(4, 19),
     ApiKey.METADATA: range(14),
     ApiKey.OFFSET_COMMIT: range(2, 11),
     ApiKey.OFFSET_FETCH: range(1, 11),

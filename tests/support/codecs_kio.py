@@ -33,6 +33,7 @@ TAME: dict[str, st.SearchStrategy[Any]] = {
     "error_code": st.sampled_from([code.value for code in ErrorCode]),
     "throttle_time_ms": _MILLISECONDS,
     "timeout_ms": _MILLISECONDS,
+    "max_wait_ms": _MILLISECONDS,
     "session_timeout_ms": _MILLISECONDS,
     "rebalance_timeout_ms": _MILLISECONDS,
     "heartbeat_interval_ms": _MILLISECONDS,

@@ -1,29 +1,74 @@
-"""The answer to a Fetch whose broker is away, as another codec library reads it."""
+"""The answer to a Fetch whose broker is away."""
 
-from importlib import import_module
+from uuid import UUID
 
 import pytest
-from kio.serial import entity_reader
 
-from gateway.data_path.fetch_away import FIRST_VERSION_WITH_ERROR, nothing_fetched
+from gateway.data_path.fetch_away import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    NOT_LEADER_OR_FOLLOWER,
+    nothing_fetched,
+)
 from gateway.data_path.treatments import TREATMENTS
+from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.header import decode_response_header
+from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchTopic
 
 OFFERED = TREATMENTS[ApiKey.FETCH]
+BY_ID_SINCE = 13
+SESSIONS_SINCE = 7
+
+
+def fetch(version: int, *, session_id: int = 0, session_epoch: int = -1) -> FetchRequest:
+    """Of one partition of one topic and two of another, named as in this version."""
+    wanted = [
+        FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1)
+        for number in range(2)
+    ]
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=tuple(
+            FetchTopic(topic_id=UUID(int=number), partitions=tuple(wanted[:number]))
+            if version >= BY_ID_SINCE
+            else FetchTopic(topic=f"t{number}", partitions=tuple(wanted[:number]))
+            for number in (1, 2)
+        ),
+        session_id=session_id,
+        session_epoch=session_epoch,
+    )
 
 
 @pytest.mark.parametrize("version", range(OFFERED.min_version, OFFERED.max_version + 1))
-def test_nothing_is_fetched_and_no_session_begins(version: int) -> None:
-    """In every version that is offered."""
-    frame = nothing_fetched(version, correlation_id=7)
-    correlation_id, offset = decode_response_header(ApiKey.FETCH, version, frame)
-    read = entity_reader(
-        import_module(f"kio.schema.fetch.v{version}.response").FetchResponse,
-    )
-    answer, size = read(frame[offset:], 0)
-    assert (correlation_id, size) == (7, len(frame) - offset)
+def test_the_broker_leads_none_of_what_was_asked_for(version: int) -> None:
+    """Each partition under its topic's name or id, with nothing in it; in every version that is
+    offered."""
+    request = fetch(version)
+    answer = nothing_fetched(request)
+    assert encode(answer, version)
+    assert (answer.error_code, answer.session_id) == (0, 0)
+    topics = [(each.topic, each.topic_id) for each in answer.responses]
+    assert topics == [(each.topic, each.topic_id) for each in request.topics]
+    numbers = [[each.partition_index for each in topic.partitions] for topic in answer.responses]
+    assert numbers == [[0], [0, 1]]
+    for topic in answer.responses:
+        for partition in topic.partitions:
+            assert partition.error_code == NOT_LEADER_OR_FOLLOWER
+            assert not partition.records
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_a_session_that_begins_or_ends_names_all_its_partitions(epoch: int) -> None:
+    """Kafka's INITIAL_EPOCH and FINAL_EPOCH (KIP-227)."""
+    answer = nothing_fetched(fetch(SESSIONS_SINCE, session_id=9, session_epoch=epoch))
+    assert (answer.error_code, answer.session_id) == (0, 0)
+    assert len(answer.responses) == 2
+
+
+@pytest.mark.parametrize("version", range(SESSIONS_SINCE, OFFERED.max_version + 1))
+def test_a_session_that_goes_on_is_not_found(version: int) -> None:
+    """Its partitions were told to the broker, not to us: the client is to name them again."""
+    answer = nothing_fetched(fetch(version, session_id=9, session_epoch=3))
+    assert encode(answer, version)
+    assert (answer.error_code, answer.session_id) == (FETCH_SESSION_ID_NOT_FOUND, 0)
     assert answer.responses == ()
-    if version >= FIRST_VERSION_WITH_ERROR:
-        assert answer.error_code.name == "not_leader_or_follower"
-        assert answer.session_id == 0

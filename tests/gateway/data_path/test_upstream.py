@@ -11,10 +11,12 @@ import trio
 
 from gateway.data_path import upstream as upstream_module
 from gateway.data_path.errors import UpstreamAway, UpstreamLost
+from gateway.data_path.fetch_away import NOT_LEADER_OR_FOLLOWER
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -33,6 +35,16 @@ COMMIT = OffsetCommitRequest(group_id="g", topics=())
 VERSIONS = ApiVersionsRequest(client_software_name="lib", client_software_version="1")
 LOST, AWAY = 1, 2
 FETCH = request_frame(ApiKey.FETCH, 4, 1, b"")
+FETCH_OF_ONE = FetchRequest(
+    max_wait_ms=0,
+    min_bytes=0,
+    topics=(
+        FetchTopic(
+            topic="t",
+            partitions=(FetchPartition(partition=3, fetch_offset=0, partition_max_bytes=1),),
+        ),
+    ),
+)
 
 
 class AnswersAlone(GroupApis):
@@ -111,15 +123,17 @@ async def test_a_client_outlives_a_broker_that_owes_it_nothing(
 async def test_a_new_client_is_told_what_the_broker_spoke_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So that it can say its heartbeats; a Fetch brings nothing, and what only the broker can
-    answer closes the connection; neither at once, or the client would be back at once."""
+    """So that it can say its heartbeats; a Fetch is told that the broker leads nothing, and what
+    only the broker can answer closes the connection; neither at once, or the client would be back
+    at once."""
     async with ground(monkeypatch) as on, connected(on.gateway.address) as other:
         offered = await other.ask(VERSIONS, 3)
         assert {api.api_key for api in offered.api_keys} > {ApiKey.FETCH, ApiKey.HEARTBEAT}
         assert (await other.ask(HEARTBEAT, 4)).error_code == AWAY
         started_s = trio.current_time()
-        await other.send(FETCH)
-        assert await other.frame()
+        fetched: FetchResponse = await other.ask(FETCH_OF_ONE, 12)
+        (partition,) = fetched.responses[0].partitions
+        assert (partition.partition_index, partition.error_code) == (3, NOT_LEADER_OR_FOLLOWER)
         assert trio.current_time() - started_s >= upstream_module.PATIENCE_S
         started_s = trio.current_time()
         await other.send(request_frame(ApiKey.LIST_OFFSETS, 4, 2, b"any"))

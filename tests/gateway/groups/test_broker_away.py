@@ -12,6 +12,7 @@ from gateway.state_log.memory import MemoryLog
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.fetch import FetchRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.header import decode_response_header
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -102,9 +103,10 @@ async def test_commits_do_not_wait_for_an_anchor_that_the_broker_must_take() -> 
 async def test_a_client_that_fetches_finds_its_coordinator_behind_that() -> None:
     """It fetches first on each new connection: librdkafka looks for the coordinator on any."""
     async with away() as scene, connected(scene.gateway.address) as wire:
+        fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
         find = FindCoordinatorRequest(key="g")
         await wire.send(
-            request_frame(ApiKey.FETCH, 11, 1, b"any")
+            request_frame(ApiKey.FETCH, 11, 1, encode(fetch, 11))
             + request_frame(ApiKey.FIND_COORDINATOR, 3, 2, encode(find, 3))
         )
         fetched, _ = decode_response_header(ApiKey.FETCH, 11, await wire.frame())

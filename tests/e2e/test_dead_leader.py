@@ -1,0 +1,46 @@
+"""A leader is killed and never comes back: its partitions are consumed from the next one.
+
+Clients learn of the new leader from Metadata, which each of them asks for only when it is given a
+reason. Until the cluster has noticed, Metadata still names the dead one.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.clients import Client
+from tests.support.group_client import find_coordinator
+from tests.support.group_stage import GroupStage, on_kafka, open_group
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+CLIENTS = [
+    Client(library="java"),
+    Client(library="java", protocol="consumer"),
+    Client(library="aiokafka", assignor="roundrobin"),
+    Client(library="kafkajs", assignor="roundrobin"),
+]
+"""Those that have been seen to go on asking the dead one."""
+
+
+async def kill_leader(kafka: KafkaCluster, group: GroupStage) -> None:
+    """Of some of the partitions; not the coordinator, whose end may be a reason to ask as well."""
+    coordinator = (await find_coordinator(kafka.addresses[0], group.group)).node_id
+    leader = next(node_id for node_id in kafka.brokers if node_id != coordinator)
+    await kafka.brokers[leader].kill()
+
+
+@pytest.mark.parametrize("_three_brokers", ["3.9"], indirect=True)
+@pytest.mark.parametrize("client", CLIENTS, ids=str)
+async def test_its_partitions_are_consumed_and_produced_to_without_it(
+    three_brokers: KafkaCluster, client: Client, tmp_path: Path
+) -> None:
+    """Long before the client would ask for Metadata by itself, after five minutes as a rule; the
+    producer is librdkafka's."""
+    async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
+        await group.join("a", client)
+        await group.settled(client.protocol)
+        await group.progress()
+        await kill_leader(three_brokers, group)
+        await group.end()
