@@ -28,6 +28,7 @@ from pydantic_settings import (
 
 from coordinator.config import INT32_MAX, GroupConfig, MigrationPolicy
 from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
+from gateway.cluster.topics import TOPIC_NAME
 from gateway.logs import LogFormat, LogLevel
 
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
@@ -130,7 +131,7 @@ _BETWEEN = (
 )
 """A setting, and the two that bound it."""
 
-_TOPIC_NAME = r"^[a-zA-Z0-9._-]{1,249}$"
+_TopicName = Annotated[str, Field(pattern=f"^{TOPIC_NAME}$")]
 _Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
 _Delay = Annotated[int, Field(ge=0, le=INT32_MAX)]
 _Count = Annotated[int, Field(ge=1, le=INT32_MAX)]
@@ -165,10 +166,10 @@ class Settings(BaseSettings):
         description="where the groups are kept: sqlite, a file in `state_dir`; kafka, a topic of"
         " the cluster; or memory, which forgets them when the gateway ends",
     )
-    state_topic: Annotated[str, Field(pattern=_TOPIC_NAME)] = Field(
+    state_topic: _TopicName = Field(
         STATE_TOPIC, description="the topic for `state` kafka, made if it is not there"
     )
-    events_topic: Annotated[str, Field(pattern=_TOPIC_NAME)] | None = Field(
+    events_topic: _TopicName | None = Field(
         None,
         description="a topic of the cluster that the events are written to as well, made if it is"
         " not there",

@@ -18,7 +18,7 @@ from gateway.cluster.broker_connection import Address, BrokerConnection, Version
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.metadata_memory import without_leaders
 from gateway.cluster.topic_names import TopicNames
-from gateway.cluster.topics import Topic, names_in, topics_in, with_topic_ids
+from gateway.cluster.topics import Topic, can_be_topic, names_in, topics_in, with_topic_ids
 from gateway.events.event import Tell
 from gateway.events.gateway_events import UpstreamBack, UpstreamLost
 from gateway.events.log_lines import write_to_log
@@ -137,7 +137,7 @@ class Cluster:
         Never makes the cluster create a topic. Raises UpstreamError when the cluster must be asked
         and cannot be, or when more than TOPICS_MAX are kept already.
         """
-        names = tuple(names)
+        names = tuple(filter(can_be_topic, names))  # anybody may name anything
         self._want(names)
         if not self._seen.issuperset(names):
             async with self._refreshing:

@@ -1,10 +1,14 @@
 """What the gateway knows of a topic, and the id it gives to a topic whose cluster has no ids."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid5
 
 from kafka_codecs.metadata import NO_TOPIC_ID, MetadataResponse, MetadataResponseTopic
+
+TOPIC_NAME = "[a-zA-Z0-9._-]{1,249}"
+"""What Kafka takes for a topic's name, as a regular expression."""
 
 _NAMESPACE = UUID("1f0e0a5b-6a43-4b07-9d4b-6f6c1c0c6d5e")  # drawn once; another would move every id
 
@@ -17,6 +21,11 @@ class Topic:
     partition_count: int
     racks: tuple[frozenset[str], ...]
     """Per partition, the racks that hold a replica; empty where no broker names its rack."""
+
+
+def can_be_topic(name: str) -> bool:
+    """Whether a topic of this name could exist."""
+    return re.fullmatch(TOPIC_NAME, name) is not None
 
 
 def topics_in(answer: MetadataResponse) -> dict[str, Topic]:

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 from gateway.cluster import cluster as cluster_module
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError, UpstreamRefused
+from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -244,6 +245,30 @@ async def test_topics_kept_up_to_date_are_limited(
             await cluster.topics_for(["b", "c"])
         for name in ("d", "e"):  # names without a topic make room for each other
             assert (await cluster.topics_for(["a", name])).keys() == {"a"}
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_cannot_be_a_topic_is_not_asked_for(nursery: trio.Nursery) -> None:
+    """A client may name anything in a commit: followed for ever, a few thousand names as long as
+    the wire allows would make each later answer too large to be read."""
+    asked: list[MetadataRequest] = []
+
+    async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        asked.append(decode(MetadataRequest, body, header.api_version))
+        await answer(wire, header, broker.metadata())
+
+    broker = FakeBroker(handlers={ApiKey.METADATA: metadata})
+    async with running_fake_broker(broker):
+        cluster = Cluster([broker.address])
+        await nursery.start(cluster.run)
+        asked.clear()
+        too_long = [f"{number}".zfill(32_767) for number in range(3)]
+        assert await cluster.topics_for([*too_long, "", "a b", "a\n", "longest".zfill(249)]) == {}
+        await cluster.refresh()
+        names = [[topic.name for topic in request.topics or ()] for request in asked]
+        assert names == 2 * [["longest".zfill(249)]]
+        assert await cluster.topics_for(too_long) == {}
+        assert len(asked) == 2
         nursery.cancel_scope.cancel()
 
 
