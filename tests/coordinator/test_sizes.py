@@ -3,7 +3,8 @@
 import pytest
 
 from coordinator.errors import ErrorCode
-from coordinator.sizes import MEMBER_BYTES_MAX
+from coordinator.replies import JoinGroupReply
+from coordinator.sizes import MEMBER_BYTES_MAX, NAME_BYTES_MAX
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
@@ -41,3 +42,26 @@ def test_a_subscription(group: GroupScript) -> None:
     reply = group.native("n1", 10, topics=names)
     assert reply.error == ErrorCode.UNKNOWN_SERVER_ERROR
     assert group.consumer.members["n1"].topic_names == ("foo",)
+
+
+@pytest.mark.parametrize("version", [3, 9])
+@pytest.mark.parametrize("is_static", [False, True])
+def test_a_name(group: GroupScript, version: int, is_static: bool) -> None:
+    """A member id is made of it, which neither an answer nor the log could hold; that of the leader
+    has everybody's."""
+
+    def send(name: str) -> int:
+        return group.send_join(
+            version=version,
+            client_id="client" if is_static else name,
+            instance_id=name if is_static else None,
+        )
+
+    name = "ü" * (NAME_BYTES_MAX // 2)
+    token = send(name)
+    group.wait(3_000)
+    member_id = group.answer(token, JoinGroupReply).member_id
+    assert member_id.startswith(name)
+    assert len(member_id.encode()) in (0x7FFF, 0x7FFF - 1)
+    reply = group.answer(send(name + "ü"), JoinGroupReply)
+    assert (reply.error, reply.member_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, "")

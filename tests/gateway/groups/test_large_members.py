@@ -3,14 +3,18 @@ of Kafka's protocol could hold is kept all the same."""
 
 from pathlib import Path
 
+import pytest
 import trio
 
+from gateway.state_log.sqlite import open_sqlite_log
+from tests.support.gateway import whole_gateway
 from tests.support.group_client import group_client
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.serve_process import serving
 from tests.support.told_lines import check_gaps, told
 
 LIMIT_S = 150
+UNKNOWN_SERVER_ERROR = -1
 
 
 async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path) -> None:
@@ -46,3 +50,21 @@ async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path
         sizes = [len(each.line) for each in lines if each.event == name]
         assert len(sizes) == len(cases)
         assert min(sizes) > 1 << 15
+
+
+@pytest.mark.parametrize("version", [3, 5])
+async def test_a_name_that_no_member_id_can_be_made_of_is_refused(
+    tmp_path: Path, version: int
+) -> None:
+    """With an answer: nobody else's may hold it, and the group's record neither."""
+    with trio.fail_after(LIMIT_S):
+        async with running_mock_cluster(1) as upstream, open_sqlite_log(tmp_path) as log:
+            await upstream.create_topic("numbers", 3)
+            async with (
+                whole_gateway(upstream.bootstrap, state_log=log) as gateway,
+                group_client(gateway.address, "g", client_id="c" * 0x7FFF) as client,
+                group_client(gateway.address, "g") as other,
+            ):
+                refused = await client.join(version=version)
+                assert refused.error_code == UNKNOWN_SERVER_ERROR
+                await other.enter(version=version)
