@@ -5,6 +5,7 @@ ours, and taken up again if only the cluster had given up on us. Blocking calls 
 one at a time. Must not know what the records mean.
 """
 
+import math
 import os
 import socket
 import time
@@ -56,6 +57,9 @@ RETAKE_S = 1.0
 GIVE_WAY_S = 2.0
 """How long we write nothing when somebody claims the log. librdkafka asks for it twice a second,
 and in vain while a transaction of ours ends: it could miss the moments between them for long."""
+ABANDONED_AFTER_S = 2 * OPEN_TIMEOUT_S
+"""Whoever claimed the log so long ago and has not fenced us is not going to. Then we claim it
+anew: the cluster may give up our writer one day, and the last claim must be our own."""
 
 log = structlog.get_logger()
 R = TypeVar("R")
@@ -178,6 +182,7 @@ class KafkaLog:
         writer, content = taken.writer, taken.content
         self._content = content
         self._lease.renew(taken.asked_ms)
+        claim_again_at_s = math.inf
         while True:
             if not self._waiting:
                 with trio.move_on_after(LEASE_MS / 1000 / RENEWALS_PER_LEASE):
@@ -185,6 +190,8 @@ class KafkaLog:
             self._wanted = trio.Event()
             writes = self._next_writes()
             entries = [entry for write in writes for entry in write.entries]
+            if claims_again := trio.current_time() >= claim_again_at_s:
+                entries.append(owner_entry(self._owner))
             asked_ms = now_ms()
             try:
                 is_claimed = await self._in_thread(
@@ -203,8 +210,11 @@ class KafkaLog:
                 for write in writes:
                     content.groups.put(write.group_id, write.batch)
                     write.end()
+                if claims_again:
+                    claim_again_at_s = math.inf
                 if is_claimed:  # by somebody who may still fail to take it: then we go on
                     log.info("state_log_claimed", topic=self._topic, pause_s=GIVE_WAY_S)
+                    claim_again_at_s = trio.current_time() + ABANDONED_AFTER_S
                     await trio.sleep(GIVE_WAY_S)
 
     def _next_writes(self) -> Sequence[_Write]:

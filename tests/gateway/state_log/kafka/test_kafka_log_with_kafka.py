@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 
 from coordinator.records import TargetAssignmentMetadata
 from gateway import cli
+from gateway.state_log.kafka import kafka_log
 from gateway.state_log.kafka.content import Content, owner_entry
 from gateway.state_log.kafka.kafka_log import (
     GIVE_WAY_S,
@@ -35,7 +36,7 @@ from gateway.state_log.log import (
 from gateway.state_log.record_format import encode_record
 from kafka_codecs.state_records import LogOwnerValue
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster, running_kafka
-from tests.support.until import until
+from tests.support.until import until, until_logged
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -166,7 +167,6 @@ async def test_who_has_the_log_gives_way_to_a_claim(kafka: KafkaCluster) -> None
     """Nobody can take it while a transaction ends, and one that writes all the time always ends
     one. A claim that leads to nothing costs a pause, and no more."""
     topic = "state-busy"
-    claim = owner_entry(LogOwnerValue(owner_id="other", host="h", process_id=1, since=1))
 
     async def longest_write(log: KafkaLog, length_s: float) -> float:
         longest, end = 0.0, trio.current_time() + length_s
@@ -180,14 +180,30 @@ async def test_who_has_the_log_gives_way_to_a_claim(kafka: KafkaCluster) -> None
         with capture_logs() as lines:
             await longest_write(log, 1)
         assert lines == []
-        config = {"bootstrap.servers": kafka.bootstrap_servers}
-        await trio.to_thread.run_sync(
-            partial(write_at_once, config, claim, topic=topic, partition=PARTITION)
-        )
+        await claim(kafka, topic)
         with capture_logs() as lines:
             assert await longest_write(log, 2 * GIVE_WAY_S) > GIVE_WAY_S
         assert [line["event"] for line in lines] == ["state_log_claimed"]
         await until(lambda: log.may_answer)
+
+
+async def test_a_claim_that_led_to_nothing_does_not_end_the_owner_later(
+    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who wrote it never had the log: the cluster may give up the owner's writer at any time
+    later."""
+    monkeypatch.setattr(kafka_log, "ABANDONED_AFTER_S", 0)
+    topic = "state-abandoned"
+    async with opened(kafka, topic) as log:
+        await log.append("g", [epoch(1)])
+        with capture_logs() as lines:
+            await claim(kafka, topic)
+            await until_logged(lines, "state_log_claimed")
+            await log.append("g", [epoch(2)])
+            await fence(kafka, f"{topic}-0")
+            await until_logged(lines, "state_log_lost")
+        await until(lambda: log.may_answer)
+        assert await log.read("g") == (epoch(2),)
 
 
 async def test_many_write_together(kafka: KafkaCluster) -> None:
@@ -387,6 +403,15 @@ async def make_topic(cluster: KafkaCluster, name: str, config: Mapping[str, obje
         ].result()
 
     await trio.to_thread.run_sync(make)
+
+
+async def claim(cluster: KafkaCluster, topic: str) -> None:
+    """As a gateway does that then ends before it fences anybody."""
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
+    entry = owner_entry(LogOwnerValue(owner_id="other", host="h", process_id=1, since=1))
+    await trio.to_thread.run_sync(
+        partial(write_at_once, config, entry, topic=topic, partition=PARTITION)
+    )
 
 
 async def fence(cluster: KafkaCluster, transactional_id: str) -> None:
