@@ -9,7 +9,7 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
 from gateway.events.catalog import EVENTS
 from gateway.events.envelope import Envelope
@@ -42,18 +42,27 @@ def fields_of_all_events() -> StructType:
 
 FIELDS = fields_of_all_events()
 
+_EVENTS = "events"
+_IS_OVER = "is_over"
 _BROKEN = "_broken"
 _READ_AS = StructType(
-    [*ENVELOPE, StructField("fields", FIELDS), StructField(_BROKEN, StringType())]
+    [
+        StructField(_EVENTS, ArrayType(StructType([*ENVELOPE, StructField("fields", FIELDS)]))),
+        StructField(_IS_OVER, BooleanType()),
+        StructField(_BROKEN, StringType()),
+    ]
 )
+"""What `_enclosed` makes of a line."""
 
 
 def parse(lines: DataFrame) -> DataFrame:
     """All columns of `lines`, `problem`, `is_numbered`, and one for each field of the envelope and
     of the events. The beginning of the text is kept where there is a problem."""
-    found = F.from_json(LINE, _READ_AS, {"columnNameOfCorruptRecord": _BROKEN})
-    read = lines.withColumn("read", found).select(
-        *lines.columns, "read.*", _problem(F.col("read")).alias(PROBLEM)
+    found = F.from_json(_enclosed(), _READ_AS, {"columnNameOfCorruptRecord": _BROKEN})
+    read = (
+        lines.withColumn("found", found)
+        .withColumn("read", _only_event(F.col("found")))
+        .select(*lines.columns, "read.*", _problem(F.col("read"), F.col("found")).alias(PROBLEM))
     )
     names = [name for name in lines.columns if name != LINE]
     return read.select(
@@ -71,7 +80,19 @@ def is_any(*kinds: type[GatewayEvent]) -> Column:
     return F.col("event").isin([kind.name for kind in kinds])
 
 
-def _problem(read: Column) -> Column:
+def _enclosed() -> Column:
+    """The line as a list, with something behind it. Spark reads the first value of a text, and
+    passes over the rest: of a line with a second event, or garbage, it would say nothing."""
+    return F.concat(F.lit(f'{{"{_EVENTS}":['), LINE, F.lit(f'],"{_IS_OVER}":true}}'))
+
+
+def _only_event(found: Column) -> Column:
+    """Null if there is another one, or if the line ended the list itself."""
+    events = found.getField(_EVENTS)
+    return F.when(found.getField(_IS_OVER) & (F.size(events) == 1), F.get(events, F.lit(0)))
+
+
+def _problem(read: Column, found: Column) -> Column:
     """The first thing that is wrong."""
     event, version = read.getField("event"), read.getField("schema_version")
     is_whole = all_given(Envelope, read.getField) & all_sound(Envelope, read.getField)
@@ -85,7 +106,7 @@ def _problem(read: Column) -> Column:
         F.when(F.lit(False), F.lit(None).cast("string")),
     )
     return (
-        F.when(read.getField(_BROKEN).isNotNull() | event.isNull(), "it is no event")
+        F.when(found.getField(_BROKEN).isNotNull() | event.isNull(), "it is no event")
         .when(~(is_whole & is_placed), "its envelope is not whole")
         .when(known_version.isNull(), F.concat(F.lit("this groupferry does not know "), event))
         .when(
@@ -97,7 +118,7 @@ def _problem(read: Column) -> Column:
 
 
 def _is_numbered() -> Column:
-    is_json = F.col(PROBLEM).isNull() | F.try_parse_json(LINE).isNotNull()
+    is_json = F.col(PROBLEM).isNull() | F.try_parse_json(_enclosed()).isNotNull()
     given = (F.col(name).isNotNull() for name in ("gateway_id", "sequence", "at_ms"))
     is_placed = F.col("group_id").isNotNull() | F.col("process_id").isNotNull()
     return reduce(Column.__and__, given, is_placed) & all_sound(Envelope, F.col) & is_json

@@ -111,6 +111,31 @@ def test_a_bad_line_says_what_is_wrong_with_it(spark: SparkSession, line: str) -
     assert good.problem is None
 
 
+def test_a_line_with_more_than_one_event_is_none(spark: SparkSession) -> None:
+    """As when a file without a last line end has another put behind it, or a machine goes down: to
+    take the first would be to lose the second in silence. Space around an event is no harm."""
+    event, other = told(), told(sequence=2)
+    lines = [
+        event + other,
+        f"{event} {other[:-20]}",
+        event + other[20:],
+        f"{event},{other}",
+        f"{event} garbage",
+        f"{event}\0",
+        f'{event}, "after": 3',
+        f"{event}]",
+        f"{event}]}} {other}",
+        f"{event}}} {other}",
+        f"[{event}]",
+        f'"{event}',
+    ]
+    *bad, good = parsed(spark, *lines, f" {event}\t\r").collect()
+    assert [(row.problem, row.line, row.is_numbered) for row in bad] == [
+        ("it is no event", line, False) for line in lines
+    ]
+    assert (good.problem, good.sequence) == (None, 1)
+
+
 def test_a_key_that_comes_twice_stops_nothing(spark: SparkSession) -> None:
     """JSON does not forbid it; what is told of either counts."""
     line = told().replace('"t": [0, 2]', '"t": [0, 2], "t": [1]')
