@@ -25,6 +25,7 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
+from gateway.data_path.listeners import check_ports
 from gateway.data_path.server import serve
 from gateway.error_groups import first_of
 from gateway.events.event import Listener
@@ -105,7 +106,7 @@ async def _run_until_signal(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _state_log(settings: Settings) -> AsyncIterator[StateLog]:
+async def _state_log(settings: Settings, data_path: DataPathConfig) -> AsyncIterator[StateLog]:
     match settings.state:
         case "memory":
             yield MemoryLog()
@@ -113,8 +114,19 @@ async def _state_log(settings: Settings) -> AsyncIterator[StateLog]:
             async with open_sqlite_log(settings.state_dir) as sqlite_log:
                 yield sqlite_log
         case "kafka":
+            # Whoever has the log makes room for us and ends: only for one who can serve.
+            await _check_ports(settings.upstream, data_path)
             async with open_kafka_log(settings.upstream, settings.state_topic) as kafka_log:
                 yield kafka_log
+
+
+async def _check_ports(upstream: tuple[Address, ...], data_path: DataPathConfig) -> None:
+    """Raises UpstreamError, ListenError."""
+    cluster = Cluster(upstream)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(cluster.run)
+        await check_ports(data_path, cluster.brokers)
+        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -129,28 +141,30 @@ async def _events_topic(settings: Settings) -> AsyncIterator[EventsTopic | None]
 async def _run_settings(
     settings: Settings, stop: trio.Event, task_status: trio.TaskStatus[Address]
 ) -> None:
+    data_path = DataPathConfig(
+        listen_host=settings.listen.host,
+        listen_port=settings.listen.port,
+        advertised_host=settings.advertised_host,
+        state_folder=settings.state_dir,
+        limits=Limits(
+            max_connections=settings.max_connections,
+            drain_timeout_s=settings.drain_timeout_ms / 1000,
+        ),
+    )
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))
+        topic = await kept.enter_async_context(_events_topic(settings))
         await run_gateway(
             upstream=settings.upstream,
-            data_path=DataPathConfig(
-                listen_host=settings.listen.host,
-                listen_port=settings.listen.port,
-                advertised_host=settings.advertised_host,
-                state_folder=settings.state_dir,
-                limits=Limits(
-                    max_connections=settings.max_connections,
-                    drain_timeout_s=settings.drain_timeout_ms / 1000,
-                ),
-            ),
+            data_path=data_path,
             groups=settings.group_config(),
             forward_patterns=settings.groups_forward,
             max_groups=settings.max_groups,
             shows_members=settings.describe_groups_consumer == "members",
             anchor_linger_s=settings.anchor_linger_ms / 1000,
-            state_log=await kept.enter_async_context(_state_log(settings)),
+            state_log=await kept.enter_async_context(_state_log(settings, data_path)),
             files=kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME))),
-            topic=await kept.enter_async_context(_events_topic(settings)),
+            topic=topic,
             stop=stop,
             task_status=task_status,
         )

@@ -5,7 +5,7 @@ must not know what clients say.
 """
 
 import errno
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 import structlog
@@ -23,6 +23,29 @@ log = structlog.get_logger()
 
 Accept = Callable[[Way, trio.SocketStream], Awaitable[None]]
 """Serves one client, given the way to the broker that its port stands for."""
+
+
+async def check_ports(config: DataPathConfig, node_ids: Iterable[int]) -> None:
+    """Raises ListenError if a port that `Listeners` would insist on cannot be had: its own, or one
+    that it keeps for a broker."""
+    book = PortBook(config.state_folder, config.listen_port)
+    kept = [book.kept(node_id) for node_id in node_ids]
+    for port in (config.listen_port, *kept):
+        if port is None:
+            continue
+        try:
+            listeners = await trio.open_tcp_listeners(port, host=config.listen_host)
+        except OSError as error:
+            raise _cannot_listen(config, port, error) from None
+        for each in listeners:
+            await each.aclose()
+
+
+def _cannot_listen(
+    config: DataPathConfig, port: int, error: OSError, whose: str = ""
+) -> ListenError:
+    reason = error.strerror or str(error)
+    return ListenError(f"cannot listen on {config.listen_host}:{port}{whose}: {reason}")
 
 
 class Listeners:
@@ -59,7 +82,7 @@ class Listeners:
         try:
             port = await self._listen(port, Way(self._brokers, None))
         except OSError as error:
-            raise self._cannot_listen(port, error) from None
+            raise _cannot_listen(self._config, port, error) from None
         log.info("bootstrap_listener_opened", port=port)
         return self._config.advertised_host, port
 
@@ -98,14 +121,14 @@ class Listeners:
             try:
                 return await self._listen(kept, way)
             except OSError as error:
-                raise self._cannot_listen(kept, error, f" for broker {node_id}") from None
+                raise _cannot_listen(self._config, kept, error, f" for broker {node_id}") from None
         for port in self._book.free():
             try:
                 opened = await self._listen(port, way)
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     continue
-                raise self._cannot_listen(port, error, f" for broker {node_id}") from None
+                raise _cannot_listen(self._config, port, error, f" for broker {node_id}") from None
             self._book.keep(node_id, opened)
             return opened
         raise ListenError(f"no free port above {self._config.listen_port} for broker {node_id}")
@@ -125,7 +148,3 @@ class Listeners:
             )
         )
         return int(listeners[0].socket.getsockname()[1])
-
-    def _cannot_listen(self, port: int, error: OSError, whose: str = "") -> ListenError:
-        reason = error.strerror or str(error)
-        return ListenError(f"cannot listen on {self._config.listen_host}:{port}{whose}: {reason}")

@@ -1,18 +1,23 @@
 """Gateways with one state log in the cluster: a second one takes the groups, and the first ends."""
 
+import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
 from gateway.cluster.errors import UpstreamError
+from gateway.cluster.own_topics import made_or_found
 from gateway.state_log.kafka.lease import LEASE_MS
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.serve_process import ServeProcess, serving
+from tests.support.ports import HOST, free_port
+from tests.support.serve_process import ServeProcess, command, serving
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -65,6 +70,51 @@ async def test_a_second_gateway_takes_over_from_an_empty_disk(
                     assert (again.error_code, again.member_epoch) == (0, native.member_epoch)
                 for unwanted in ("member_joined", "member_fenced", "group_epoch_bumped"):
                     assert second.events(unwanted) == []
+
+
+async def test_who_cannot_serve_takes_nothing(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """A second gateway finds out before it takes the log: its port is in use, that of a broker is,
+    its events cannot be written. The first goes on, and does not even hear of it."""
+    group = fresh_group("kept")
+    with trio.fail_after(LIMIT_S), socket.create_server((HOST, 0)) as other:
+        in_use = other.getsockname()[1]
+        port = free_port()
+        (tmp_path / "second").mkdir()
+        compacted = f"{group}-compacted"
+        await trio.to_thread.run_sync(
+            partial(
+                made_or_found,
+                {"bootstrap.servers": kafka.bootstrap_servers},
+                compacted,
+                partitions=1,
+                settings={"cleanup.policy": "compact"},
+            )
+        )
+        kept = {"listen_port": port, "ports": {str(node_id): in_use for node_id in kafka.brokers}}
+        (tmp_path / "second" / "broker_ports.json").write_text(json.dumps(kept))
+        async with gateway_on(kafka, tmp_path / "first", group) as first:
+            for bootstrap, events_topic in (
+                (f"{HOST}:{in_use}", f"{group}-events"),
+                (f"{HOST}:{port}", f"{group}-events"),
+                (f"{HOST}:{free_port()}", compacted),
+            ):
+                done = await trio.run_process(
+                    command(
+                        kafka.bootstrap_servers,
+                        bootstrap,
+                        tmp_path / "second",
+                        "--state=kafka",
+                        f"--state-topic={group}",
+                        f"--events-topic={events_topic}",
+                    ),
+                    capture_stderr=True,
+                    check=False,
+                )
+                assert done.returncode == 1, done.stderr
+            async with group_client(first.address, group) as client:
+                assert (await beat(client, 0)).error_code == 0
+            assert first.events("state_log_claimed") == []
+            assert first.events("state_log_lost") == []
 
 
 async def test_a_paused_gateway_says_nothing_that_is_not_true_any_more(

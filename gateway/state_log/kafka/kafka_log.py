@@ -240,8 +240,10 @@ class KafkaLog:
 
     def _claim(self) -> None:
         """Blocks. Say that the log is ours from now on: the last claim holds. It comes before we
-        fence anybody, so that whoever is fenced can see why."""
+        fence anybody, so that whoever is fenced can see why; and after we saw that we can read
+        what is there, so that nobody is fenced for nothing."""
         self._record_bytes_max = make_or_check(self._config, self._topic)
+        content_of(read_all(self._config, topic=self._topic, partition=PARTITION))
         write_at_once(
             self._config, owner_entry(self._owner), topic=self._topic, partition=PARTITION
         )

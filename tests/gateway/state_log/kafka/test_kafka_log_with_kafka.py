@@ -163,6 +163,19 @@ async def test_who_comes_too_late_lets_the_owner_be(kafka: KafkaCluster) -> None
     assert [line["event"] for line in lines] == []
 
 
+async def test_who_cannot_read_it_does_not_take_it(kafka: KafkaCluster) -> None:
+    """Such as an older groupferry: the one that has it goes on."""
+    topic = "state-newer"
+    async with opened(kafka, topic) as log:
+        await log.append("a", [epoch(1)])
+        await trio.to_thread.run_sync(produce_something, kafka, topic)
+        with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="cannot read")):
+            async with opened(kafka, topic):
+                pass
+        await log.append("a", [epoch(2)])
+        assert log.may_answer
+
+
 async def test_who_has_the_log_gives_way_to_a_claim(kafka: KafkaCluster) -> None:
     """Nobody can take it while a transaction ends, and one that writes all the time always ends
     one. A claim that leads to nothing costs a pause, and no more."""
