@@ -85,7 +85,10 @@ class Coordinators:
         node_id = self.last_known(group_id)
         if error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE or node_id is None:
             return None
-        host, port = self._cluster.addresses[node_id]
+        address = self._cluster.addresses.get(node_id)
+        if address is None:  # it has joined since the cluster was last looked at
+            return None
+        host, port = address
         return Coordinator(key=group_id, node_id=node_id, host=host, port=port)
 
     async def where_instead(self, group_id: str, away: int) -> int | None:

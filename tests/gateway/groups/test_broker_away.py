@@ -14,14 +14,15 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.fetch import FetchRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kafka_codecs.header import decode_response_header
+from kafka_codecs.header import RequestHeader, decode_response_header
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
-from tests.support.fake_broker import run_until_cancelled, running_fake_broker
+from tests.support.fake_broker import answer, run_until_cancelled, running_fake_broker
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.offset_broker import PARTITIONS, OffsetBroker
-from tests.support.wire import connected, request_frame
+from tests.support.ports import HOST, free_port
+from tests.support.wire import Wire, connected, request_frame
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
@@ -175,3 +176,22 @@ async def test_nor_does_it_when_the_coordinator_is_not_known() -> None:
 def _assert_names_no_address(refused: ConsumerGroupHeartbeatResponse, broker: OffsetBroker) -> None:
     assert refused.error_message
     assert str(broker.address[1]) not in refused.error_message
+
+
+async def test_a_coordinator_that_has_only_just_joined_is_looked_for_again() -> None:
+    """It is gone before the cluster's Metadata has told us where it was, and the other broker still
+    names it."""
+
+    async def name_the_new_one(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await answer(wire, header, FindCoordinatorResponse(node_id=2, host=HOST, port=free_port()))
+
+    broker = OffsetBroker()
+    broker.handlers[ApiKey.FIND_COORDINATOR] = name_the_new_one
+    with trio.fail_after(30):
+        async with (
+            running_fake_broker(broker),
+            whole_gateway([broker.address]) as gateway,
+            group_client(gateway.address, "g") as client,  # at the listener of the new one
+        ):
+            found = await client.connection.ask(FindCoordinatorRequest(key="g"), 3)
+            assert found.error_code == COORDINATOR_NOT_AVAILABLE
