@@ -164,7 +164,9 @@ class Hosting:
         is_fresh = (
             found_free_s is not None and trio.current_time() - found_free_s < FOUND_FREE_FOR_S
         )
-        if is_fresh and not self.is_forwarded(group_id):
+        if self.is_forwarded(group_id):
+            return Verdict(Mode.FORWARDED)
+        if is_fresh:
             return Verdict(Mode.HOSTED)
         return await self.look(group_id)
 
@@ -172,6 +174,7 @@ class Hosting:
         """Decide for a group that we do not serve at the moment."""
         self._found_free_s.pop(group_id, None)
         if self.is_forwarded(group_id):
+            self.forward(group_id, "as configured (groups.forward)")
             return Verdict(Mode.FORWARDED)
         try:
             node_id = await self._cluster.coordinator_of(group_id)

@@ -423,13 +423,17 @@ async def test_a_join_without_a_protocol_type_does_not_give_a_group_away() -> No
 async def test_groups_that_match_a_pattern_are_answered_by_the_cluster(
     pattern: str, *, is_forwarded: bool
 ) -> None:
-    """The setting groups.forward."""
+    """The setting groups.forward; told once, when the first member comes."""
     async with open_scene(forward_patterns=(pattern,)) as scene:
-        joined = await scene.client.join(version=5)
-        if joined.error_code == MEMBER_ID_REQUIRED:
-            joined = await scene.client.join(joined.member_id, version=5)
+        with capture_logs() as lines:
+            joined = await scene.client.join(version=5)
+            if joined.error_code == MEMBER_ID_REQUIRED:
+                joined = await scene.client.join(joined.member_id, version=5)
+            await scene.client.beat(joined, version=3)
         assert joined.error_code == 0
         assert bool(scene.gateway.events) is not is_forwarded
+        told = [line["reason"] for line in lines if line["event"] == "group_forwarded"]
+        assert told == ["as configured (groups.forward)"] * is_forwarded
 
 
 async def test_more_groups_than_allowed_are_refused() -> None:
