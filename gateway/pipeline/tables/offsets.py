@@ -1,7 +1,8 @@
 """What was committed of each partition, and what of it went back.
 
 An owner may go back within what it has consumed itself: a seek. Whoever else commits a lower
-offset, or goes back behind where its predecessor was, undoes what was done: a regression.
+offset, or goes back behind where its predecessor was, undoes what was done: a regression; a member
+also while nobody owns the partition.
 
 - Of a transactional commit no event says whether its transaction was committed; it may have been
   aborted, and the same consumed again. So nothing is compared with one. It is itself compared with
@@ -61,7 +62,8 @@ class OffsetRow(Row):
     """What went back. `seek`: an owner, within what it has consumed itself, or somebody of whom
     nobody knows whether it is the owner. `reset`: the offset was set from outside of the group
     (forwards too, if owners of the partition are known), or the topic was made anew. `regression`:
-    somebody other than the owner went back, or an owner behind what it started from."""
+    somebody other than the owner went back, also a member while the partition was nobody's; or an
+    owner behind what it started from."""
     gateway_id: str
     """Who told it, and by which number of which sequence (null: that of the group)."""
     process_id: str | None
@@ -144,12 +146,8 @@ def _finding() -> Column:
     lowest = F.col("lowest")
     is_named = F.col("member_id") != NOBODY
     has_no_owner = F.col("owner_id").isNull()
-    is_other = _surely(F.col("acting_id") != F.col("owner_id")) | _surely(
-        is_named
-        & has_no_owner
-        & F.col("holder").isNotNull()
-        & (F.col("acting_id") == F.col("granted_to"))
-    )
+    is_nobodys = has_no_owner & F.col("holder").isNotNull()
+    is_other = _surely(F.col("acting_id") != F.col("owner_id")) | (is_named & is_nobodys)
     is_outside = ~is_named & ~F.col("is_transactional") & has_no_owner
     turns_back = ~F.col("is_transactional") & (lowest < F.col("first"))
     is_lower = turns_back | _surely(lowest < F.col("before"))
@@ -163,7 +161,7 @@ def _finding() -> Column:
         F.when(F.col("is_gone_soon") & (is_lower | is_behind | goes_back), "reset")
         .when(is_other, F.when(is_lower, "regression"))
         .when(is_behind, "regression")
-        .when(is_outside, F.when(F.col("holder").isNotNull() | is_lower, "reset"))
+        .when(is_outside, F.when(is_nobodys | is_lower, "reset"))
         .when(goes_back, F.when(started_lower, "reset").otherwise("seek"))
     )
 

@@ -175,16 +175,20 @@ def somebody_other_than_the_owner(it: OffsetTale) -> None:
 @tale(
     ("a", 100, "a", None, None, None),
     ("a", 99, None, 100, None, "regression"),
-    ("c", 98, None, 99, None, "seek"),
+    ("c", 98, None, 99, None, "regression"),
+    ("c", 99, None, 98, None, None),
+    ("c", 97, None, 99, None, "regression"),
 )
 def an_owner_that_is_none_any_more(it: OffsetTale) -> None:
-    """Whoever comes next would start there. Of one who never was an owner nobody knows: the group
-    may live in the cluster itself meanwhile, where owners are not told."""
+    """Whoever comes next would start there. Whether it had the partition once, or never, what it
+    takes back was an owner's; also in a transaction."""
     it.gets(1, "a")
     it.commits(5, "a", 100)
     it.gives(6, "a")
     it.commits(7, "a", 99)
     it.commits(8, "c", 98)
+    it.commits(9, "c", 99)
+    it.commits(10, "c", 97, in_transaction=True)
 
 
 @tale(
