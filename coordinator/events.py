@@ -74,7 +74,7 @@ class HeartbeatReceived:
     generation: int
 
     def refused(self, error: GroupError) -> HeartbeatReply:
-        return HeartbeatReply(error=error.code, why=error.why)
+        return HeartbeatReply.refusal(error.code, error.why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

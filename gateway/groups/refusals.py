@@ -47,7 +47,7 @@ def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> S
         case SyncGroupRequest():
             return messages.sync_response(SyncGroupReply.refusal(code))
         case HeartbeatRequest():
-            return HeartbeatResponse(error_code=code)
+            return HeartbeatResponse(error_code=_of_heartbeat(code))
         case LeaveGroupRequest():
             return messages.leave_response(LeaveGroupReply(error=code), version)
         case ConsumerGroupHeartbeatRequest():
@@ -58,6 +58,15 @@ def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> S
             return _txn_commit(message, code)
         case OffsetDeleteRequest():
             return OffsetDeleteResponse(error_code=code)
+
+
+def _of_heartbeat(code: ErrorCode) -> ErrorCode:
+    """Some clients take COORDINATOR_LOAD_IN_PROGRESS to be fatal here, for Kafka answers NONE while
+    it loads (spec 2.7). We do so only for a group in our log, which its engine refuses: here nobody
+    may be keeping the member's session, and then it must not last for ever on its side."""
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
 
 
 def _commit(message: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:

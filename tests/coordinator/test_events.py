@@ -89,6 +89,13 @@ def test_a_sync_is_refused_in_its_own_way() -> None:
     assert refused.error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_a_classic_heartbeat_is_not_refused_while_its_group_loads() -> None:
+    """See `HeartbeatReply.refusal`."""
+    beat = HeartbeatReceived(token=1, member_id="m", instance_id=None, generation=1)
+    refused = beat.refused(GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading"))
+    assert refused.error is ErrorCode.NONE
+
+
 @pytest.mark.parametrize(
     ("heartbeat", "is_full"),
     [

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from coordinator.errors import ErrorCode
-from coordinator.replies import JoinGroupReply, Reply, SyncGroupReply
+from coordinator.replies import HeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
 
 
 @pytest.mark.parametrize("kind", get_args(Reply))
@@ -24,3 +24,11 @@ def test_who_syncs_while_the_coordinator_loads_is_told_to_rejoin() -> None:
     """The generation may be lost; some clients take any other answer to be fatal."""
     reply = SyncGroupReply.refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     assert (reply.error, reply.why) == (ErrorCode.REBALANCE_IN_PROGRESS, "loading")
+
+
+def test_who_beats_while_the_coordinator_loads_is_told_that_all_is_well() -> None:
+    """So that nobody gives up (spec 2.7): aiokafka takes that error to be the end."""
+    reply = HeartbeatReply.refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
+    assert reply == HeartbeatReply()
+    fenced = HeartbeatReply.refusal(ErrorCode.FENCED_INSTANCE_ID, "replaced")
+    assert (fenced.error, fenced.why) == (ErrorCode.FENCED_INSTANCE_ID, "replaced")

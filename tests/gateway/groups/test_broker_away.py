@@ -15,6 +15,7 @@ from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.fetch import FetchRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader, decode_response_header
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from tests.support.fake_broker import answer, run_until_cancelled, running_fake_broker
@@ -139,6 +140,14 @@ async def test_a_client_that_comes_back_finds_its_group_where_it_was() -> None:
         codes = [partition.error_code for partition in topic.partitions]
         assert codes == PARTITIONS * [LEADER_NOT_AVAILABLE]
         assert (await client.native(MEMBER, scene.epoch)).error_code == 0
+
+
+async def test_a_classic_member_of_whom_nobody_knows_is_to_look_for_its_coordinator() -> None:
+    """Whose the group is only the cluster can say; see `refusal`."""
+    async with away() as scene:
+        member = GroupClient(scene.client.connection, "another")
+        beaten = await member.beat(JoinGroupResponse(generation_id=1, member_id="c", members=()))
+        assert beaten.error_code == COORDINATOR_NOT_AVAILABLE
 
 
 async def test_no_reason_names_an_address_of_the_cluster() -> None:

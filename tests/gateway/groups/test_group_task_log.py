@@ -181,7 +181,8 @@ async def test_a_member_that_spoke_in_time_is_not_timed_out(autojump_clock: Mock
 async def test_who_asks_a_group_that_cannot_be_read_is_told_to_try_again(
     autojump_clock: MockClock,
 ) -> None:
-    """At once, and as said by a coordinator that still loads; a SyncGroup as the clients bear it.
+    """At once, and as said by a coordinator that still loads; a SyncGroup as the clients bear it,
+    and a classic Heartbeat not at all.
     The log says it once, and the group is loaded as soon as the log is back."""
     async with hosted_groups() as groups:
         groups.log.is_unreadable = True
@@ -191,6 +192,7 @@ async def test_who_asks_a_group_that_cannot_be_read_is_told_to_try_again(
                 refused = await groups.native("n")
                 assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 assert (await groups.sync("n", 1)).error is ErrorCode.REBALANCE_IN_PROGRESS
+                assert (await groups.beat("n", 1)).error is ErrorCode.NONE
                 assert trio.current_time() == began
                 await trio.sleep(1)
             groups.log.is_unreadable = False

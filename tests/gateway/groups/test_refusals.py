@@ -57,12 +57,13 @@ TXN_COMMIT = TxnOffsetCommitRequest(
     ),
 )
 SYNC = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=())
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 MESSAGES: list[GroupMessage] = [
     JoinGroupRequest(
         group_id="g", session_timeout_ms=1, member_id="m", protocol_type="consumer", protocols=()
     ),
     SYNC,
-    HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+    BEAT,
     LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="m"),)),
     ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1),
     COMMIT,
@@ -110,3 +111,10 @@ def test_who_syncs_while_its_group_loads_is_told_to_rejoin(version: int) -> None
     """See `SyncGroupReply.refusal`."""
     answer: Any = refusal(SYNC, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("version", versions_of(BEAT))
+def test_a_classic_heartbeat_is_never_told_that_a_group_loads(version: int) -> None:
+    """To aiokafka that is the end. Nor that all is well: nobody may be keeping the session."""
+    answer: Any = refusal(BEAT, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "away")
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
