@@ -71,7 +71,8 @@ class Links:
                 connection.close()
 
     def _check_others_luck(self, node_id: int, asked_s: float) -> None:
-        """A thousand that wait for a broker which is away are told at once, not one by one."""
+        """A thousand that wait for a broker which is away are told at once, not one by one. Who
+        comes later tries anew, unlike in `cluster.py`: each anchor has its own backoff."""
         failed_s, why = self._failures.get(node_id, (-math.inf, ""))
         if failed_s > asked_s:
             raise UpstreamError(why)

@@ -35,7 +35,8 @@ PROMPT_ANSWER_TIMEOUT_S = 5.0
 """For what any broker may be asked: then it is another one's turn. A process that hangs still
 accepts connections."""
 TRY_AGAIN_S = 1.0
-"""A broker that could not be connected to is tried so often, however many ask."""
+"""A broker that could not be connected to is tried so often, however many ask; nobody waits for it.
+Clients, who have no other, do: `data_path/brokers.py`."""
 FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
 TOPICS_MAX = 10_000

@@ -25,7 +25,8 @@ ANSWER_TIMEOUT_S = 3.0
 """A broker that takes longer to be connected to counts as away: a process that hangs still accepts
 connections, and members wait behind this one."""
 TRY_AGAIN_S = 1.0
-"""A broker that is away is tried so often, however many clients want it."""
+"""A broker that is away is tried so often, however many clients want it, by one task that they
+wait for. What the gateway itself asks has limits of its own: `cluster.py`, `anchor/links.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
