@@ -20,7 +20,7 @@ from gateway.pipeline.parsing import PROBLEM, is_any
 GROUP = ("cluster_id", "group_id")
 """What names a group: gateways of other clusters may have groups of the same name."""
 
-_PLACED = (*GROUP, "gateway_id", "process_id", "sequence", "event", "at_ms", "position")
+_PLACED = (*GROUP, "gateway_id", "process_id", "sequence", "event", "at_ms", "position", "hole")
 _MOMENTS = ("from_ms", "to_ms")
 """Fields that are times as well."""
 _SEQUENCE = ("is_beside", "at_ms", "process_id", "sequence")
@@ -57,7 +57,9 @@ class Stories:
 
         `at_ms` never goes back within a group, whatever clocks did, and `from_ms` and `to_ms` not
         beyond a moment at which one was behind; `position` grows within a group with time, from 1.
-        All rows of a group are in one partition.
+        `hole` is the last place before it at which events of the group's sequence are missing, or
+        cannot be read: `position` and `at_ms` of the event before them (0 and null if there is
+        none), null if there is no hole. All rows of a group are in one partition.
         """
         return self._told.where(is_any(*kinds)).select(*_PLACED, *_fields(kinds))
 
@@ -85,8 +87,12 @@ def _once(told: DataFrame) -> DataFrame:
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     number = F.struct("process_id", "sequence")
     is_behind = F.col("told_ms") > F.col("at_ms")
+    # Beside the sequence nothing has a number that no event of it had before.
+    expected = F.when(F.col("is_beside"), F.col("place")).otherwise(F.col("place") - 1)
+    place_before = F.coalesce(F.lag("place").over(in_order), F.lit(0))
     return (
         told.withColumn("is_repeat", F.lag(number).over(in_order).eqNullSafe(number))
+        .withColumn("is_after_hole", expected > place_before)
         .withColumn("told_ms", F.max("at_ms").over(so_far))
         # Whatever is told after that, was by a clock that had been behind.
         .withColumn("behind_ms", F.max(F.when(is_behind, F.col("told_ms"))).over(so_far))
@@ -102,10 +108,19 @@ def _not_before(least: str, name: str) -> Column:
 def _in_order(once: DataFrame) -> DataFrame:
     """As it happened, whoever told it."""
     happened = Window.partitionBy(*GROUP).orderBy("told_ms", "gateway_id", "place", *_SEQUENCE)
-    return once.withColumn("position", F.row_number().over(happened).cast("long")).select(
-        *(name for name in _PLACED if name != "at_ms"),
-        F.col("told_ms").alias("at_ms"),
-        *_ALL_FIELDS,
+    so_far = happened.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = F.struct(
+        (F.col("position") - 1).alias("position"), F.lag("told_ms").over(happened).alias("at_ms")
+    )
+    return (
+        once.withColumn("position", F.row_number().over(happened).cast("long"))
+        .withColumn("before", F.when(F.col("is_after_hole"), before))
+        .withColumn("hole", F.last("before", ignorenulls=True).over(so_far))
+        .select(
+            *(name for name in _PLACED if name != "at_ms"),
+            F.col("told_ms").alias("at_ms"),
+            *_ALL_FIELDS,
+        )
     )
 
 

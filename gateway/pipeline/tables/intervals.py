@@ -16,9 +16,9 @@ ENDLESS = (1 << 63) - 1
 def side_by_side(intervals: DataFrame, *, of: Sequence[str]) -> DataFrame:
     """For each thing its intervals (`kind` is "owner"), and beside them an "overlap" where one
     begins before an earlier one of somebody else has ended, and a "gap" from the end of all earlier
-    ones to the next, or for ever; none after `is_gone`, for there is nothing to own."""
+    ones to the next, or for ever, if the last of them `leaves_gap`."""
     earlier = Window.partitionBy(*of).orderBy("from_position", "to_position", "member_id")
-    reach = F.struct("to_position", "to_ms", "from_ms", "member_id", "is_gone")
+    reach = F.struct("to_position", "to_ms", "from_ms", "member_id", "leaves_gap")
     reached = F.max(reach).over(earlier.rowsBetween(Window.unboundedPreceding, -1))
     known = intervals.withColumns(
         {
@@ -54,8 +54,8 @@ def _kinds() -> Column:
     return F.array(
         owner,
         F.when(is_shared, overlap),
-        F.when(is_apart & ~F.col("reached.is_gone"), gap),
-        F.when(is_last & ~F.col("all_reached.is_gone"), rest),
+        F.when(is_apart & F.col("reached.leaves_gap"), gap),
+        F.when(is_last & F.col("all_reached.leaves_gap"), rest),
     )
 
 

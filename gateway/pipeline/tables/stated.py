@@ -77,7 +77,7 @@ def stated(evidence: DataFrame) -> DataFrame:
             {
                 "from_position": F.col("from_ms"),
                 "to_position": F.col("to_ms"),
-                "is_gone": F.lit(False),
+                "leaves_gap": F.lit(True),
             }
         )
         .drop("stint")

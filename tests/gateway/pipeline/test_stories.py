@@ -97,3 +97,44 @@ def test_a_story_begins_where_its_first_line_is(spark: SparkSession) -> None:
     assert [row.member_id for row in rows] == ["a", "b"]
     assert all(later.position == earlier.position + 1 for earlier, later in pairwise(rows))
     assert "group_epoch" not in rows[0]
+
+
+def test_holes_are_told(spark: SparkSession) -> None:
+    """What is missing of the group's sequence, as also events beside it show; what cannot be read;
+    and the beginning, which may be that of a second gateway."""
+    scribe = Scribe()
+    scribe.lose(2)
+    scribe.tell(1, joined("a"), joined("b"))
+    scribe.lose(2)
+    scribe.beside(2, stated("b"))
+    scribe.beside(2, stated("a"))
+    scribe.tell(3, joined("c"), joined("d"), joined("e"))
+    unreadable = next(line for line in scribe.lines if '"d"' in line)
+    scribe.gateway_id = "another"
+    scribe.lose()
+    scribe.tell(4, joined("f"))
+    lines = [line for line in scribe.lines if line != unreadable]
+    lines.append(unreadable.replace('"member_joined"', '"member_blinked"'))
+    rows = stories(spark, *lines).of(MemberJoined, PartitionsStated).collect()
+    rows.sort(key=lambda row: row.position)
+    assert [(row.member_id, row.hole.position, seconds(row.hole.at_ms)) for row in rows] == [
+        ("a", 0, None),
+        ("b", 0, None),
+        ("b", 2, 1),
+        ("a", 2, 1),
+        ("c", 2, 1),
+        ("e", 5, 3),
+        ("f", 6, 3),
+    ]
+
+
+def test_a_whole_story_has_no_hole(spark: SparkSession) -> None:
+    """What a process tells before the group has a sequence is no sign of one, and its repeats are
+    none."""
+    scribe = Scribe()
+    scribe.beside(1, stated("a"))
+    scribe.tell(2, CREATED, joined("a"))
+    scribe.beside(3, stated("a"))
+    scribe.tell(4, joined("b"))
+    rows = stories(spark, *scribe.lines, *scribe.lines).of(MemberJoined, PartitionsStated).collect()
+    assert [row.hole for row in rows] == [None] * 4
