@@ -122,13 +122,14 @@ class Journal:
         if last is None:
             return
         known = self._groups.get(group_id)
-        if known is None:
-            self._groups[group_id] = last.sequence
+        if known is not None and last.sequence <= known:
+            return
+        if known is None:  # they may be lines of another groupferry, which nobody here can read
             self._write(last.lines, group_id)
         else:
             envelopes = [read_line(line) for line in last.lines]
             self.pass_on([each for each in envelopes if each.sequence > known])
-            self._groups[group_id] = max(known, last.sequence)
+        self._groups[group_id] = last.sequence
 
     def _write(self, lines: Sequence[str], group_id: str | None) -> None:
         if self._files is not None and lines:

@@ -2,6 +2,7 @@
 gateway."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from coordinator.errors import ErrorCode
 from coordinator.events import DeleteGroupReceived
 from gateway.events.journal import Journal
 from gateway.events.line_files import LineFiles
+from gateway.events.reading import read_lines
 from gateway.groups.offset_tally import OffsetTally
 from gateway.state_log.last_events import LogRecord
 from gateway.state_log.log import StateLogUnsure
@@ -106,6 +108,32 @@ async def test_a_gateway_that_is_killed_at_any_line_leaves_no_gap(
     of_group = [each for each in told(tmp_path) if each.process_id is None]
     check_gaps(of_group)
     assert of_group[-1].sequence == last.sequence
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [('"schema_version":1,', '"schema_version":99,'), ('"fields":{', '"fields":{"later":true,')],
+)
+async def test_lines_of_another_groupferry_keep_no_group_from_being_loaded(
+    tmp_path: Path, autojump_clock: MockClock, ours: str, theirs: str
+) -> None:
+    """The log has them of the gateway before an upgrade, or a downgrade: they are written as they
+    are, and the sequence goes on."""
+    async with hosted_groups(config=CONFIG) as before:
+        epoch = (await before.native("n")).member_epoch
+        log = before.log
+    last = await log.last_events(GROUP)
+    assert last is not None
+    lines = tuple(line.replace(ours, theirs) for line in last.lines)
+    await log.append(GROUP, [replace(last, lines=lines)])
+    async with hosted_groups(config=CONFIG, log=log) as groups:
+        write_lines(groups, tmp_path)
+        await groups.registry.resume()
+        assert (await groups.native("n", epoch)).error is ErrorCode.NONE
+        assert (await groups.native("n", -1)).error is ErrorCode.NONE
+    assert tuple(line.text for line in read_lines(tmp_path))[: len(lines)] == lines
+    own = [each for each in told(tmp_path) if each.process_id is None]
+    assert own[0].sequence == last.sequence + 1
 
 
 async def test_a_deleted_groups_sequence_goes_on(tmp_path: Path, autojump_clock: MockClock) -> None:
