@@ -37,7 +37,7 @@ from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
-from gateway.state_log.log import StateLog, StateLogError, StateLogUnsure
+from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
 
 log = structlog.get_logger()
 
@@ -254,6 +254,8 @@ class GroupTask:
         try:
             stamped = await self._write(batch)
         except StateLogError as error:
+            if isinstance(error, StateLogRefused) and len(batch.decisions) > 1:
+                return await self._make_real_one_by_one(batch)
             log.error("state_log_failed", group_id=self.group_id, reason=str(error))  # noqa: TRY400
             self._undo(batch)
             return not isinstance(error, StateLogUnsure)
@@ -264,6 +266,16 @@ class GroupTask:
                 self._log_bug(decision.event)
                 if isinstance(decision.event, Happening):
                     self._inbox.postpone(decision.event, POSTPONED_MS)
+                return False
+        return True
+
+    async def _make_real_one_by_one(self, batch: Batch) -> bool:
+        """Decide anew what cannot be written together, that nobody else pays for the one record
+        that cannot be written at all."""
+        for event in [decision.event for decision in batch.decisions]:
+            item = event if isinstance(event, Happening) else self._waiting.pop(event.token)
+            alone = Batch(self._engine)
+            if not (await self._decide(item, alone) and await self._make_real(alone)):
                 return False
         return True
 

@@ -11,6 +11,11 @@ class StateLogError(Exception):
     """The log could not be read or written; nothing of the batch is in it."""
 
 
+class StateLogRefused(StateLogError):  # noqa: N818  (what happened)
+    """The batch has a record that cannot be written, however well the log is: one too large, or
+    with a value that it has no bytes for."""
+
+
 class StateLogUnusable(Exception):  # noqa: N818  (the log is fine with being refused)
     """The log cannot be opened as it is; says in one line what is wrong and what to do."""
 
@@ -64,6 +69,7 @@ class StateLog(Protocol):
     async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
         """Write a batch, all or none; it is durable when this returns.
 
-        Raises StateLogError if nothing of it is in the log, StateLogUnsure if that is not known.
+        Raises StateLogError if nothing of it is in the log, StateLogRefused if nothing ever can be,
+        StateLogUnsure if that is not known.
         """
         ...

@@ -15,7 +15,7 @@ import trio
 from coordinator.records import DurableRecord
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.last_events import LastEvents, LogRecord
-from gateway.state_log.log import StateLogError
+from gateway.state_log.log import StateLogError, StateLogRefused
 from gateway.state_log.record_format import encode_record
 from gateway.state_log.sqlite_reader import read_state
 from gateway.state_log.sqlite_writer import Batch, SqliteWriter
@@ -76,7 +76,7 @@ class SqliteLog:
         try:
             entries = [encode_record(group_id, record) for record in batch]
         except WireError as error:
-            raise StateLogError(f"a record cannot be written: {error}") from None
+            raise StateLogRefused(f"a record cannot be written: {error}") from None
         waiting = _Waiting(batch=Batch(group_id, entries))
         self._waiting.append(waiting)
         with trio.CancelScope(shield=True):

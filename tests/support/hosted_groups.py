@@ -49,7 +49,7 @@ from gateway.groups.hosting import Hosting
 from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.registry import Registry
 from gateway.state_log.last_events import LastEvents, LogRecord
-from gateway.state_log.log import StateLogError
+from gateway.state_log.log import StateLogError, StateLogRefused
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
@@ -138,6 +138,8 @@ class ScriptedLog(MemoryLog):
     def __init__(self) -> None:
         super().__init__()
         self.is_failing = False
+        self.refuses: Callable[[LogRecord], bool] = lambda _record: False
+        """Which records are too large for it."""
         self.is_unreadable = False
         self.gate: trio.Event | None = None
         """Not None: writing waits for it."""
@@ -161,6 +163,8 @@ class ScriptedLog(MemoryLog):
             await self.gate.wait()
         if self.is_failing:
             raise StateLogError("the disk is full")
+        if any(map(self.refuses, batch)):
+            raise StateLogRefused("a record is too large")
         await super().append(group_id, batch)
         self.batches.append(tuple(record for record in batch if not isinstance(record, LastEvents)))
 

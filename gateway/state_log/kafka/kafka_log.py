@@ -37,6 +37,7 @@ from gateway.state_log.kafka.transactions import Fenced, TransactionalWriter, wr
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import (
     StateLogError,
+    StateLogRefused,
     StateLogTaken,
     StateLogUnsure,
     StateLogUnusable,
@@ -133,10 +134,10 @@ class KafkaLog:
         try:
             entries = [encode_record(group_id, record) for record in batch]
         except WireError as error:
-            raise StateLogError(f"a record cannot be written: {error}") from None
+            raise StateLogRefused(f"a record cannot be written: {error}") from None
         largest = max(map(_size, entries), default=0)
         if largest > self._record_bytes_max:
-            raise StateLogError(
+            raise StateLogRefused(
                 f"topic {self._topic} takes records of {self._record_bytes_max} bytes,"
                 f" and this one has {largest}"
             )

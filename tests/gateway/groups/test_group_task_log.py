@@ -14,7 +14,7 @@ from coordinator.errors import ErrorCode, InvariantError
 from coordinator.events import (
     HeartbeatReceived,
 )
-from coordinator.records import DurableRecord
+from coordinator.records import DurableRecord, MemberMetadata
 from coordinator.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
@@ -70,6 +70,33 @@ async def test_a_batch_that_cannot_be_written_has_not_happened(autojump_clock: M
         view = groups.view()
         assert view is not None
         assert [member.member_id for member in view.members] == ["first"]
+
+
+async def test_a_record_that_cannot_be_written_costs_nobody_else_anything(
+    autojump_clock: MockClock,
+) -> None:
+    """Who asked for it tries again and again, and each time others wait for the log with it; their
+    batch may be too large only because they do."""
+    async with hosted_groups() as groups:
+        joining = await joining_behind_a_slow_write(groups, "a", "large", "b")
+        groups.log.refuses = lambda record: (
+            isinstance(record, MemberMetadata) and record.member_id == "large"
+        )
+        assert groups.log.gate is not None
+        groups.log.gate.set()
+        for pending in joining:
+            await pending.done.wait()
+        replies = [cast(ConsumerHeartbeatReply, pending.reply) for pending in joining]
+        assert [reply.error for reply in replies] == [
+            ErrorCode.NONE,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NONE,
+        ]
+        view = groups.view()
+        assert view is not None
+        assert {member.member_id for member in view.members} == {"first", "a", "b"}
+        joined = [event["member_id"] for event in groups.told("member_joined")]
+        assert joined == ["first", "a", "b"]
 
 
 async def test_a_batch_in_doubt_is_looked_up(autojump_clock: MockClock) -> None:

@@ -29,6 +29,7 @@ from gateway.state_log.kafka.lease import LEASE_MS
 from gateway.state_log.kafka.transactions import TRANSACTION_TIMEOUT_MS, write_at_once
 from gateway.state_log.log import (
     StateLogError,
+    StateLogRefused,
     StateLogTaken,
     StateLogUnsure,
     StateLogUnusable,
@@ -244,7 +245,7 @@ async def test_what_the_cluster_would_not_take_harms_nobody_else(kafka: KafkaClu
     huge = TargetAssignmentMetadata(epoch=1, assignor="x" * 2_000)
     async with opened(kafka, "state-small") as log, trio.open_nursery() as nursery:
         nursery.start_soon(log.append, "a", [epoch(1)])
-        with pytest.raises(StateLogError, match="takes records of"):
+        with pytest.raises(StateLogRefused, match="takes records of"):
             await log.append("b", [huge])
         nursery.start_soon(log.append, "c", [epoch(2)])
 
