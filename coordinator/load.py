@@ -35,7 +35,10 @@ from coordinator.volatile import (
 
 def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
     """Of each key the last record, in the order of writing. A log that is read during its
-    compaction has lost some of the older ones but not all: what is left need not fit together."""
+    compaction has lost some of the older ones but not all: what is left need not fit together.
+
+    The gateway's logs hand out nothing else; that a group is its newest records is for the engine
+    to know all the same, whose simulation loads logs that are whole or compacted in part."""
     last: dict[Hashable, DurableRecord] = {}
     for record in records:
         last.pop(record.key, None)

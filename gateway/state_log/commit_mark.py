@@ -6,6 +6,7 @@ exact, a lost machine leaves it behind the file, never ahead of it. So a file th
 mark has lost something.
 """
 
+import errno
 import os
 import re
 import zlib
@@ -53,20 +54,26 @@ class MarkFile:
 
     @classmethod
     def open(cls, path: Path, mark: Mark) -> Self:
-        """Open the file with a first mark, which is there to stay. Raises OSError."""
+        """Open the file with a first mark, which is there to stay. Raises OSError; then no file
+        is left that was not there."""
         mark_file = cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        is_new = not os.fstat(mark_file._descriptor).st_size
         try:
             mark_file.write(mark)
             os.ftruncate(mark_file._descriptor, len(_line(mark)))
             os.fsync(mark_file._descriptor)
-        except OSError:
+        except OSError as error:
             mark_file.close()
-            raise
+            if is_new:
+                path.unlink()
+            raise OSError(error.errno, error.strerror, str(path)) from None
         return mark_file
 
     def write(self, mark: Mark) -> None:
         """Replace the mark. Takes some microseconds. Raises OSError."""
-        os.pwrite(self._descriptor, _line(mark).encode(), 0)
+        line = _line(mark).encode()
+        if os.pwrite(self._descriptor, line, 0) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -8,7 +8,8 @@ from gateway.state_log.last_events import LastEvents, LogRecord
 
 
 class StateLogError(Exception):
-    """The log could not be read or written; nothing of the batch is in it."""
+    """The log could not be read or written; nothing of the batch is in it, unless StateLogUnsure
+    says that nobody knows."""
 
 
 class StateLogRefused(StateLogError):  # noqa: N818  (what happened)

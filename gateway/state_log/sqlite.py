@@ -15,7 +15,7 @@ import trio
 from coordinator.records import DurableRecord
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.last_events import LastEvents, LogRecord
-from gateway.state_log.log import StateLogError, StateLogRefused
+from gateway.state_log.log import StateLogError, StateLogRefused, StateLogUnsure
 from gateway.state_log.record_format import encode_record
 from gateway.state_log.sqlite_reader import read_state
 from gateway.state_log.sqlite_writer import Batch, SqliteWriter
@@ -98,7 +98,8 @@ class SqliteLog:
             )
         except Exception as error:  # a bug of ours: nobody may wait for ever
             log.exception("state_log_failed")
-            outcomes = [StateLogError(repr(error))] * len(taken)
+            self._writer.is_in_doubt = True
+            outcomes = [StateLogUnsure(repr(error)) for _ in taken]
         for each, outcome in zip(taken, outcomes, strict=True):
             each.error, each.is_done = outcome, True
             each.turn.set()

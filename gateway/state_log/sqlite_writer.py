@@ -85,7 +85,9 @@ class SqliteWriter:
         except (sqlite3.Error, StateLogError) as error:
             raise StateLogUnusable(f"cannot write {path}: {error}") from None
         except OSError as error:
-            raise StateLogUnusable(f"cannot write {error.filename}: {error.strerror}") from None
+            raise StateLogUnusable(
+                f"cannot write {error.filename or folder}: {error.strerror}"
+            ) from None
 
     @classmethod
     def _start(cls, path: Path, connection: sqlite3.Connection, found: StoredState | None) -> Self:

@@ -50,7 +50,8 @@ def renewal_entry(owner: LogOwnerValue) -> Entry:
 
 
 def newest(entries: Iterable[Entry]) -> Iterable[tuple[bytes, bytes]]:
-    """Of each key the last value, in the order of writing, however often it was written."""
+    """Of each key the last value, in the order of writing: what was overwritten, most of a log, is
+    not to be decoded."""
     live: dict[bytes, bytes] = {}
     for key, value in entries:
         live.pop(key, None)

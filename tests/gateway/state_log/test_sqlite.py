@@ -1,5 +1,6 @@
 """The log in SQLite: durable before it says so, and suspicious of what it finds."""
 
+import errno
 import os
 import resource
 import shutil
@@ -7,7 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -266,6 +267,46 @@ async def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path) -> No
         await log.append(GROUP, [epoch(5)])
         assert await log.read(GROUP) == (epoch(5),)
     assert await stored(tmp_path) == {GROUP: (epoch(5),)}
+
+
+@pytest.mark.parametrize("written", [None, 0, 10])
+async def test_a_first_mark_that_cannot_be_written_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int | None
+) -> None:
+    """What is wrong and where is said, and the next start is not refused over half a mark."""
+    pwrite = os.pwrite
+
+    def no_space(descriptor: int, data: bytes, offset: int) -> int:
+        if written is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return pwrite(descriptor, data[:written], offset)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", no_space)
+        assert await refusal(tmp_path) == (
+            f"cannot write {tmp_path / 'state.sqlite-mark'}: No space left on device"
+        )
+    assert await stored(tmp_path) == {}
+
+
+async def test_after_a_bug_in_the_writer_nobody_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it came before or after the commit: the group is read anew, once it is known."""
+
+    def write(_batches: Sequence[Batch]) -> list[StateLogError | None]:
+        raise RuntimeError("a bug")
+
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, [epoch(1)])
+        with monkeypatch.context() as patched:
+            patched.setattr(log._writer, "write", write)
+            with pytest.raises(StateLogUnsure, match="a bug"):
+                await log.append(GROUP, [epoch(2)])
+        before = log._writer.head.transactions
+        assert await log.read(GROUP) == (epoch(1),)
+        assert log._writer.head.transactions == before + 1
+    assert await stored(tmp_path) == {GROUP: (epoch(1),)}
 
 
 @pytest.mark.parametrize("name", ["state.sqlite", "state.sqlite-wal"])
