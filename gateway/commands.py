@@ -37,8 +37,12 @@ def run(argv: Sequence[str] | None) -> int:
     options = parser().parse_args(argv)
     command = _COMMANDS[options.command]
     del options.command
+    status = 0
     try:
-        return command(options)
+        status = command(options)
+        print(end="", flush=True)  # now, for when Python ends it would complain itself
+    except BrokenPipeError:  # whoever reads the output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except settings.SettingsError as error:
         for line in error.lines:
             _say(line)
@@ -46,6 +50,7 @@ def run(argv: Sequence[str] | None) -> int:
     except PipelineError as error:
         _say(str(error))
         return _FAILED
+    return status
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -134,9 +139,8 @@ def _events(options: argparse.Namespace) -> int:
         folder = settings.state_folder(options.state_dir) / FOLDER_NAME
         if show_events.run(folder, options.group, follows=options.follow, as_json=options.json):
             return 0
-    except BrokenPipeError:  # whoever read them has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:  # of the output, not of the files
+        raise
     except (ValueError, OSError) as error:
         _say(str(error))
     else:

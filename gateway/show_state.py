@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from confluent_kafka import KafkaException
+
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.librdkafka import client_config
+from gateway.cluster.own_topics import is_there
 from gateway.state_log.kafka.content import newest
 from gateway.state_log.kafka.kafka_log import CLIENT_ID, PARTITION
 from gateway.state_log.kafka.reading import read_all
-from gateway.state_log.log import StateLogUnusable
+from gateway.state_log.log import StateLogError, StateLogUnusable
 from gateway.state_log.sqlite_reader import read_state
 from kafka_codecs import WireError, state_records
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
@@ -42,7 +45,13 @@ def of_topic(upstream: Sequence[Address], topic: str, group_id: str | None) -> N
 
     Raises StateLogError; StateLogUnusable for a record that cannot be read.
     """
-    entries = read_all(client_config(upstream, CLIENT_ID), topic=topic, partition=PARTITION)
+    config = client_config(upstream, CLIENT_ID)
+    try:
+        if not is_there(config, topic):
+            raise StateLogError(f"there is no topic {topic} in the cluster; see --state-topic")
+    except KafkaException as error:
+        raise StateLogError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
+    entries = read_all(config, topic=topic, partition=PARTITION)
     for position, (key, value) in enumerate(newest(entries), start=1):
         try:
             _show(position, key, value, group_id)

@@ -21,6 +21,11 @@ LOOK_INTERVAL_S = 0.1
 R = TypeVar("R")
 
 
+def is_there(config: Mapping[str, Any], topic: str) -> bool:
+    """Whether there is such a topic. Raises KafkaException."""
+    return topic in AdminClient(dict(config)).list_topics(timeout=CLUSTER_TIMEOUT_S).topics
+
+
 def made_or_found(
     config: Mapping[str, Any], topic: str, *, partitions: int, settings: Mapping[str, str]
 ) -> Mapping[str, str]:

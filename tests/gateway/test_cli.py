@@ -7,8 +7,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import trio
 
+from coordinator.records import TargetAssignmentMember
 from gateway import cli
+from gateway.state_log.sqlite import open_sqlite_log
 
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
 
@@ -66,6 +69,34 @@ def test_a_wrong_setting_is_one_line_on_stderr() -> None:
         "groupferry: --max-groups: 'none' should be a valid integer, "
         "unable to parse string as an integer",
     ]
+
+
+def test_whoever_has_read_enough_may_go(tmp_path: Path) -> None:
+    """`groupferry ... | head -1` is no error, be it in the middle or at the very end."""
+
+    async def fill() -> None:
+        members = (f"m{number}" for number in range(2_000))
+        async with open_sqlite_log(tmp_path) as log:
+            await log.append(
+                "g",
+                [
+                    TargetAssignmentMember(member_id=each, partitions=frozenset())
+                    for each in members
+                ],
+            )
+
+    trio.run(fill)
+    for arguments in (["state", "--state-dir", str(tmp_path)], ["simulate", "--seeds=1"]):
+        with subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize("delay_s", [0.05, 0.2, 0.6])

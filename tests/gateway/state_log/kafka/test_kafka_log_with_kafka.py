@@ -118,6 +118,10 @@ async def test_the_log_is_read_by_hand(
     await trio.to_thread.run_sync(produce_something, kafka, TOPIC)
     assert await trio.to_thread.run_sync(cli.main, [*where, f"--state-topic={TOPIC}"]) == 1
     assert capsys.readouterr().err.startswith(f"groupferry: topic {TOPIC} is no state log")
+    assert await trio.to_thread.run_sync(cli.main, [*where, "--state-topic=state-by-hnad"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "groupferry: there is no topic state-by-hnad in the cluster; see --state-topic"
+    assert not await exists(kafka, "state-by-hnad")
 
 
 async def test_a_second_gateway_takes_it_and_the_first_ends(kafka: KafkaCluster) -> None:
