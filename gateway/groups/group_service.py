@@ -215,7 +215,13 @@ class GroupService:
                 return await self._hosted(request, message)
 
     async def _join_in_cluster(self, request: GroupRequest, message: JoinGroupRequest) -> Struct:
-        """The group is the cluster's from now on, if the cluster lets the member in."""
+        """The group is the cluster's from now on, if the cluster lets the member in. For us it is
+        empty, and an Empty group takes any protocol, so that an anchor still there makes way."""
+        try:
+            await self._anchors.drop(message.group_id)
+        except NotAnchored as error:
+            code, version = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, request.header.api_version
+            return refusal(message, version, code, str(error))
         answer = await _ask_cluster(request, message)
         if isinstance(answer, JoinGroupResponse) and not answer.error_code:
             why = f"it uses the protocol {message.protocol_type}/{answer.protocol_name}"

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from coordinator.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.state_log.memory import MemoryLog
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import MemberType
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -24,9 +25,12 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
+from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
+from tests.support.offset_broker import OffsetBroker
+from tests.support.until import until
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
@@ -408,6 +412,25 @@ async def test_a_foreign_protocol_does_not_take_a_live_group_away() -> None:
         assert "group_forwarded" not in [line["event"] for line in lines]
         await scene.client.leave(joined.member_id, version=4)
         assert (await scene.client.native("n")).error_code == 0
+
+
+async def test_a_foreign_protocol_waits_until_a_member_was_let_in_or_not() -> None:
+    """The anchor is being taken for the member: only then the group is this one's or that one's."""
+    broker = OffsetBroker(join_gate=trio.Event())
+    with trio.fail_after(30):
+        async with (
+            running_fake_broker(broker),
+            whole_gateway([broker.address]) as gateway,
+            group_client(gateway.address, "g") as member,
+            group_client(gateway.address, "g") as worker,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(member.native, "n")
+            await until(lambda: ApiKey.JOIN_GROUP in [each.api_key for each in broker.seen])
+            refused = await worker.join(protocol_type="connect", protocol="compatible", version=5)
+            assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
+            assert broker.join_gate is not None
+            broker.join_gate.set()
 
 
 async def test_a_join_without_a_protocol_type_does_not_give_a_group_away() -> None:

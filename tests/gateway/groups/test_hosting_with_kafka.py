@@ -173,6 +173,23 @@ async def test_other_protocols_are_relayed(
         assert not gateway.events
 
 
+@pytest.mark.parametrize(
+    ("protocol_type", "protocol"), [("connect", "compatible"), ("consumer", "stream")]
+)
+async def test_whom_consumers_left_the_group_to_finds_it_empty(
+    kafka: KafkaCluster, protocol_type: str, protocol: str
+) -> None:
+    """An Empty group takes any protocol, and the anchor stays for a minute: it makes way."""
+    async with (
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, fresh_group("workers")) as client,
+    ):
+        assert (await client.native("n")).error_code == 0
+        assert (await client.native("n", -1)).error_code == 0
+        joined = await client.enter(protocol_type=protocol_type, protocol=protocol)
+        assert (await client.beat(joined)).error_code == 0
+
+
 async def test_a_foreign_join_that_the_cluster_refuses_gives_no_group_away(
     kafka: KafkaCluster,
 ) -> None:
