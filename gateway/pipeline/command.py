@@ -72,13 +72,14 @@ def run_follow(
 
 
 def _report(tables: Mapping[str, DataFrame], folder: Folder, top: int) -> Verdict:
-    verdict = judge(
+    report = write_report(tables, ALL_ROWS, folder, top)
+    return judge(
         ownership=tables["ownership"],
         offsets=tables["offsets"],
         sequences=tables["sequences"],
+        rejected=tables["rejected"],
+        has_groups=report.totals.groups > 0,
     )
-    write_report(tables, ALL_ROWS, folder, top)
-    return verdict
 
 
 def _say(verdict: Verdict, folder: Folder) -> None:

@@ -41,8 +41,8 @@ def read_lines(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
 
 
 def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """`file`, `place`, `problem` and `line` of what is no event in these files: they are read once
-    more, because only this needs to count lines."""
+    """`file`, `place`, and what `parse` says, of what is no event in these files: they are read
+    once more, because only this needs to count lines."""
     lines = _text(spark, [_exactly(each) for each in files]).select(
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
@@ -56,15 +56,10 @@ def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     before = Window.partitionBy("file").orderBy("block")
     lines_before = F.sum("lines").over(before.rowsBetween(Window.unboundedPreceding, -1))
     starts = blocks.withColumn("start", F.coalesce(lines_before, F.lit(0)) - F.col("first") + 1)
-    bad = (
-        parse(lines).where(F.col(PROBLEM).isNotNull()).select("file", "block", "id", PROBLEM, LINE)
-    )
-    return bad.join(starts.select("file", "block", "start"), ["file", "block"]).select(
-        "file",
-        F.concat(F.lit("line "), F.col("start") + F.col("id")).alias("place"),
-        PROBLEM,
-        LINE,
-    )
+    bad = parse(lines).where(F.col(PROBLEM).isNotNull())
+    place = F.concat(F.lit("line "), F.col("start") + F.col("id"))
+    placed = bad.join(starts.select("file", "block", "start"), ["file", "block"])
+    return placed.withColumn("place", place).drop("block", "id", "start")
 
 
 def _line() -> Column:

@@ -1,5 +1,5 @@
-"""Was it safe? Three faults end a check: a partition with two owners, an offset that went back, and
-events that are missing, so that nobody can know.
+"""Was it safe? These faults end a check: a partition with two owners, an offset that went back, and
+events that are missing or cannot be read, so that nobody can know. Nor is it known of no group.
 
 Reads the tables; must not know how they came about. Of each fault only the first few are fetched.
 """
@@ -31,21 +31,40 @@ class Verdict:
     """What was found of each kind, also if it was nothing."""
 
     faults: tuple[Fault, ...]
+    has_groups: bool
+    """Whether there is anything to judge."""
+    rejected: int
+    """Lines that could not be read, of whatever they were to tell."""
 
     @property
     def is_safe(self) -> bool:
-        """Whether there is no fault."""
-        return not any(fault.count for fault in self.faults)
+        """Whether there is no fault where there could be one."""
+        return self.has_groups and not any(fault.count for fault in self.faults)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """For people."""
-        return tuple(line for fault in self.faults for line in _told(fault))
+        faults = [fault for fault in self.faults if fault.count or self.has_groups]
+        told = [line for fault in faults for line in _told(fault)]
+        if not self.has_groups:
+            told.append("nothing to judge: the events tell of no group")
+        if self.rejected:
+            told.append(f"{self.rejected} lines could not be read: tables/rejected")
+        return tuple(told)
 
 
-def judge(*, ownership: DataFrame, offsets: DataFrame, sequences: DataFrame) -> Verdict:
+def judge(
+    *,
+    ownership: DataFrame,
+    offsets: DataFrame,
+    sequences: DataFrame,
+    rejected: DataFrame,
+    has_groups: bool,
+) -> Verdict:
     """Look through the tables of these names."""
     return Verdict(
+        has_groups=has_groups,
+        rejected=rejected.count(),
         faults=(
             _fault(
                 "partitions owned twice",
@@ -65,7 +84,13 @@ def judge(*, ownership: DataFrame, offsets: DataFrame, sequences: DataFrame) -> 
                 ("from_ms", "gateway_id", "group_id", "process_id", "missing_from"),
                 _missing,
             ),
-        )
+            _fault(
+                "events that could not be read",
+                rejected.where(F.col("group_id").isNotNull()),
+                ("file", "place", "group_id", "problem"),
+                _not_read,
+            ),
+        ),
     )
 
 
@@ -98,6 +123,12 @@ def _missing(row: Row) -> str:
     numbers = f"events {row.missing_from} to {row.missing_to}"
     when = f"between {moment(row.from_ms)} and {moment(row.to_ms)}"
     return f"{whose} at gateway {shown(row.gateway_id)} lacks {numbers}, {when}"
+
+
+def _not_read(row: Row) -> str:
+    """The problem is told in our own words, and names only events that we know."""
+    place = shown(row.file) if row.place is None else f"{shown(row.file)} {row.place}"
+    return f"group {shown(row.group_id)}: {place}: {row.problem}"
 
 
 def _line(row: Row) -> str:

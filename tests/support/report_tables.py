@@ -34,8 +34,11 @@ def tables(spark: SparkSession, **rows: Sequence[Row]) -> dict[str, DataFrame]:
     """All of them, empty but for the rows given. A row is of the group `g` and, of ownership, of
     what was granted of partition 0, unless it says otherwise."""
     found = {name: table(spark, name, rows.get(name, ())) for name in COLUMNS}
-    rejected = [(row.get("file"), row.get("place")) for row in rows.get("rejected", ())]
-    found["rejected"] = spark.createDataFrame(rejected, "file string, place string")
+    names = ("file", "place", "group_id")
+    rejected = [tuple(map(row.get, names)) for row in rows.get("rejected", ())]
+    found["rejected"] = spark.createDataFrame(
+        rejected, ", ".join(f"{name} string" for name in names)
+    )
     return found
 
 

@@ -47,6 +47,8 @@ class Totals(_Part):
     """Numbers that are missing in the sequences of events."""
     rejected_lines: int = 0
     """Lines of the input that are no event."""
+    unread_events: int = 0
+    """Those of them that are an event of a group, known by its name: what they tell is lost."""
     seeks: int = 0
     """Times that the owner of a partition went back itself."""
     resets: int = 0

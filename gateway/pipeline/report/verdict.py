@@ -69,13 +69,25 @@ def safety(totals: Totals) -> Sequence[Check]:
             "A member said that it owns something else than what it was granted"
             f" ({_times(totals.differences)}).",
         ),
-        _check(
-            totals.rejected_lines,
-            "warning",
-            "rejected_lines",
-            "All lines of the input could be read.",
-            f"{counted(totals.rejected_lines, 'line')} of the input could not be read.",
-        ),
+        _reading(totals),
+    )
+
+
+def _reading(totals: Totals) -> Check:
+    """Garbage hides nothing of a group, whose sequence would have a gap; an event in it does."""
+    key = "rejected_lines"
+    if totals.unread_events:
+        lost = (
+            f"{counted(totals.unread_events, 'event')} of a group could not be read, and what"
+            " happened there is not known."
+        )
+        return Check(level="bad", answer=lost, evidence=key)
+    return _check(
+        totals.rejected_lines,
+        "warning",
+        key,
+        "All lines of the input could be read.",
+        f"{counted(totals.rejected_lines, 'line')} of the input could not be read.",
     )
 
 

@@ -4,7 +4,8 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.pipeline.parsing import LINE, PROBLEM
+from gateway.events.catalog import EVENTS
+from gateway.pipeline.parsing import LINE, NUMBERED, PROBLEM, is_any
 
 
 class RejectedRow(BaseModel):
@@ -19,14 +20,19 @@ class RejectedRow(BaseModel):
     problem: str
     line: str
     """The first characters of it."""
+    group_id: str | None
+    """If it has its place in a sequence, and is an event of this group that this groupferry knows:
+    what it tells is lost as if it were missing. Otherwise null."""
 
 
 def rejected(lines: DataFrame) -> DataFrame:
-    """Of rows that have a `problem`, or none."""
+    """Of parsed lines those that have a `problem`."""
     bad = lines.where(F.col(PROBLEM).isNotNull())
+    is_lost = F.col(NUMBERED) & is_any(*EVENTS.values())
     return bad.select(
         "file",
         "place",
         F.col(PROBLEM).alias("problem"),
         F.col(LINE).alias("line"),
+        F.when(is_lost, F.col("group_id")).alias("group_id"),
     )

@@ -1,6 +1,7 @@
 """`groupferry report` as it is called: what it leaves, what it says, how it ends."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,34 @@ def test_a_check_finds_what_was_planted_and_names_it(tmp_path: Path) -> None:
     found = report(str(events), "--output", str(output), "--check")
     assert found.returncode == 0, found.stdout + found.stderr
     assert "faulty" not in (output / "report.html").read_text()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_what_cannot_be_judged_is_not_called_safe(tmp_path: Path) -> None:
+    """Neither garbage, which tells of no group, nor a group of which one event cannot be read: its
+    number is there, and who got a partition by it is not."""
+    need_spark()
+    events, output = tmp_path / "events", tmp_path / "report"
+    events.mkdir()
+    (events / "empty").touch()
+    (events / "garbage").write_bytes(bytes(range(256)) * 20)
+    found = report(str(events), "--output", str(output), "--check")
+    assert found.returncode == 1, found.stderr
+    first, second, _page = found.stdout.splitlines()
+    assert first == "nothing to judge: the events tell of no group"
+    assert re.fullmatch(r"\d+ lines could not be read: tables/rejected", second)
+
+    scribe = sound()
+    scribe.tell(3, assigned("b", 0))
+    scribe.lines[-1] = scribe.lines[-1].replace('"schema_version":1', '"schema_version":2')
+    (events / "garbage").write_text("\n".join([*scribe.lines, ""]))
+    found = report(str(events), "--output", str(output), "--check")
+    assert found.returncode == 1, found.stderr
+    told = "partitions_assigned of schema version 2 is not known"
+    assert "1 events that could not be read:" in found.stdout
+    assert f"  group sound: file:{events}/garbage line {len(scribe.lines)}: {told}" in found.stdout
+    assert "Not proven safe: 1 event of a group could" in (output / "report.html").read_text()
 
 
 @pytest.mark.spark

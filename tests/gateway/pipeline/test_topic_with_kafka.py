@@ -123,13 +123,14 @@ def test_a_batch_of_a_topic_is_one_of_its_files(
 
     file, problem = tmp_path / "file", "it is no event"
     file.write_text("\nno event\n")
-    bad = [(f"file:{file}", f"line {n}", problem, text) for n, text in ((1, ""), (2, "no event"))]
+    texts = enumerate(("", "no event"), 1)
+    bad = [(f"file:{file}", f"line {n}", problem, text, None) for n, text in texts]
     offsets = told.produce(told.topic, BAD_RECORDS)
     for offset, text in zip(offsets, BAD_LINES, strict=True):
-        bad.append((f"kafka:{told.topic}/0", f"offset {offset}", problem, text))
+        bad.append((f"kafka:{told.topic}/0", f"offset {offset}", problem, text, None))
     lines = Sources(inputs=[str(file)], topic=told.of(told.topic)).lines(spark)
     found = tables(spark, lines, tmp_path / "of-topic")
-    schema = "file string, place string, problem string, line string"
+    schema = "file string, place string, problem string, line string, group_id string"
     assert found.pop("rejected") == rows(spark.createDataFrame(bad, schema))
     assert found == expected
 

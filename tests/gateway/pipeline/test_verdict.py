@@ -12,6 +12,7 @@ from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
+from gateway.pipeline.tables.rejected import RejectedRow, rejected
 from gateway.pipeline.tables.sequences import SequenceRow, sequences
 from gateway.pipeline.verdict import EVIDENCE_MAX, judge
 from tests.support.offset_tales import OffsetTale
@@ -21,11 +22,12 @@ EMPTY: Mapping[str, type[BaseModel]] = {
     "ownership": OwnershipRow,
     "offsets": OffsetRow,
     "sequences": SequenceRow,
+    "rejected": RejectedRow,
 }
 
 
 def tables(spark: SparkSession, **rows: list[dict[str, Any]]) -> dict[str, DataFrame]:
-    """All three, with these rows and no others."""
+    """All of them, with these rows and no others."""
     return {
         name: spark.createDataFrame(rows.get(name, []), struct_of(row))
         for name, row in EMPTY.items()
@@ -59,6 +61,8 @@ def test_every_planted_fault_is_named(spark: SparkSession) -> None:
         ownership=tables(spark, ownership=[twice])["ownership"],
         offsets=offsets(stories(spark, *lines)),
         sequences=sequences(parsed(spark, *lines)),
+        rejected=tables(spark)["rejected"],
+        has_groups=True,
     )
     assert not verdict.is_safe
     where = 'group "orders\\u001b"'
@@ -71,6 +75,7 @@ def test_every_planted_fault_is_named(spark: SparkSession) -> None:
         "1 gaps in sequences:",
         f"  {where} at gateway g lacks events 4 to 6,"
         " between 2027-01-15 08:00:04.000Z and 2027-01-15 08:00:07.000Z",
+        "no events that could not be read",
     )
 
 
@@ -82,7 +87,8 @@ def test_owners_that_nobody_saw_begin_are_named(spark: SparkSession) -> None:
         given = PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": (0,)})
         scribe.tell(at_s, given)
     story = stories(spark, *scribe.lines)
-    verdict = judge(**{**tables(spark), "ownership": ownership(story, changes(story))})
+    found = {**tables(spark), "ownership": ownership(story, changes(story))}
+    verdict = judge(**found, has_groups=True)
     assert verdict.lines[:2] == (
         "1 partitions owned twice:",
         "  group orders: t-0 had b and a as granted,"
@@ -104,14 +110,45 @@ def test_nothing_is_found_where_nothing_is(spark: SparkSession) -> None:
             spark,
             ownership=[owner, {**owner, "kind": "gap"}],
             offsets=[{**commit, "finding": finding} for finding in (None, "seek", "reset")],
-        )
+        ),
+        has_groups=True,
     )
     assert verdict.is_safe
     assert verdict.lines == (
         "no partitions owned twice",
         "no offsets gone back",
         "no gaps in sequences",
+        "no events that could not be read",
     )
+
+
+def test_what_cannot_be_read_is_not_called_safe(spark: SparkSession) -> None:
+    """An event of a group that this version knows is as good as missing, wherever it is in its
+    sequence; of what it does not know, and of garbage, it is only said how much there is."""
+    it = OffsetTale("orders")
+    it.gets(1, "a")
+    lines = it.scribe.lines
+    newer = lines[-1].replace('"schema_version":1', '"schema_version":2')
+    other = lines[-1].replace('"partitions_assigned"', '"partitions_blessed"')
+    none = tables(spark)
+    for line, faults in ((newer, 1), (other, 0), (lines[-1][:-9], 0), ("garbage", 0)):
+        bad = rejected(parsed(spark, *lines[:-1], line))
+        verdict = judge(**{**none, "rejected": bad}, has_groups=True)
+        assert [fault.count for fault in verdict.faults] == [0, 0, 0, faults]
+        assert verdict.is_safe == (not faults)
+        assert verdict.lines[-1] == "1 lines could not be read: tables/rejected"
+        if faults:
+            assert verdict.lines[-2] == (
+                f"  group orders: file line {len(lines)}:"
+                " partitions_assigned of schema version 2 is not known"
+            )
+
+
+def test_nothing_is_not_called_safe(spark: SparkSession) -> None:
+    """Whoever looks into the wrong folder must not believe that all is well."""
+    verdict = judge(**tables(spark), has_groups=False)
+    assert not verdict.is_safe
+    assert verdict.lines == ("nothing to judge: the events tell of no group",)
 
 
 @pytest.mark.parametrize("more", [0, 5])
@@ -129,10 +166,10 @@ def test_the_first_faults_are_named_and_the_rest_counted(spark: SparkSession, mo
         }
         for number in reversed(range(EVIDENCE_MAX + more))
     ]
-    verdict = judge(**tables(spark, sequences=gaps))
+    verdict = judge(**tables(spark, sequences=gaps), has_groups=True)
     assert not verdict.is_safe
-    (_owned_twice, _gone_back, missing) = verdict.faults
+    (_owned_twice, _gone_back, missing, _not_read) = verdict.faults
     assert missing.count == EVIDENCE_MAX + more
     assert len(missing.evidence) == EVIDENCE_MAX
     assert missing.evidence[0].startswith("process p0 at gateway g lacks events 2 to 2, between")
-    assert (verdict.lines[-1] == "  and 5 more") == bool(more)
+    assert ("  and 5 more" in verdict.lines) == bool(more)

@@ -36,7 +36,7 @@ _KINDS: Mapping[str, _Kind] = {
         "rebalances", "true", ("-members_disturbed", "-partitions_moved", "from_ms")
     ),
     "readiness": _Kind("readiness", "true", ("can_convert", "-members")),
-    "rejected_lines": _Kind("rejected", "true", ("file", "place")),
+    "rejected_lines": _Kind("rejected", "true", ("-group_id", "file", "place")),
 }
 
 

@@ -37,7 +37,11 @@ def report(
     versions, versions_left_out = clients(tables["readiness"])
     rows = evidence(tables, rows_of)
     return Report(
-        totals=_totals(sums, rejected_lines=rows["rejected_lines"].count),
+        totals=_totals(
+            sums,
+            rejected_lines=rows["rejected_lines"].count,
+            unread_events=tables["rejected"].where("group_id is not null").count(),
+        ),
         groups=shown,
         step_costs=step_costs,
         step_costs_left_out=step_costs_left_out,
@@ -47,12 +51,13 @@ def report(
     )
 
 
-def _totals(sums: Row, *, rejected_lines: int) -> Totals:
+def _totals(sums: Row, *, rejected_lines: int, unread_events: int) -> Totals:
     return Totals(
         from_ms=sums.from_ms,
         to_ms=sums.to_ms,
         **counts(sums, Totals.model_fields.keys() & {"groups", *SUMS}),
         rejected_lines=rejected_lines,
+        unread_events=unread_events,
         unowned_partition_s=sums.unowned_ms / 1000,
         unowned_in_migrations_partition_s=sums.unowned_in_migrations_ms / 1000,
     )

@@ -39,6 +39,16 @@ def test_each_finding_shows_in_the_headline(field: str, level: str, start: str) 
     assert (check.level, check.evidence) == (level, field)
 
 
+def test_an_event_that_could_not_be_read_is_no_mere_garbage() -> None:
+    """What a group's event told is not known, as if it were missing."""
+    totals = CALM.model_copy(update={"rejected_lines": 3, "unread_events": 2})
+    found = headline(totals)
+    assert found.level == "bad"
+    assert found.answer.startswith("Not proven safe: 2 events of a group could not be read")
+    (check,) = [check for check in safety(totals) if check.level != "good"]
+    assert (check.level, check.evidence) == ("bad", "rejected_lines")
+
+
 def test_all_that_is_broken_is_in_the_headline() -> None:
     """The reader need not go on to learn of the second one."""
     totals = CALM.model_copy(update={"overlaps": 3, "regressions": 2, "missing_events": 1_000})

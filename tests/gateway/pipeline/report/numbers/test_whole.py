@@ -119,7 +119,7 @@ def made(spark: SparkSession) -> Report:
                 "speaks_consumer": True,
             }
         ],
-        rejected=[{"file": "f", "place": "7"}],
+        rejected=[{"file": "f", "place": "7"}, {"file": "g", "place": "1", "group_id": "calm"}],
     )
     return report(found, ROWS_OF, 2)
 
@@ -141,7 +141,8 @@ def test_totals_are_of_all_groups(made: Report) -> None:
         "regressions": 1,
         "differences": 0,
         "missing_events": 4,
-        "rejected_lines": 1,
+        "rejected_lines": 2,
+        "unread_events": 1,
         "seeks": 1,
         "resets": 0,
         "unowned_partition_s": 11.5,
@@ -224,4 +225,7 @@ def test_evidence_is_rows_with_their_meaning(made: Report) -> None:
     assert made.evidence["moves_back"].count == 1
     assert made.evidence["missing_events"].count == 2
     assert made.evidence["differences"].count == 0
-    assert made.evidence["rejected_lines"].rows == ({"file": "f", "place": "7"},)
+    assert made.evidence["rejected_lines"].rows == (
+        {"file": "g", "place": "1"},  # the gravest first: an event of a group
+        {"file": "f", "place": "7"},
+    )
