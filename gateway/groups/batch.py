@@ -26,7 +26,6 @@ class Decision:
 
     event: Event
     step: Step
-    topics: Topics
     told: Told
 
 
@@ -61,7 +60,7 @@ class Batch:
             events.insert(0, stated)
         if (refused := refused_conversion(engine.state, event, step)) is not None:
             events.append(refused)
-        self.decisions.append(Decision(event, step, topics, Told(events, now_ms)))
+        self.decisions.append(Decision(event, step, Told(events, now_ms)))
 
     def _latest(self) -> GroupEngine:
         if not self.decisions:

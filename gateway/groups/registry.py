@@ -178,10 +178,6 @@ class Registry:
         engine.load(await self._state_log.read(group_id), now_ms=self._clock.now_ms())
         return engine
 
-    def all_running(self) -> tuple[GroupTask, ...]:
-        """Every group that is in memory now."""
-        return tuple(self._tasks.values())
-
     def release_waiting(self) -> None:
         """Answer what is parked, and park nothing from now on: the gateway is about to end."""
         self._is_ending = True

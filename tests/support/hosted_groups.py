@@ -45,6 +45,7 @@ from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
 from gateway.events.journal import Journal
 from gateway.groups.clock import Clock
+from gateway.groups.group_task import GroupTask
 from gateway.groups.hosting import Hosting
 from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.registry import Registry
@@ -421,9 +422,14 @@ class HostedGroups:
         )
         return joined
 
+    @property
+    def running(self) -> tuple[GroupTask, ...]:
+        """The groups that are in memory now."""
+        return tuple(self.registry._tasks.values())
+
     def view(self, group: str = GROUP) -> GroupView | None:
         """The group as admin tools see it, None if it is not in memory."""
-        views = [task.describe()[0] for task in self.registry.all_running()]
+        views = [task.describe()[0] for task in self.running]
         return next((view for view in views if view.group_id == group), None)
 
     async def heard(self, name: str) -> Mapping[str, Any]:

@@ -119,7 +119,7 @@ async def test_the_task_ends_when_the_group_is_quiet(autojump_clock: MockClock) 
         assert groups.view() is not None
         await groups.native("n", -1)
         await trio.sleep(QUIET_S)
-        assert groups.registry.all_running() == ()
+        assert groups.running == ()
 
 
 async def test_no_request_is_lost_between_two_tasks(autojump_clock: MockClock) -> None:
@@ -138,7 +138,7 @@ async def test_no_request_is_lost_between_two_tasks(autojump_clock: MockClock) -
                     nursery.start_soon(commit_for_ever)
         assert verdicts == [OffsetVerdict()] * (2 * INBOX_MAX * 50)
         await wait_all_tasks_blocked()
-        assert groups.registry.all_running() == ()
+        assert groups.running == ()
 
 
 async def test_a_task_whose_only_request_never_came_ends(autojump_clock: MockClock) -> None:
@@ -148,7 +148,7 @@ async def test_a_task_whose_only_request_never_came_ends(autojump_clock: MockClo
             scope.cancel()
             await groups.native("n")
         await wait_all_tasks_blocked()
-        assert groups.registry.all_running() == ()
+        assert groups.running == ()
 
 
 async def test_a_group_comes_back_from_its_log(autojump_clock: MockClock) -> None:
@@ -157,7 +157,7 @@ async def test_a_group_comes_back_from_its_log(autojump_clock: MockClock) -> Non
         joined = await groups.native("n")
         await groups.native("n", -1)
         await trio.sleep(QUIET_S)
-        assert groups.registry.all_running() == ()
+        assert groups.running == ()
         again = await groups.native("n")
         assert again.member_epoch > joined.member_epoch
 

@@ -61,7 +61,7 @@ async def test_the_end_of_a_commit_of_an_ended_group_is_no_news(
         await wait_all_tasks_blocked()
         groups.registry.end_commit(GROUP, OffsetCommitEnded(commit=token))
         await wait_all_tasks_blocked()
-        assert groups.registry.all_running() == ()
+        assert groups.running == ()
 
 
 async def test_a_commit_whose_client_left_before_the_verdict_is_ended(

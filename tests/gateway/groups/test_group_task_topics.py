@@ -118,7 +118,7 @@ async def test_a_slow_resolution_holds_up_nobody(monkeypatch: pytest.MonkeyPatch
         assert (await groups.native("other")).member_epoch == 2
         await groups.native("n", -1)
         await groups.native("other", -1)
-        await until(lambda: not groups.registry.all_running())
+        await until(lambda: not groups.running)
 
 
 async def test_a_resolution_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

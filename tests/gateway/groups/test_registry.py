@@ -54,7 +54,7 @@ async def test_a_group_that_is_not_in_memory_is_seen_from_its_log(
         await groups.native("n")
         await groups.native("n", -1)
         await trio.sleep(2)
-        assert groups.registry.all_running() == ()
+        assert groups.running == ()
         view = await groups.registry.view(GROUP)
         assert view is not None
         assert (view[0].group_type, view[0].state, view[0].members) == ("consumer", "Empty", ())
@@ -90,7 +90,7 @@ async def test_groups_with_members_are_there_before_anybody_asks(
     async with hosted_groups(log=log) as groups:
         await groups.registry.resume()
         await wait_all_tasks_blocked()
-        assert [task.group_id for task in groups.registry.all_running()] == [GROUP]
+        assert [task.group_id for task in groups.running] == [GROUP]
         assert groups.registry.is_live(GROUP)
         session_s = groups.config.consumer_session_timeout_ms / 1000
         await trio.sleep(session_s - 1)
@@ -114,5 +114,5 @@ async def test_more_groups_than_allowed_are_left_out_and_told(autojump_clock: Mo
     async with hosted_groups(log=log, max_groups=2) as groups:
         with capture_logs() as lines:
             await groups.registry.resume()
-        assert len(groups.registry.all_running()) == 2
+        assert len(groups.running) == 2
         assert [line["groups"] for line in lines if line["event"] == "groups_left_out"] == [1]
