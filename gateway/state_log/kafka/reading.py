@@ -7,7 +7,14 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from gateway.state_log.log import StateLogError
 from gateway.state_log.record_format import Entry
@@ -38,19 +45,23 @@ def read_all(config: Mapping[str, Any], *, topic: str, partition: int) -> Iterat
             "fetch.wait.max.ms": FETCH_WAIT_MS,
         }
     )
-    give_up_at = time.monotonic() + READ_SILENCE_S
+    beginning = TopicPartition(topic, partition, OFFSET_BEGINNING)
+    reached, give_up_at = OFFSET_INVALID, time.monotonic() + READ_SILENCE_S
     try:
-        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        consumer.assign([beginning])
         while time.monotonic() < give_up_at:
             for message in consumer.consume(_AT_A_TIME, _AT_A_TIME_S):
                 error = message.error()
                 if error is None:
                     yield Entry(message.key() or b"", message.value())
-                    give_up_at = time.monotonic() + READ_SILENCE_S
                 elif error.code() == KafkaError._PARTITION_EOF:
                     return
                 elif error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # it may just be new
                     raise StateLogError(f"topic {topic} cannot be read: {error.str()}")
+            # It also passes what we are not shown: ends of transactions, and what was undone.
+            (position,) = consumer.position([beginning])
+            if position.offset != reached:
+                reached, give_up_at = position.offset, time.monotonic() + READ_SILENCE_S
         raise StateLogError(f"topic {topic} cannot be read: the cluster says nothing")
     except KafkaException as error:
         raise StateLogError(f"topic {topic} cannot be read: {error.args[0].str()}") from None

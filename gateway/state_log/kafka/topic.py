@@ -23,6 +23,9 @@ _SETTINGS = {
     "segment.bytes": str(64 << 20),
     "segment.ms": str(10 * 60_000),
     "min.cleanable.dirty.ratio": "0.1",
+    # So is what was deleted, and the end of each transaction: twice a second even if all is quiet.
+    # Not sooner than anybody who reads the log has come from a record to its deletion.
+    "delete.retention.ms": str(10 * 60_000),
 }
 
 
