@@ -2,8 +2,9 @@
 
 DEV: checking here and storing there is not atomic. Therefore a commit that was accepted is in
 flight, and its partitions count as held by its committer, until the cluster has answered it or can
-no longer store it. While such a commit is a stray one (its answer was lost, or its committer is
-gone) nobody may commit or fetch its partitions, or an offset could go back.
+no longer store it. While such a commit is a stray one (its answer was lost, its committer is gone,
+or it is nobody's and members came since) nobody may commit or fetch its partitions, or an offset
+could go back.
 
 Deleting a group is here too: it deletes the group's offsets.
 """
@@ -43,6 +44,9 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 # OffsetCommit v9 is the first that may say that the group is not there.
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 
+# The committer, where there is no member: an admin, or a consumer that assigns itself.
+NOBODY = ""
+
 
 def commit(draft: Draft, event: OffsetCommitReceived) -> None:
     """Decide whether a commit may go to the cluster. Raises GroupError: the codes of the kind of
@@ -60,15 +64,18 @@ def commit(draft: Draft, event: OffsetCommitReceived) -> None:
         case None:
             _check_simple_commit(event)
     _check_no_stray_commit(draft, event.partitions)
-    if event.member_id:
+    if event.member_id or not event.is_transactional:
         draft.emit(CommitStarted(event.token, _in_flight(draft, event)))
     draft.answer(event.token, OffsetVerdict(gone=gone))
 
 
 def _in_flight(draft: Draft, event: OffsetCommitReceived) -> CommitInFlight:
     """In a consumer group a member may commit, at its own epoch, what it does not hold (spec 3.15):
-    that keeps nothing from others. Of a generic group only the leader knows who has what."""
+    that keeps nothing from others. Of a generic group only the leader knows who has what. Nobody,
+    such as an admin who resets an empty group, holds nothing."""
     held, group = event.partitions, draft.state.group
+    if group is None or event.member_id not in group.members:
+        return CommitInFlight(member_id=NOBODY, partitions=event.partitions, held=frozenset())
     if isinstance(group, ConsumerGroup):
         current = group.assignments.get(event.member_id)
         held &= current.held.keys() if current else frozenset()
@@ -155,11 +162,12 @@ def _check_simple_commit(event: OffsetCommitReceived) -> None:
 def _check_no_stray_commit(draft: Draft, partitions: frozenset[Partition] | None) -> None:
     """Raises GroupError COORDINATOR_LOAD_IN_PROGRESS while the cluster may still store a commit
     of these partitions that nobody waits for: its answer was lost, or its member is gone and
-    somebody else (a static member's new incarnation, say) has the partitions now."""
+    somebody else (a static member's new incarnation, say) has the partitions now, or it is nobody's
+    and there are members by now."""
     group = draft.state.group
+    committers = (group.members if group is not None else ()) or (NOBODY,)
     for in_flight in draft.state.commits.values():
-        is_here = group is not None and in_flight.member_id in group.members
-        is_stray = in_flight.answer_lost or not is_here
+        is_stray = in_flight.answer_lost or in_flight.member_id not in committers
         if is_stray and (partitions is None or not partitions.isdisjoint(in_flight.partitions)):
             raise GroupError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

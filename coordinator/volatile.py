@@ -212,7 +212,7 @@ class TopicsChecked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitInFlight:
     """A commit that the cluster has not answered. Those of its `partitions` that the committer
-    held when it sent it, count as held until then.
+    held when it sent it, count as held until then. `member_id` is empty if it is nobody's.
 
     If the answer was lost, the cluster may still store it, until `LOST_COMMIT` is due.
     """

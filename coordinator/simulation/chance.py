@@ -2,6 +2,8 @@
 gateway have a life of their own. Each deed is one small method, drawn by its weight.
 """
 
+from types import MappingProxyType
+
 from coordinator.config import MigrationPolicy
 from coordinator.events import (
     ConfigChange,
@@ -10,22 +12,27 @@ from coordinator.events import (
     DeleteGroupReceived,
     LeaveGroupReceived,
     Leaver,
+    OffsetCommitReceived,
     OffsetDeleteReceived,
     Request,
 )
 from coordinator.group_configs import SESSION_TIMEOUT
 from coordinator.simulation.classic_client import ClassicClient
 from coordinator.simulation.client import Client, Spec, Surroundings
+from coordinator.simulation.cluster import Positions
 from coordinator.simulation.driver import Answer, Driver
 from coordinator.simulation.misbehaviour import DISHONEST
 from coordinator.simulation.native_client import NativeClient
-from coordinator.simulation.network import Ask, Line
+from coordinator.simulation.network import ADMIN, Ask, Line
 from coordinator.simulation.plan import CLIENTS_MAX, TOPIC_NAMES, Plan, draw_spec, draw_topics
+from coordinator.topics import Partition
 
 FROZEN_MS_MAX = 12_000
 DOWN_MS_MAX = 1_500
 RESTART_MS_MAX = 3_000
 FIRST_CLIENTS = 3
+FIRST_CLIENTS_MS_MAX = 2_000
+RESET_OFFSET_MAX = 30
 
 
 class Chance:
@@ -41,14 +48,16 @@ class Chance:
         self._instances = 0
         self._native_share = plan.native_share
         self._is_over = False
-        self._admin = Line(where.network, "admin")
+        self._admin = Line(where.network, ADMIN)
 
     def begin(self) -> None:
-        """Topics and the first clients."""
+        """Topics and the first clients; an admin may say where they are to begin, about as late."""
         self._cluster.create("foo", self._world.between(1, 4))
         self._cluster.create("bar", self._world.between(1, 4))
         for _ in range(FIRST_CLIENTS):
-            self._world.after(self._world.between(0, 2_000), self._come)
+            self._world.after(self._world.between(0, FIRST_CLIENTS_MS_MAX), self._come)
+        if self._plan.has_resets:
+            self._world.after(self._world.between(0, FIRST_CLIENTS_MS_MAX), self._reset_offsets)
         self._next()
 
     def stop(self) -> None:
@@ -96,6 +105,7 @@ class Chance:
             "remove_by_admin": 0.4,
             "set_config": 0.3,
             "delete_group": 0.2,
+            "reset_offsets": 1 * plan.has_resets,
         }
         return {deed: weight for deed, weight in deeds.items() if weight}
 
@@ -245,10 +255,27 @@ class Chance:
         else:
             self._ask_as_admin(DeleteGroupReceived(token=token))
 
-    def _ask_as_admin(self, request: Request) -> None:
+    def _reset_offsets(self) -> None:
+        """Of one topic, wherever the group is; refused unless nobody is in it."""
+        topic = self._world.dice.choice(list(self._cluster.topics.by_name.values()))
+        positions = {
+            Partition(topic.topic_id, number): self._world.between(0, RESET_OFFSET_MAX)
+            for number in range(topic.partition_count)
+        }
+        commit = OffsetCommitReceived(
+            token=self._where.network.next_token(),
+            version=9,
+            member_id="",
+            instance_id=None,
+            epoch=-1,
+            partitions=frozenset(positions),
+        )
+        self._ask_as_admin(commit, positions)
+
+    def _ask_as_admin(self, request: Request, positions: Positions = MappingProxyType({})) -> None:
         self._world.tell("admin", request)
 
         def heard(answer: Answer) -> None:
             self._world.tell("admin hears", answer.reply)
 
-        self._admin.send(Ask(request=request, heard=heard, lost=lambda: None))
+        self._admin.send(Ask(request=request, heard=heard, lost=lambda: None, positions=positions))

@@ -30,6 +30,8 @@ DELAY_MS_MAX = 40
 LATE_MS_MAX = 8_000
 """How much later than sent a request may arrive, on a connection that its client gave up."""
 LATE_TO_HARM_MS_MAX = 600
+ADMIN = "admin"
+"""The name of the one client that is no consumer."""
 NOTICE_MS_MAX = 500
 """How long a client takes to notice that its connection broke."""
 

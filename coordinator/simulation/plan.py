@@ -13,6 +13,7 @@ from coordinator.simulation.world import World
 
 CHAOS_MS = 80_000
 CLIENTS_MAX = 6
+SLOW_COMMIT_MS = 1_000
 TOPIC_NAMES = ("foo", "bar", "baz")
 REGEXES = ("ba.", "foo|bar", "no.*")
 EAGER_LISTS = (("range",), ("roundrobin", "range"), ("range", "roundrobin"))
@@ -44,6 +45,11 @@ class Plan:
     has_misbehaviour: bool
     has_topic_changes: bool
     has_policy_changes: bool
+
+    @property
+    def has_resets(self) -> bool:
+        """Where commits take their time, a reset may meet members that came since."""
+        return self.commit_ms_max == SLOW_COMMIT_MS
 
 
 def draw_plan(world: World) -> Plan:
@@ -77,7 +83,7 @@ def draw_plan(world: World) -> Plan:
         loss_rate=dice.choice([0.0, 0.03, 0.1]),
         late_rate=dice.choice([0.0, 0.05]),
         lost_answer_rate=dice.choice([0.0, 0.1]),
-        commit_ms_max=dice.choice([60, 60, 1_000]),
+        commit_ms_max=dice.choice([60, 60, SLOW_COMMIT_MS]),
         log_failure_rate=dice.choice([0.0, 0.0, 0.05]),
         linger_ms=dice.choice([0, 0, 20]),
         has_crashes=world.chance(0.6),

@@ -15,6 +15,7 @@ from coordinator.events import (
 )
 from coordinator.generic.group import GenericGroup
 from coordinator.group_configs import in_force
+from coordinator.offsets import NOBODY
 from coordinator.records import CurrentAssignment
 from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
 from coordinator.simulation.driver import GROUP, Batch, Driver
@@ -189,7 +190,7 @@ class Watch:
         forgotten = [
             token
             for token, (commit, _sent) in self._network.commits_sent.items()
-            if commit.member_id and token not in known
+            if token not in known and not (commit.is_transactional and not commit.member_id)
         ]
         require(not forgotten, Invariant.OFFSETS, "commits on their way, forgotten:", forgotten)
 
@@ -201,6 +202,8 @@ class Watch:
             del self._committing[token]
         for token in state.commits.keys() - self._committing.keys():
             commit = state.commits[token]
+            if commit.member_id == NOBODY:
+                continue
             mine = [p for p in commit.partitions if now is None or now.get(p) == commit.member_id]
             self._committing[token] = dict.fromkeys(mine, commit.member_id)
         on_the_way = {p: id_ for owned in self._committing.values() for p, id_ in owned.items()}

@@ -89,6 +89,48 @@ def test_a_commit_without_a_member_of_the_group_holds_nothing(group: GroupScript
     assert group.assigned("n1")["foo"] == (0, 1, 2)
 
 
+@pytest.mark.parametrize("kind", ["none", "generic", "consumer"])
+def test_nobodys_commit_on_its_way_is_over_before_a_member_goes_on_from_there(
+    group: GroupScript, kind: str
+) -> None:
+    """An admin's reset of an empty group of either kind: stored late, it would undo the commit of a
+    member that came in meanwhile. Before that it hinders no other reader without a group."""
+    foo = {"foo": (0,)}
+    match kind:
+        case "generic":
+            group.stable_generic_group({"a": foo})
+            group.leave(*group.generic.members)
+        case "consumer":
+            group.native("n1")
+            group.native("n1", -1)
+        case _:
+            pass
+    token, verdict = group.commit("", -1, foo)
+    assert verdict.error == ErrorCode.NONE
+    assert group.fetch(of=foo).error == ErrorCode.NONE
+    assert group.commit("", -1, {"foo": (1,)})[1].error == ErrorCode.NONE
+
+    joined = group.native("n2")
+    too_early = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert group.fetch(of=foo).error == too_early
+    assert group.commit("n2", joined.member_epoch, foo)[1].error == too_early
+    group.commit_answered(token)
+    assert group.fetch(of=foo).error == ErrorCode.NONE
+    assert group.commit("n2", joined.member_epoch, foo)[1].error == ErrorCode.NONE
+
+
+def test_nobodys_commit_that_was_lost_is_a_stray_one(group: GroupScript) -> None:
+    """The cluster may store it at any time, upon whatever was committed since."""
+    foo = {"foo": (0,)}
+    token, _ = group.commit("", -1, foo)
+    group.commit_answered(token, lost=True)
+    too_early = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert group.fetch(of=foo).error == too_early
+    assert group.commit("", -1, foo)[1].error == too_early
+    group.commit_answered(token)
+    assert group.commit("", -1, foo)[1].error == ErrorCode.NONE
+
+
 def test_a_members_own_commit_on_its_way_hinders_nobody_who_looks(group: GroupScript) -> None:
     """Admin tools read offsets of partitions that are committed all the time."""
     group.native("n1")

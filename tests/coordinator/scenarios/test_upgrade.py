@@ -203,7 +203,9 @@ def test_10_an_emptied_group_is_replaced_whatever_the_policy(
 def test_11_a_group_of_offsets_only(make_group: MakeGroup, policy: MigrationPolicy) -> None:
     """Here a simple group is no group at all: its offsets are the cluster's."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
-    assert group.commit("", -1, {"foo": (0,)})[1].error == ErrorCode.NONE
+    token, verdict = group.commit("", -1, {"foo": (0,)})
+    assert verdict.error == ErrorCode.NONE
+    group.commit_answered(token)
     assert group.native("n1").member_epoch == 2
     assert group.fetch("n1", 2, {"foo": (0,)}).error == ErrorCode.NONE
 

@@ -10,6 +10,7 @@ from coordinator.events import OffsetCommitReceived
 from coordinator.records import CurrentAssignment, MemberMetadata, RemovalCause
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.simulation.native_client import NativeClient
+from coordinator.simulation.network import ADMIN
 from tests.support.simulation import Stage
 
 
@@ -96,3 +97,16 @@ def test_offsets_that_go_back_are_found() -> None:
     with pytest.raises(BrokenInvariantError, match="n1 began ") as broken:
         stage.owners.stored("n2", partition, before=3, now=claim.position + 1)
     assert broken.value.invariant is Invariant.OFFSETS
+
+
+def test_an_admins_reset_under_an_owner_that_has_begun_is_found() -> None:
+    """Back or forth; before anybody has begun it is what admins are for."""
+    stage, first, _second = two_owners()
+    partition, claim = next(iter(first.claims.items()))
+    claim.position = None
+    stage.owners.stored(ADMIN, partition, before=3, now=2)
+    claim.position = 5
+    for now in (2, 4):
+        with pytest.raises(BrokenInvariantError, match="n1 began ") as broken:
+            stage.owners.stored(ADMIN, partition, before=3, now=now)
+        assert broken.value.invariant is Invariant.OFFSETS

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pytest
 import trio
@@ -193,6 +194,36 @@ async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_another_me
         assert lost.member_id == before
         assert scene.broker.coordinator.check_commit(lost) == FENCED_INSTANCE_ID
         assert stored.member_id == scene.broker.coordinator.group("g").member_id
+
+
+async def test_a_reset_on_its_way_is_over_before_a_member_goes_on_from_there() -> None:
+    """It was checked while nobody was in the group, and the cluster stores it late: whoever came in
+    meanwhile would have its own commit undone."""
+    topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,))
+    fetch = OffsetFetchRequest(group_id="g", topics=(topic,))
+    async with open_scene() as scene, scene.another_client() as admin:
+        joined = await scene.client.enter()
+        await scene.client.leave(joined.member_id)
+        scene.broker.gate = trio.Event()
+        async with trio.open_nursery() as nursery:
+
+            async def reset() -> None:
+                assert await admin.commit({0: 0}, version=8) == {0: 0}
+
+            nursery.start_soon(reset)
+            await scene.broker.asked.wait()
+            mine: dict[str, Any] = {
+                "member_id": "n",
+                "epoch": (await scene.client.native("n")).member_epoch,
+            }
+            too_early: OffsetFetchResponse = await scene.client.connection.ask(fetch, 5)
+            assert too_early.error_code == COORDINATOR_LOAD_IN_PROGRESS
+            refused = await scene.client.commit({0: 60}, **mine)
+            assert refused == {0: COORDINATOR_LOAD_IN_PROGRESS}
+            scene.broker.gate.set()
+        assert (await scene.client.committed(partitions=1)) == {0: 0}
+        assert await scene.client.commit({0: 60}, **mine) == {0: 0}
+        assert scene.broker.offsets == {0: 60}
 
 
 @pytest.mark.parametrize("loss", ["removed", "replaced", "rebalanced"])

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from coordinator import offsets
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.reconcile import reconcile_member
@@ -12,6 +13,7 @@ from coordinator.conversion import downgrade, upgrade
 from coordinator.conversion.fence import fence
 from coordinator.draft import Draft
 from coordinator.engine import Step
+from coordinator.events import OffsetCommitReceived
 from coordinator.generic.group import GenericGroup
 from coordinator.load import arm_after_load
 from coordinator.records import (
@@ -192,6 +194,18 @@ def a_commit_in_flight_holds_nothing(patch: Patch) -> None:
         return CommitInFlight(member_id=member_id, partitions=frozenset(), held=frozenset())
 
     patch.setattr("coordinator.offsets.CommitInFlight", in_flight)
+
+
+@noticed_by(Invariant.OFFSETS)
+def a_reset_in_flight_hinders_nobody(patch: Patch) -> None:
+    """Members begin though the reset of an empty group is still on its way to the cluster."""
+    real = offsets._in_flight
+
+    def in_flight(draft: Draft, event: OffsetCommitReceived) -> CommitInFlight:
+        found = real(draft, event)
+        return found if found.member_id else replace(found, partitions=frozenset())
+
+    patch.setattr("coordinator.offsets._in_flight", in_flight)
 
 
 @noticed_by(Invariant.OFFSETS)
