@@ -32,21 +32,24 @@ def with_rounds(changes: DataFrame) -> DataFrame:
     """`changes` with `round` (0: before the first that is known), `is_begin` for the one event that
     it begins with, `is_prelude` for those that brought that about; `actor`, the same for all ids of
     a static member; and `release`, why a release is none that a rebalance asked for."""
-    rows = changes.repartition(*GROUP).select(
-        "*",
-        _is_begin().alias("is_begin"),
-        F.coalesce("instance_id", "member_id").alias("actor"),
-        _release().alias("release"),
+    rows = (
+        changes.repartition(*GROUP)
+        .select(
+            "*",
+            _is_begin().alias("is_begin"),
+            F.coalesce("instance_id", "member_id").alias("actor"),
+            _release().alias("release"),
+        )
+        .withColumn("begun", F.sum(F.col("is_begin").cast("long")).over(so_far()))
     )
     next_ms = newest(F.when(F.col("is_begin"), F.col("at_ms")), but_this(from_here()))
     turns = is_any(TopicsGone, MemberJoined, MemberLeft, MemberFenced, MemberReplaced)
-    # What a conversion itself assigns and releases is told behind it.
-    is_conversion = F.max(is_any(GroupConverted)).over(so_far("at_ms"))
+    # What a conversion itself assigns and releases is told behind it, before what it begins.
+    is_conversion = F.max(is_any(GroupConverted)).over(so_far("at_ms", "begun"))
     is_prelude = turns | is_conversion | F.coalesce(F.col("release") == WENT, F.lit(False))
     rows = rows.select(
         "*",
         F.coalesce((F.col("at_ms") == next_ms) & is_prelude, F.lit(False)).alias("is_prelude"),
-        F.sum(F.col("is_begin").cast("long")).over(so_far()).alias("begun"),
     )
     return rows.withColumn("round", F.col("begun") + F.col("is_prelude").cast("long")).drop("begun")
 

@@ -117,6 +117,15 @@ def a_conversion(scribe: Scribe) -> None:
     scribe.tell(7, gets("s2", 1))
 
 
+def several_at_once(scribe: Scribe) -> None:
+    """Each new group epoch begins one, also in the moment of a conversion."""
+    scribe.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1))
+    scribe.tell(4, converts(UP, 1), joins("b", "consumer"), bump(2))
+    scribe.tell(4, joins("c", "consumer"), bump(3))
+    scribe.tell(4, leaves("c"), bump(4, EpochCause.MEMBER_REMOVED))
+    scribe.tell(6, target(4))
+
+
 def a_topic_goes(scribe: Scribe) -> None:
     """What has come to an end moves to nobody; made again, it is new. With the last member gone
     nothing is left to do."""
@@ -149,6 +158,11 @@ CASES: Mapping[Told, Sequence[tuple[Course, Cost]]] = {
     ],
     a_conversion: [
         (("consumer", 2, "rebalance_interrupted", 4, 7, False), (3, 2, 2, 1, 1, 1)),
+    ],
+    several_at_once: [
+        (("consumer", 2, "member_joined", 4, None, True), (2, 1, 0, 0, 0, 0)),
+        (("consumer", 3, "member_joined", 4, None, True), (3, 1, 0, 0, 0, 0)),
+        (("consumer", 4, "member_removed", 4, 6, False), (2, 1, 0, 0, 0, 0)),
     ],
     a_topic_goes: [
         (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 1, 1)),
