@@ -243,7 +243,7 @@ async def run_gateway(
     given a state log, that is in memory. Without `files` and `topic` events go to the log only.
 
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
-    start, ListenError if a port cannot be had, StateLogError if the log cannot be read.
+    start, ListenError if a port cannot be had.
     Cancelled, it closes everything at once.
     """
     state_log = state_log or MemoryLog()

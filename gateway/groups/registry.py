@@ -28,6 +28,9 @@ from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError
 
+RESUME_RETRY_S = 1.0
+"""How long until a log that cannot be read at the start is tried again."""
+
 log = structlog.get_logger()
 
 
@@ -67,7 +70,16 @@ class Registry:
 
     async def resume(self) -> None:
         """Take up the groups in the log that have members, before anybody asks for them: members
-        that died while no gateway ran are timed out like others. Raises StateLogError."""
+        that died while no gateway ran are timed out like others. A log that somebody takes from us
+        just then is waited for: we have it again in a moment, or are told to end."""
+        while True:
+            try:
+                return await self._take_up_all()
+            except StateLogError as error:
+                log.warning("resume_delayed", reason=str(error))
+            await trio.sleep(RESUME_RETRY_S)
+
+    async def _take_up_all(self) -> None:
         for group_id in await self._state_log.told_group_ids():
             await trio.lowlevel.checkpoint()  # there may be thousands
             self._journal.take_up(group_id, await self._state_log.last_events(group_id))

@@ -7,7 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.errors import ErrorCode
 from gateway.groups.hosting import Mode
-from gateway.groups.registry import TooManyGroups
+from gateway.groups.registry import RESUME_RETRY_S, TooManyGroups
 from tests.support.hosted_groups import GROUP, hosted_groups
 
 
@@ -103,6 +103,27 @@ async def test_groups_with_members_are_there_before_anybody_asks(
         view = await groups.registry.view(GROUP)
         assert view is not None
         assert [member.member_id for member in view[0].members] == ["alive"]
+
+
+async def test_a_log_that_is_lost_before_its_groups_are_taken_up_is_waited_for(
+    autojump_clock: MockClock,
+) -> None:
+    """Two gateways start at once, and the one that comes too late fences the other, which has the
+    log again a moment later: that is no reason for both to end."""
+    async with hosted_groups() as before:
+        await before.native("n")
+        log = before.log
+    log.is_unreadable = True
+    async with hosted_groups(log=log) as groups:
+        with capture_logs() as lines:
+            groups.nursery.start_soon(groups.registry.resume)
+            await trio.sleep(10 * RESUME_RETRY_S)
+            assert groups.running == ()
+            log.is_unreadable = False
+            await trio.sleep(RESUME_RETRY_S)
+        await wait_all_tasks_blocked()
+        assert groups.registry.is_live(GROUP)
+    assert {line["event"] for line in lines} >= {"resume_delayed", "groups_resumed"}
 
 
 async def test_more_groups_than_allowed_are_left_out_and_told(autojump_clock: MockClock) -> None:
