@@ -34,7 +34,7 @@ def member_states(changes: DataFrame) -> DataFrame:
     on that may have changed them; `event` and `cause` of that. At the first event
     `is_from_before` says who was there before it."""
     own = _of_members(changes)
-    points = own.unionByName(_of_groups(changes, own), allowMissingColumns=True).unionByName(
+    points = own.unionByName(_of_groups(changes), allowMissingColumns=True).unionByName(
         revocations(changes), allowMissingColumns=True
     )
     told = points.select(
@@ -128,31 +128,51 @@ def _struct(columns: dict[str, Column]) -> Column:
     return F.struct(*(columns[name].alias(name) for name in names))
 
 
-def _of_groups(changes: DataFrame, own: DataFrame) -> DataFrame:
-    """What each member takes from its group: the kind, a generic group's state, a restart."""
+def _of_groups(changes: DataFrame) -> DataFrame:
+    """What each member takes from its group: the kind, a generic group's state, a restart.
+
+    These points are numbered, and each member is joined with the numbers of those that it was there
+    for: a group whose members come and go may have thousands of both.
+    """
     taken = F.struct("kind", F.when(F.col("kind") == GENERIC, F.col("state")))
     rows = changes.select("*", taken.alias("taken"), F.lag(taken).over(so_far()).alias("before"))
     is_restart = (F.col("event") == RESTARTED) & F.col("member_id").isNull()
-    is_other = ~F.col("taken").eqNullSafe(F.col("before"))
-    points = rows.where(is_restart | is_other).select(
+    is_point = is_restart | ~F.col("taken").eqNullSafe(F.col("before"))
+    one = F.when(is_point, 1).otherwise(0)
+    numbered = rows.select(
+        "*",
+        is_point.alias("is_point"),
+        is_restart.alias("is_restart"),
+        F.sum(one).over(so_far()).alias("number"),
+        F.sum(one).over(whole()).alias("last_number"),
+    )
+    points = numbered.where("is_point").select(
         *GROUP,
+        "number",
         "place",
         "at_ms",
         "event",
         "kind",
         F.col("state").alias("group_state"),
-        F.when(is_restart, _AGAIN).when(is_any(GroupConverted), _STABLE).alias("own_state"),
+        F.when(F.col("is_restart"), _AGAIN)
+        .when(is_any(GroupConverted), _STABLE)
+        .alias("own_state"),
     )
-    place, last_place = F.col("place"), F.col("last_place")
-    is_while_there = (place > F.col("first_place")) & (last_place.isNull() | (place < last_place))
-    both = points.join(_spans(own), list(GROUP)).where(is_while_there)
-    return both.drop("first_place", "last_place")
+    return _while_there(numbered).join(points, [*GROUP, "number"]).drop("number")
 
 
-def _spans(own: DataFrame) -> DataFrame:
-    """From where to where in the story each member was there, at the most."""
+def _while_there(numbered: DataFrame) -> DataFrame:
+    """Of each member the numbers of its group's points between its coming and its going."""
+    before = F.col("number") - F.col("is_point").cast("int")
+    came = F.when(F.col("was_there"), 1).when(F.col("is_present"), F.col("number") + 1)
     is_still_there = F.max_by("is_present", "place")
-    return own.groupBy(*MEMBER).agg(
-        F.min(F.when(F.col("is_present"), F.col("place"))).alias("first_place"),
-        F.when(~is_still_there, F.max("place")).alias("last_place"),
+    spans = (
+        numbered.where(F.col("member_id").isNotNull())
+        .groupBy(*MEMBER)
+        .agg(
+            F.min(came).alias("first"),
+            F.when(~is_still_there, F.max(before)).otherwise(F.max("last_number")).alias("last"),
+        )
+        .where("first <= last")
     )
+    return spans.select(*MEMBER, F.explode(F.sequence("first", "last")).alias("number"))

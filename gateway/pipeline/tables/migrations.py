@@ -21,6 +21,8 @@ STALL_MS = 30_000
 """A rebalance that takes longer is a stall."""
 
 _MIXED = "mixed"
+_FOUND = ("direction", "from_ms", "to_ms", "is_complete")
+"""Of a migration, before anything is counted in it."""
 
 
 class MigrationRow(Row):
@@ -58,12 +60,19 @@ def migrations(changes: DataFrame, ownership: DataFrame, rebalances: DataFrame) 
         .unionByName(_rebalances(rebalances), allowMissingColumns=True)
         .unionByName(_gaps(ownership), allowMissingColumns=True)
     )
-    is_inside = (F.col("at_ms") >= F.col("from_ms")) & (
-        F.col("to_ms").isNull() | (F.col("at_ms") <= F.col("to_ms"))
+    began = found.select(*GROUP, F.col("from_ms").alias("at_ms"), F.struct(*_FOUND).alias("of"))
+    # They follow one another: what happens is in the one that began last, or in none.
+    in_order = Window.partitionBy(*GROUP).orderBy("at_ms", F.col("of").isNull())
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    counted = (
+        began.unionByName(costs, allowMissingColumns=True)
+        .withColumn("of", F.last("of", ignorenulls=True).over(so_far))
+        .where(F.col("of").isNotNull())
+        .select("*", "of.*")
     )
+    is_inside = F.col("to_ms").isNull() | (F.col("at_ms") <= F.col("to_ms"))
     return (
-        found.join(costs, list(GROUP), "left")
-        .groupBy(*found.columns)
+        counted.groupBy(*GROUP, *_FOUND)
         .agg(
             *(
                 F.coalesce(F.sum(F.when(is_inside, cost)), F.lit(0)).alias(name)
