@@ -63,10 +63,11 @@ def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
 
 
 def _line() -> Column:
-    """Without what is too long to go from one stage to the next."""
+    """Without what is too long to go from one stage to the next; always text, as tables must have
+    it, with the same in place of what is none as a stream puts there."""
     is_long = F.octet_length("value") > LINE_BYTES_MAX
     cut = F.when(is_long, F.substring("value", 1, TEXT_MAX)).otherwise(F.col("value"))
-    return cut.alias(LINE)
+    return F.make_valid_utf8(cut).alias(LINE)
 
 
 def _exactly(file: str) -> str:

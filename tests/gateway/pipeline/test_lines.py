@@ -1,0 +1,36 @@
+"""Lines of files are the same for a batch as for a stream, whatever bytes they have."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BYTES = b"\x00A\x80\xbf\xc0\xc3\xe0\xe2\x82\xac\xed\xa0\xf0\x9f\x98\xf4\x90\xf5\xff"
+"""Of which all kinds of what is no UTF-8 can be made, and some that is."""
+
+
+def test_bytes_that_are_no_text_become_the_same_text(spark: SparkSession, tmp_path: Path) -> None:
+    """In Parquet a string must be UTF-8, or others than Spark cannot read the table."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415  (needs PySpark)
+
+    from gateway.pipeline.growing_files import Reader  # noqa: PLC0415
+    from gateway.pipeline.lines import places, read_lines  # noqa: PLC0415
+
+    dice = random.Random(1)
+    file = tmp_path / "garbage"
+    lines = [bytes(dice.choices(BYTES, k=dice.randrange(12))) for _ in range(1_000)]
+    file.write_bytes(b"\n".join([*lines, b""]))
+    stream = Reader([str(file)], 1 << 20)
+    read = (
+        batch
+        for each in stream.partitions({}, stream.latestOffset({}, stream.getDefaultReadLimit()))
+        for batch in stream.read(each)
+    )
+    streamed = sorted(row["line"].encode() for batch in read for row in batch.to_pylist())
+    for of_batch in (read_lines(spark, [str(file)]), places(spark, [str(file)])):
+        stored = of_batch.select(F.col("line").cast("binary").alias("line")).collect()
+        assert sorted(bytes(row.line) for row in stored) == streamed
