@@ -97,6 +97,7 @@ def _problem(read: Column, found: Column) -> Column:
     event, version = read.getField("event"), read.getField("schema_version")
     is_whole = all_given(Envelope, read.getField) & all_sound(Envelope, read.getField)
     is_placed = read.getField("group_id").isNotNull() | read.getField("process_id").isNotNull()
+    name = F.substring(event, 1, TEXT_MAX)
     known_version = _lookup({each.name: each.schema_version for each in EVENTS.values()}, event)
     of_fields = reduce(
         lambda chain, each: chain.when(
@@ -108,7 +109,7 @@ def _problem(read: Column, found: Column) -> Column:
     return (
         F.when(found.getField(_BROKEN).isNotNull() | event.isNull(), "it is no event")
         .when(~(is_whole & is_placed), "its envelope is not whole")
-        .when(known_version.isNull(), F.concat(F.lit("this groupferry does not know "), event))
+        .when(known_version.isNull(), F.concat(F.lit("this groupferry does not know "), name))
         .when(
             known_version != version,
             F.concat(event, F.lit(" of schema version "), version, F.lit(" is not known")),

@@ -17,6 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.spark_types import is_nullable, without_none
 
+STRING_BYTES_MAX = 32_767
+"""Kafka's protocol has no longer ones, and an event takes its names from there."""
+
 FieldOf: TypeAlias = Callable[[str], Column]
 """Where a field of a model is, by its name."""
 
@@ -48,11 +51,14 @@ def _demands(value: Column, annotation: Any, bounds: Iterable[Any] = ()) -> Iter
             yield value >= F.lit(bound.ge)
         elif isinstance(bound, Le):
             yield value <= F.lit(bound.le)
-    if origin is typing.Literal:
+    if kind is str:
+        yield F.octet_length(value) <= STRING_BYTES_MAX
+    elif origin is typing.Literal:
         yield value.isin(*arguments)
     elif origin is tuple:
         yield F.forall(value, lambda each: _is_whole(each, arguments[0]))
     elif isinstance(origin, type) and issubclass(origin, Mapping):
+        yield F.forall(F.map_keys(value), lambda each: _is_whole(each, arguments[0]))
         yield F.forall(F.map_values(value), lambda each: _is_whole(each, arguments[1]))
     elif isinstance(kind, type) and issubclass(kind, Enum):
         yield value.isin(*(each.value for each in kind))

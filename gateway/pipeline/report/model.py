@@ -1,7 +1,8 @@
 """The report as a value: every number that the page shows, and what its plots are drawn from.
 
-It is bounded, whatever the data: what a limit left out is counted here, and is in Parquet. Written
-as report.json. Times are milliseconds since 1970 (UTC). Must not know Spark or HTML.
+It is bounded, whatever the data: what a limit left out is counted here, and is in Parquet; of a
+long name there are the two ends and a digest of it. Written as report.json. Times are milliseconds
+since 1970 (UTC). Must not know Spark or HTML.
 """
 
 from collections.abc import Mapping

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,13 @@ LAST = (1 << 63) - 1
 LAST_MOMENT_MS = 253_402_300_799_999
 LONG = 20 << 20
 HOSTILE = '"><script>alert(1)</script>\u202e\x00'
+NAME = "x" * 16_000
+"""Of whatever a client may give a name."""
 ODD_NAME = "a b%20[1]{x}*?.jsonl"
 
 
-def assigned(*numbers: int, topic: str = "t") -> PartitionsAssigned:
-    return PartitionsAssigned(member_id="m", member_epoch=LAST, partitions={topic: numbers})
+def assigned(*numbers: int, topic: str = "t", member_id: str = "m") -> PartitionsAssigned:
+    return PartitionsAssigned(member_id=member_id, member_epoch=LAST, partitions={topic: numbers})
 
 
 def committed(offset: int) -> OffsetsCommitted:
@@ -56,6 +59,10 @@ BAD = (
     changed(committed(1), offsets={"t": [{"partition": 1}]}),
     changed(committed(1), from_ms=LAST),
     changed(GroupCreated(kind="generic"), at_ms=LAST),
+    changed(assigned(0), member_id=NAME * 3),
+    changed(assigned(0), partitions={NAME * 3: [0]}),
+    changed(TopicsGone(topics=("t",)), topics=[NAME * 3]),
+    changed(GroupCreated(kind="generic")).replace("group_created", NAME),
     '{"event": ' * 2_000,
     '{"event": "' + "x" * LONG,
 )
@@ -71,6 +78,7 @@ def hostile(scribe: Scribe) -> None:
     scribe.beside(2, committed(-LAST - 1), committed(LAST), committed(0))
     released = PartitionsReleased(member_id=HOSTILE, member_epoch=-1, partitions={HOSTILE: (1,)})
     scribe.tell(3, released)
+    scribe.tell(3, joins(NAME), assigned(7, member_id=NAME, topic=NAME))
     scribe.lose(LAST - 20)
     scribe.tell(4, TopicsGone(topics=("", "t", "t")))
 
@@ -83,14 +91,15 @@ def test_nothing_that_is_read_stops_a_run(
     from gateway.pipeline import batch  # noqa: PLC0415  (needs PySpark)
     from gateway.pipeline.folders import Folder  # noqa: PLC0415
     from gateway.pipeline.lines import read_lines  # noqa: PLC0415
-    from gateway.pipeline.report.writing import PAGE, write_report  # noqa: PLC0415
+    from gateway.pipeline.parsing import TEXT_MAX  # noqa: PLC0415
+    from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report  # noqa: PLC0415
     from gateway.pipeline.tables.catalog import ALL_ROWS  # noqa: PLC0415
 
     monkeypatch.setattr(batch, "REJECTED_FILES_MAX", 1)
     events, output = tmp_path / "events", Folder(spark, str(tmp_path / "out"))
     events.mkdir()
     lines: list[str] = []
-    for group_id in ("", HOSTILE):
+    for group_id in ("", HOSTILE, f"{NAME}a{NAME}", f"{NAME}b{NAME}"):
         scribe = Scribe(group_id=group_id, process_id=f"of {group_id}")
         hostile(scribe)
         lines += scribe.lines
@@ -102,7 +111,12 @@ def test_nothing_that_is_read_stops_a_run(
     places = {f"line {good + n}" for n in range(1, len(BAD) + 1)}
     assert {row.place for row in tables["rejected"].collect()} == {*places, None}
     assert report.totals.rejected_lines == len(BAD) + 1
-    assert report.totals.groups == 2
+    assert report.totals.groups == 4
+    assert len({group.group_id for group in report.groups}) == 4
+    told = re.findall(r'"(?:[^"\\]|\\.)*"', (tmp_path / "out" / NUMBERS).read_text())
+    assert max(map(len, told)) < 2 * TEXT_MAX, "of names, and of what was rejected"
+    protocols = {member.protocol for group in report.groups for member in group.members}
+    assert protocols == {"classic"}, "of a member with a long name, too"
     assert report.totals.missing_events > LAST
     page = (tmp_path / "out" / PAGE).read_text()
     assert "<script" not in page

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import BaseModel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.types import StringType
 
-from gateway.pipeline.report.model import Cell, Column, Evidence
+from gateway.pipeline.report.model import Column, Evidence
 from gateway.pipeline.report.numbers.limits import first_of
 
 ROWS_MAX = 200
@@ -56,22 +56,18 @@ def _evidence(kind: _Kind, found: DataFrame, row: type[BaseModel]) -> Evidence:
         F.desc(name[1:]) if name.startswith("-") else F.asc(name)
         for name in (*kind.order, *columns)
     ]
-    rows, left_out = first_of(found.select(*columns), order, ROWS_MAX)
+    rows, left_out = first_of(_cut(found.select(*columns)), order, ROWS_MAX)
     return Evidence(
         table=kind.table,
         columns=tuple(
             Column(name=name, meaning=" ".join((field.description or "").split()))
             for name, field in row.model_fields.items()
         ),
-        rows=tuple({name: _cell(value) for name, value in each.asDict().items()} for each in rows),
+        rows=tuple(each.asDict() for each in rows),
         left_out=left_out,
     )
 
 
-def _cell(value: Any) -> Cell:
-    if isinstance(value, list):
-        value = ", ".join(map(str, value))
-    if isinstance(value, str):
-        return value[:TEXT_MAX]
-    found: Cell = value
-    return found
+def _cut(found: DataFrame) -> DataFrame:
+    texts = [field.name for field in found.schema if field.dataType == StringType()]
+    return found.withColumns({name: F.substring(name, 1, TEXT_MAX) for name in texts})

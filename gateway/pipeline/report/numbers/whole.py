@@ -10,16 +10,24 @@ from gateway.pipeline.report.numbers.clients import clients
 from gateway.pipeline.report.numbers.evidence import evidence
 from gateway.pipeline.report.numbers.gaps import gaps
 from gateway.pipeline.report.numbers.groups import SUMS, counts, groups, totals, worst
+from gateway.pipeline.report.numbers.limits import with_short_names
 from gateway.pipeline.report.numbers.sections import sections
 from gateway.pipeline.report.numbers.shares import shares
 from gateway.pipeline.report.numbers.steps import costs, steps
 from gateway.pipeline.tables.migrations import arrivals
+
+REJECTED = "rejected"
 
 
 def report(
     tables: Mapping[str, DataFrame], rows_of: Mapping[str, type[BaseModel]], top: int
 ) -> Report:
     """All tables and the models of their rows, by name; `top` groups get a section."""
+    tables = {
+        # What was rejected has no names, but text that is short already.
+        name: table if name == REJECTED else with_short_names(table, rows_of[name])
+        for name, table in tables.items()
+    }
     counted = shares(tables["timeline"]).persist()
     unowned = gaps(tables["ownership"])
     arrived = arrivals(tables["changes"])
@@ -40,7 +48,7 @@ def report(
         totals=_totals(
             sums,
             rejected_lines=rows["rejected_lines"].count,
-            unread_events=tables["rejected"].where("group_id is not null").count(),
+            unread_events=tables[REJECTED].where("group_id is not null").count(),
         ),
         groups=shown,
         step_costs=step_costs,
