@@ -56,6 +56,9 @@ class Groups(Protocol):
     def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
         """How a commit ended: the cluster refuses it from now on."""
 
+    async def is_left_behind(self, group_id: str) -> bool:
+        """Whether an anchor with our state log is in the group, though we have none here."""
+
     async def whose(self, group_id: str, *, is_replaced: bool) -> Whose:
         """Who has the group, after we were refused or replaced; THEIRS: we have given way."""
 

@@ -105,6 +105,12 @@ class Anchors:
         """Whether we have the group's anchor, or are about to."""
         return group_id in self._anchors
 
+    async def is_there(self, group_id: str) -> bool:
+        """The same, or one was left behind whose place we may take: there is no passing it by."""
+        return self.is_here(group_id) or (
+            self._is_on and await self._groups.is_left_behind(group_id)
+        )
+
     def doubt(self, group_id: str, ids: AnchorIds, error: AnchorDisplaced) -> None:
         """The cluster refused these ids; the anchor is repaired."""
         if (anchor := self._anchors.get(group_id)) is not None:
@@ -123,10 +129,11 @@ class Anchors:
             (self._anchors.get(group_id) or self._start(group_id)).renew(ids, commit)
 
     async def drop(self, group_id: str) -> None:
-        """Let go of a group that is empty. Raises NotAnchored if that takes too long, or if
-        somebody waits to be let in."""
-        if (anchor := self._anchors.get(group_id)) is None:
+        """Let go of a group that is empty, also where an anchor was left behind: by taking its
+        place. Raises NotAnchored if that takes too long, or if somebody waits to be let in."""
+        if not await self.is_there(group_id):
             return
+        anchor = self._needed(group_id)
         if anchor.turn.locked():
             raise NotAnchored("somebody is about to join")
         anchor.drop()

@@ -20,7 +20,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.forwarding import forward, highest_version
-from gateway.groups.hosting import Mode
+from gateway.groups.hosting import Hosting, Mode
 from gateway.groups.registry import Registry, TooManyGroups
 from gateway.state_log.log import StateLogError
 from kafka_codecs import consumer_group_describe as described
@@ -84,6 +84,7 @@ class AdminApis:
     def __init__(
         self,
         registry: Registry,
+        hosting: Hosting,
         coordinators: Coordinators,
         anchors: Anchors,
         *,
@@ -91,6 +92,7 @@ class AdminApis:
     ) -> None:
         """`shows_members`: whether DescribeGroups shows those of consumer groups."""
         self._registry = registry
+        self._hosting = hosting
         self._coordinators = coordinators
         self._anchors = anchors
         self._shows_members = shows_members
@@ -177,7 +179,7 @@ class AdminApis:
         error = int(ErrorCode.NONE)
         if (version := highest_version(request.upstream, ApiKey.LIST_GROUPS)) >= 0:
             answer: ListGroupsResponse = await request.upstream.ask(ListGroupsRequest(), version)
-            listed = {group.group_id: self._listed_without_anchor(group) for group in answer.groups}
+            listed = await self._listed_without_anchors(request, answer.groups)
             error = answer.error_code
         try:
             for group_id in await self._registry.group_ids():
@@ -255,8 +257,7 @@ class AdminApis:
     def _without_anchor(self, group: DescribedGroup) -> DescribedGroup:
         """A group of consumers in which nobody is: the anchor is nobody's business. Another
         gateway's is shown as the cluster shows it."""
-        is_empty = not group.members or self._anchors.is_here(group.group_id)
-        if group.protocol_type != ANCHOR_PROTOCOL_TYPE or not is_empty:
+        if group.protocol_type != ANCHOR_PROTOCOL_TYPE or not self._is_empty(group):
             return group
         return DescribedGroup(
             group_id=group.group_id,
@@ -265,11 +266,41 @@ class AdminApis:
             authorized_operations=group.authorized_operations,
         )
 
-    def _listed_without_anchor(self, group: ListedGroup) -> ListedGroup:
-        is_empty = group.group_state == "Empty" or self._anchors.is_here(group.group_id)
-        if group.protocol_type != ANCHOR_PROTOCOL_TYPE or not is_empty:
-            return group
-        return replace(group, protocol_type=CONSUMER_PROTOCOL_TYPE, group_state="Empty")
+    def _is_empty(self, group: DescribedGroup) -> bool:
+        return (
+            not group.members
+            or self._anchors.is_here(group.group_id)
+            or self._hosting.is_ours(group)
+        )
+
+    async def _listed_without_anchors(
+        self, request: GroupRequest, groups: Iterable[ListedGroup]
+    ) -> dict[str, ListedGroup]:
+        """The same for a list, which does not say whose an anchor is: the cluster is asked about
+        those that are not here."""
+        listed = {group.group_id: group for group in groups}
+        held = [each for each in listed.values() if each.protocol_type == ANCHOR_PROTOCOL_TYPE]
+        empty = {
+            each.group_id
+            for each in held
+            if each.group_state == "Empty" or self._anchors.is_here(each.group_id)
+        }
+        unsure = tuple(each.group_id for each in held if each.group_id not in empty)
+        if unsure:
+            version = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
+            answer: DescribeGroupsResponse = await request.upstream.ask(
+                DescribeGroupsRequest(groups=unsure), version
+            )
+            empty |= {
+                group.group_id
+                for group in answer.groups
+                if not group.error_code and self._is_empty(group)
+            }
+        for group_id in empty:
+            listed[group_id] = replace(
+                listed[group_id], protocol_type=CONSUMER_PROTOCOL_TYPE, group_state="Empty"
+            )
+        return listed
 
     async def _views(self, group_ids: Iterable[str]) -> _Views:
         views = _Views()

@@ -27,6 +27,10 @@ class AnchoredGroups:
         """Let the group know how a commit ended."""
         self._registry.end_commit(group_id, event)
 
+    async def is_left_behind(self, group_id: str) -> bool:
+        """Look whether an anchor with our state log is in the group, though we have none here."""
+        return await self._hosting.is_left_behind(group_id)
+
     async def whose(self, group_id: str, *, is_replaced: bool) -> Whose:
         """Look who is in the group in the cluster; if it is somebody else, give way."""
         if is_replaced:

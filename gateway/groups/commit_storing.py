@@ -49,7 +49,8 @@ async def store(
     is_on_its_way = False
     try:
         while (patience_s := give_up_s - trio.current_time()) > 0:
-            if message.member_id or registry.is_live(group_id) or anchors.is_here(group_id):
+            is_a_members = message.member_id or registry.is_live(group_id)
+            if is_a_members or await anchors.is_there(group_id):
                 ids = await _held(request, group_id, anchors, patience_s)
             is_on_its_way = True
             answer = await _send(request, message, ids)

@@ -92,7 +92,9 @@ class GroupService:
         self._hosting = hosting
         self._coordinators = coordinators
         self._anchors = anchors
-        self._admin = AdminApis(registry, coordinators, anchors, shows_members=shows_members)
+        self._admin = AdminApis(
+            registry, hosting, coordinators, anchors, shows_members=shows_members
+        )
         self._configs = ConfigApis(registry)
         self._offsets = OffsetApis(registry, anchors)
         self._speakers = Speakers()

@@ -8,6 +8,7 @@ been refused or replaced.
 """
 
 import logging
+import math
 from dataclasses import dataclass
 from enum import Enum, auto
 from fnmatch import fnmatchcase
@@ -83,6 +84,8 @@ class Verdict:
 
     mode: Mode
     why: str = ""
+    has_anchor: bool = False
+    """An anchor with our state log is in the group: of this process or of one before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ class Hosting:
         self._replaced: dict[str, None] = {}
         self._forwarded: dict[str, None] = {}
         self._reported: dict[str, str] = {}
-        self._found_free_s: dict[str, float] = {}
+        self._found_free: dict[str, tuple[float, Verdict]] = {}
         self._longest_session_s = longest_session_ms / 1000
         self._others_gone_s: dict[str, float] = {}
 
@@ -160,19 +163,33 @@ class Hosting:
     async def look_lately(self, group_id: str) -> Verdict:
         """As `look`, for requests that let nobody in, such as each commit of a consumer that
         assigns itself: they do not ask the cluster again so soon."""
-        found_free_s = self._found_free_s.get(group_id)
-        is_fresh = (
-            found_free_s is not None and trio.current_time() - found_free_s < FOUND_FREE_FOR_S
-        )
+        found_s, verdict = self._found_free.get(group_id, (-math.inf, None))
         if self.is_forwarded(group_id):
             return Verdict(Mode.FORWARDED)
-        if is_fresh:
-            return Verdict(Mode.HOSTED)
+        if verdict is not None and trio.current_time() - found_s < FOUND_FREE_FOR_S:
+            return verdict
         return await self.look(group_id)
+
+    async def is_left_behind(self, group_id: str) -> bool:
+        """Whether an anchor with our state log is in a group of which we have none here: that of a
+        gateway before us, or one of ours that could not leave."""
+        # A look of a moment ago may have seen one that has left since.
+        return (await self.look_lately(group_id)).has_anchor and (
+            await self.look(group_id)
+        ).has_anchor
+
+    def is_ours(self, group: DescribedGroup) -> bool:
+        """Whether nobody but an anchor with our state log is in the group in the cluster."""
+        return (
+            group.protocol_type == identity.PROTOCOL_TYPE
+            and group.protocol_data == self._gateway.log_id
+            and len(group.members) == 1
+            and group.group_id not in self._replaced
+        )
 
     async def look(self, group_id: str) -> Verdict:
         """Decide for a group that we do not serve at the moment."""
-        self._found_free_s.pop(group_id, None)
+        self._found_free.pop(group_id, None)
         if self.is_forwarded(group_id):
             self.forward(group_id, "as configured (groups.forward)")
             return Verdict(Mode.FORWARDED)
@@ -217,11 +234,12 @@ class Hosting:
         self._report(group_id, "group_waits_for_sessions", why, level=logging.ERROR)
         return Verdict(Mode.UNKNOWN, why)
 
-    def _free(self, group_id: str) -> Verdict:
+    def _free(self, group_id: str, *, has_anchor: bool = False) -> Verdict:
         self._reported.pop(group_id, None)
-        self._found_free_s[group_id] = trio.current_time()
-        _forget_oldest(self._found_free_s)
-        return Verdict(Mode.HOSTED)
+        verdict = Verdict(Mode.HOSTED, has_anchor=has_anchor)
+        self._found_free[group_id] = trio.current_time(), verdict
+        _forget_oldest(self._found_free)
+        return verdict
 
     def _anchored(self, group: DescribedGroup) -> Verdict:
         """A gateway has the group: we, one before us with our state log, or another.
@@ -234,9 +252,9 @@ class Hosting:
             why = f"more than one gateway is in the group: {_whereabouts(group)}"
         elif group.members[0].member_metadata == self._gateway.run_id.encode():
             self._replaced.pop(group_id, None)
-            return self._free(group_id)
+            return self._free(group_id, has_anchor=True)
         elif has_our_log and group_id not in self._replaced:
-            return self._free(group_id)
+            return self._free(group_id, has_anchor=True)
         elif not group.protocol_data:
             return Verdict(Mode.UNKNOWN, "another gateway is about to take the group")
         elif has_our_log:

@@ -27,6 +27,7 @@ class FakeGroups:
     live: set[str] = field(default_factory=set)
     ended: list[OffsetCommitEnded] = field(default_factory=list)
     verdict: Whose = Whose.OURS
+    has_left_behind: bool = False
     looks: list[bool] = field(default_factory=list)
     """For each look, whether we had been replaced."""
 
@@ -37,6 +38,10 @@ class FakeGroups:
     def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
         """Remember it."""
         self.ended.append(event)
+
+    async def is_left_behind(self, group_id: str) -> bool:
+        """Whether the test says so."""
+        return self.has_left_behind
 
     async def whose(self, group_id: str, *, is_replaced: bool) -> Whose:
         """The verdict of the test."""

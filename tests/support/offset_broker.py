@@ -65,6 +65,7 @@ VERSIONS = {
     ApiKey.TXN_OFFSET_COMMIT: (0, 3),
 }
 PARTITIONS = 3
+NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
 
 
@@ -199,17 +200,18 @@ class OffsetBroker(FakeBroker):
 
     async def _delete_groups(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(DeleteGroupsRequest, body, header.api_version)
-        for group_id in request.groups_names:
-            self.coordinator.groups.pop(group_id, None)
-        self.deleted.append(request.groups_names)
         results = tuple(
-            DeletableGroupResult(
-                group_id=group_id,
-                error_code=0 if group_id in self.known_groups else GROUP_ID_NOT_FOUND,
-            )
+            DeletableGroupResult(group_id=group_id, error_code=self._delete_group(group_id))
             for group_id in request.groups_names
         )
+        self.deleted.append(request.groups_names)
         await answer(wire, header, DeleteGroupsResponse(results=results))
+
+    def _delete_group(self, group_id: str) -> int:
+        if self.coordinator.group(group_id).member_id:
+            return NON_EMPTY_GROUP
+        del self.coordinator.groups[group_id]
+        return 0 if group_id in self.known_groups else GROUP_ID_NOT_FOUND
 
     async def _commit(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(OffsetCommitRequest, body, header.api_version)
@@ -281,6 +283,9 @@ class OffsetBroker(FakeBroker):
 
     async def _delete(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(OffsetDeleteRequest, body, header.api_version)
+        if self.coordinator.group(request.group_id).member_id:
+            await answer(wire, header, OffsetDeleteResponse(error_code=NON_EMPTY_GROUP))
+            return
         self.deleted.append(tuple(topic.name for topic in request.topics))
         topics = tuple(
             OffsetDeleteResponseTopic(

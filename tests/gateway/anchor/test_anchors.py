@@ -210,6 +210,30 @@ async def test_whoever_waits_to_be_let_in_is_not_passed_over(autojump_clock: Moc
         assert not scene.anchors.is_here(GROUP)
 
 
+async def test_an_anchor_that_was_left_behind_is_taken_to_be_given_up(
+    autojump_clock: MockClock,
+) -> None:
+    """By a gateway before us, or by ourselves when the coordinator was away."""
+    async with anchor_scene() as scene:
+        await scene.anchors.hold(GROUP)
+
+        async def no_leaving(message: Struct) -> None:
+            if isinstance(message, LeaveGroupRequest):
+                raise UpstreamError("away")
+
+        scene.links.before = no_leaving
+        await scene.anchors.drop(GROUP)
+        assert not scene.anchors.is_here(GROUP)
+        assert scene.group.member_id
+        scene.groups.has_left_behind = True
+        assert await scene.anchors.is_there(GROUP)
+        scene.links.before = None
+        await scene.anchors.drop(GROUP)
+        assert not scene.group.member_id
+        scene.groups.has_left_behind = False
+        assert not await scene.anchors.is_there(GROUP)
+
+
 async def test_where_no_anchor_can_be_held_nothing_is_asked() -> None:
     """The embedded cluster: commits are nobody's, and nobody else is kept out."""
     async with trio.open_nursery() as nursery:

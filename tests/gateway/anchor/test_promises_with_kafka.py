@@ -278,6 +278,38 @@ async def test_a_restarted_gateway_is_another_member(kafka: KafkaCluster) -> Non
             assert (await direct.committed())[0] == 7
 
 
+async def test_an_empty_group_stays_an_admins_to_reset_and_delete_after_a_restart(
+    kafka: KafkaCluster,
+) -> None:
+    """The gateway was killed while its anchor lingered: to the cluster the group has a member."""
+    group, log = fresh_group("held"), MemoryLog()
+    async with group_client(kafka.addresses[0], group) as direct:
+
+        @asynccontextmanager
+        async def next_gateway() -> AsyncIterator[GroupClient]:
+            async with (
+                whole_gateway(kafka.addresses, state_log=log) as gateway,
+                group_client(gateway.address, group) as client,
+            ):
+                yield client
+
+        async with next_gateway() as client:
+            joined = await client.native("n")
+            assert await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch) == {0: 0}
+            await client.native("n", -1)
+        await anchor_in(direct)
+        async with next_gateway() as client:
+            assert await client.commit({0: 3}) == {0: 0}
+        assert (await direct.committed())[0] == 3
+        await anchor_in(direct)
+        async with next_gateway() as client:
+            described = await client.described()
+            assert (described.group_state, described.members) == ("Empty", ())
+            assert await client.deleted() == 0
+        assert (await direct.described()).members == ()
+        assert (await direct.committed())[0] == -1
+
+
 # -- the lost anchor -----------------------------------------------------------------------------
 
 

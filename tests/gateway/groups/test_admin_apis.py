@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from gateway.groups.admin_apis import AdminApis
 from gateway.groups.coordinators import Coordinators
 from gateway.state_log.log import StateLogError
+from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -218,6 +219,7 @@ async def test_a_log_that_cannot_be_read_hides_its_group_and_no_other(
         groups.log.is_unreadable = True
         admin = AdminApis(
             groups.registry,
+            groups.hosting,
             Coordinators(groups.cluster),
             anchors_off(groups.nursery),
             shows_members=True,
@@ -275,6 +277,43 @@ async def test_an_empty_group_is_deleted_here_and_in_the_cluster() -> None:
             assert await scene.deleted("g") == {"g": 0}
             assert (await scene.client.described(5)).group_state == "Dead"
         assert await scene.deleted("g") == {"g": GROUP_ID_NOT_FOUND}
+
+
+async def test_a_predecessors_anchor_is_nobodys_business() -> None:
+    """The gateway was killed after the last member had left, and came back with its log: the group
+    is as empty as before, and is deleted. Another gateway's anchor is shown as it is."""
+    broker, log = OffsetBroker(), MemoryLog()
+    empty = {"g": ("Empty", "classic")}
+    with trio.fail_after(10):
+        async with running_fake_broker(broker):
+            async with (
+                whole_gateway([broker.address], state_log=log) as gateway,
+                group_client(gateway.address, "g") as client,
+            ):
+                joined = await client.enter()
+                await client.leave(joined.member_id)
+            assert broker.coordinator.group("g").member_id
+            async with (
+                whole_gateway([broker.address]) as other,
+                group_client(other.address, "g") as client,
+            ):
+                scene = Scene(broker, other, client)
+                assert await scene.listed() == {"g": ("Stable", "")}
+                described = await client.described(5)
+                assert (described.protocol_type, len(described.members)) == ("groupferry", 1)
+            async with (
+                whole_gateway([broker.address], state_log=log) as gateway,
+                group_client(gateway.address, "g") as client,
+            ):
+                scene = Scene(broker, gateway, client)
+                assert await scene.listed() == empty
+                assert await scene.listed(states_filter=("Stable",)) == {}
+                described = await client.described(5)
+                assert (described.group_state, described.members) == ("Empty", ())
+                assert described.protocol_type == "consumer"
+                broker.known_groups = frozenset({"g"})
+                assert await scene.deleted("g") == {"g": 0}
+                assert await scene.listed() == {}
 
 
 async def test_too_many_groups_refuse_a_deletion() -> None:

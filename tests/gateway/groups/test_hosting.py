@@ -319,6 +319,31 @@ async def test_an_anchor_says_whose_the_group_is(
         assert (await hosting.look("g")).mode is after_a_replacement
 
 
+@pytest.mark.parametrize(
+    ("found", "is_left_behind", "is_ours"),
+    [
+        (OWN, True, True),
+        (PREDECESSORS, True, True),
+        (REJOINING, True, False),
+        (OTHER_LOGS, False, False),
+        (classic("c"), False, False),
+        (classic(), False, False),
+    ],
+)
+async def test_an_anchor_that_was_left_behind_is_seen(
+    found: DescribeGroupsResponse, *, is_left_behind: bool, is_ours: bool
+) -> None:
+    """Whoever asks has none here: it is a predecessor's, or could not leave. Once it has gone,
+    nobody trusts an older look."""
+    cluster = cluster_that_says(found)
+    hosting = looking(cluster)
+    with capture_logs():
+        assert await hosting.is_left_behind("g") is is_left_behind
+        assert hosting.is_ours(found.groups[0]) is is_ours
+        cluster.answers[DescribeGroupsRequest] = lambda _: classic()
+        assert not await hosting.is_left_behind("g")
+
+
 async def test_members_that_only_a_lost_log_knows_are_waited_for(
     autojump_clock: MockClock,
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from gateway.groups import commit_storing
+from gateway.state_log.memory import MemoryLog
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import (
@@ -277,6 +278,49 @@ async def test_offsets_of_a_group_without_members_are_reset_under_its_anchor() -
         assert isinstance(under_anchor, OffsetCommitRequest)
         assert (plain.member_id, plain.group_instance_id) == ("", None)
         assert under_anchor.member_id == scene.broker.coordinator.group("g").member_id
+
+
+@asynccontextmanager
+async def after_a_restart() -> AsyncIterator[Scene]:
+    """A gateway with the log of one that was killed and left its anchor in an empty group."""
+    log = MemoryLog()
+    with trio.fail_after(20):
+        async with running_fake_broker(OffsetBroker()) as broker:
+            async with (
+                whole_gateway([broker.address], groups=QUICK, state_log=log) as gateway,
+                group_client(gateway.address, "g") as client,
+            ):
+                joined = await client.enter()
+                await client.leave(joined.member_id)
+            assert isinstance(broker, OffsetBroker)
+            assert broker.coordinator.group("g").member_id
+            async with (
+                whole_gateway([broker.address], groups=QUICK, state_log=log) as gateway,
+                group_client(gateway.address, "g") as client,
+            ):
+                yield Scene(broker, gateway, client)
+
+
+async def test_offsets_are_reset_where_a_predecessor_left_its_anchor() -> None:
+    """Nobody is in the group, whatever the cluster thinks of an anchor that nobody holds: the reset
+    is stored under the one that takes its place."""
+    async with after_a_restart() as scene:
+        left_behind = scene.broker.coordinator.group("g").member_id
+        await scene.client.committed()  # as tools do: what it has shown is no news to the reset
+        assert await scene.client.commit({0: 2}, version=8) == {0: 0}
+        (stored,) = scene.broker.commits
+        assert isinstance(stored, OffsetCommitRequest)
+        assert stored.member_id == scene.broker.coordinator.group("g").member_id != left_behind
+
+
+async def test_offsets_are_deleted_where_a_predecessor_left_its_anchor() -> None:
+    """It is taken and given up: the cluster deletes nothing of a group with a member."""
+    async with after_a_restart() as scene:
+        ask = scene.client.connection.ask
+        for _ in range(2):
+            assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
+        assert scene.broker.coordinator.group("g").member_id == ""
+        assert scene.broker.coordinator.group("g").joins == 3, "taken once more, by two joins"
 
 
 async def test_a_transaction_commits_as_its_member_and_is_stored_as_the_anchors() -> None:
