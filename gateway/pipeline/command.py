@@ -5,14 +5,12 @@ Owns what is said about it. Needs Spark: whoever imports this has asked for it.
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 
 from gateway.pipeline.analysis import Analysis
 from gateway.pipeline.batch import make_tables
 from gateway.pipeline.claim import claimed
-from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
 from gateway.pipeline.follow import follow
 from gateway.pipeline.report.writing import PAGE, write_report
@@ -31,7 +29,7 @@ def run(
     settings: Mapping[str, str],
 ) -> bool:
     """Whether nothing was found that must not be. Raises PipelineError."""
-    _keep_apart(sources, output)
+    sources.require_without(output)
     sources.require()
     with open_session("groupferry report", master=master, settings=settings) as spark:
         folder = Folder(spark, output)
@@ -52,7 +50,7 @@ def run_follow(
     settings: Mapping[str, str],
 ) -> int:
     """Until a signal ends it; which one. Raises PipelineError."""
-    _keep_apart(sources, output)
+    sources.require_without(output)
     sources.require()
     with open_session("groupferry report", master=master, settings=settings) as spark:
         folder = Folder(spark, output)
@@ -86,10 +84,3 @@ def _say(verdict: Verdict, folder: Folder) -> None:
     told = (*verdict.lines, f"{folder.path}/{PAGE}")
     sys.stdout.write("".join(f"{line}\n" for line in told))
     sys.stdout.flush()
-
-
-def _keep_apart(sources: Sources, output: str) -> None:
-    """The tables are no events: a later run must not take them for some."""
-    for each in sources.inputs:
-        if Path(output).resolve().is_relative_to(Path(each).resolve()):
-            raise PipelineError(f"--output {output} is inside {each}: choose another folder")

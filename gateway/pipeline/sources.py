@@ -3,12 +3,17 @@
 Must not know how either is read.
 """
 
-from collections.abc import Sequence
+import glob
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.follow import growing_lines
 from gateway.pipeline.lines import read_lines
 from gateway.pipeline.topic import Topic, growing_topic_lines, require_topic, topic_lines
@@ -26,6 +31,16 @@ class Sources:
         if self.topic:
             require_topic(self.topic)
 
+    def require_without(self, output: str) -> None:
+        """See that this folder, and what will be in it, is read by none of them: tables are no
+        events. Raises PipelineError."""
+        place = _local(output)
+        ways = (Path(os.path.abspath(place)), Path(place).resolve())  # noqa: PTH100  (with links)
+        folders = {folder for way in ways for folder in (way, *way.parents)}
+        for each in self.inputs:
+            if _has_any(each, folders):
+                raise PipelineError(f"--output {output} is inside {each}: choose another folder")
+
     def lines(self, spark: SparkSession) -> DataFrame:
         """`file`, `place` and `line` of all that is there now. Raises PipelineError."""
         files = [read_lines(spark, self.inputs)] if self.inputs else []
@@ -37,3 +52,26 @@ class Sources:
         files = [growing_lines(spark, self.inputs)] if self.inputs else []
         records = [growing_topic_lines(spark, self.topic)] if self.topic else []
         return reduce(DataFrame.union, [*files, *records])
+
+
+def _has_any(given: str, folders: Collection[Path]) -> bool:
+    """By its name, which a pattern may fit before there is such a folder, or through a link."""
+    for pattern in _alternatives(_local(given)):
+        known = {Path(each).resolve() for each in (pattern, *glob.glob(pattern))}  # noqa: PTH207  (any)
+        absolute = os.path.abspath(pattern)  # noqa: PTH100  (with links)
+        if any(folder in known or folder.match(absolute) for folder in folders):
+            return True
+    return False
+
+
+def _alternatives(pattern: str) -> Iterator[str]:
+    """Without braces, which only Spark knows."""
+    if (braces := re.search(r"\{([^{}]*)\}", pattern)) is None:
+        yield pattern
+    else:
+        for each in braces[1].split(","):
+            yield from _alternatives(pattern[: braces.start()] + each + pattern[braces.end() :])
+
+
+def _local(path: str) -> str:
+    return re.sub(r"^file:(//)?(?=/)", "", path)
