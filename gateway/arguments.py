@@ -145,7 +145,8 @@ def parser() -> argparse.ArgumentParser:
     reporting.add_argument(
         "--check",
         action="store_true",
-        help="status 1 if a partition had two owners, an offset went back, or events are missing",
+        help="status 1 if a partition had two owners, an offset went back, or events are missing or"
+        " told in two ways",
     )
     reporting.add_argument(
         "--top", type=_count(TOP_MAX), metavar="N", default=50, help="worst groups on the page"

@@ -75,6 +75,7 @@ def _report(tables: Mapping[str, DataFrame], folder: Folder, top: int) -> Verdic
         ownership=tables["ownership"],
         offsets=tables["offsets"],
         sequences=tables["sequences"],
+        contradictions=tables["contradictions"],
         rejected=tables["rejected"],
         has_groups=report.totals.groups > 0,
     )

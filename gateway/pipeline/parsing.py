@@ -26,6 +26,8 @@ PROBLEM = "problem"
 NUMBERED = "is_numbered"
 """The column that says whether a line has its place in a sequence, whatever else is wrong with it:
 of events that this version does not know, too."""
+CONTENT = "content"
+"""The column that has a hash of the text: lines that are written again have the same."""
 
 ENVELOPE = StructType([field for field in struct_of(Envelope) if field.name != "fields"])
 
@@ -56,8 +58,8 @@ _READ_AS = StructType(
 
 
 def parse(lines: DataFrame) -> DataFrame:
-    """All columns of `lines`, `problem`, `is_numbered`, and one for each field of the envelope and
-    of the events. The beginning of the text is kept where there is a problem."""
+    """All columns of `lines`, `problem`, `is_numbered`, `content`, and one for each field of the
+    envelope and of the events. The beginning of the text is kept where there is a problem."""
     found = F.from_json(_enclosed(), _READ_AS, {"columnNameOfCorruptRecord": _BROKEN})
     read = (
         lines.withColumn("found", found)
@@ -70,6 +72,7 @@ def parse(lines: DataFrame) -> DataFrame:
         PROBLEM,
         F.when(F.col(PROBLEM).isNotNull(), F.substring(LINE, 1, TEXT_MAX)).alias(LINE),
         _is_numbered().alias(NUMBERED),
+        F.xxhash64(LINE).alias(CONTENT),
         *ENVELOPE.names,
         "fields.*",
     )

@@ -10,12 +10,28 @@ from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
-from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from gateway.events.gateway_events import GatewayStarted
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
-from gateway.pipeline.parsing import ENVELOPE, FIELDS, LINE, NUMBERED, PROBLEM, is_any, parse
+from gateway.pipeline.parsing import (
+    CONTENT,
+    ENVELOPE,
+    FIELDS,
+    LINE,
+    NUMBERED,
+    PROBLEM,
+    is_any,
+    parse,
+)
 
 BUCKETS = 16
 """Groups are spread over so many: a stream reads those again that have new events."""
@@ -35,6 +51,7 @@ _STORED = StructType(
         StructField(PROBLEM, StringType()),
         StructField(LINE, StringType()),
         StructField(NUMBERED, BooleanType()),
+        StructField(CONTENT, LongType()),
         *ENVELOPE,
         *FIELDS,
         StructField("batches", StringType()),

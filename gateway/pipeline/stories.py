@@ -15,7 +15,7 @@ from gateway.events import gateway_events
 from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
-from gateway.pipeline.parsing import PROBLEM, is_any
+from gateway.pipeline.parsing import CONTENT, PROBLEM, is_any
 
 GROUP = ("cluster_id", "group_id")
 """What names a group: gateways of other clusters may have groups of the same name."""
@@ -23,7 +23,9 @@ GROUP = ("cluster_id", "group_id")
 _PLACED = (*GROUP, "gateway_id", "process_id", "sequence", "event", "at_ms", "position", "hole")
 _MOMENTS = ("from_ms", "to_ms")
 """Fields that are times as well."""
-_SEQUENCE = ("is_beside", "at_ms", "process_id", "sequence")
+_SEQUENCE = ("is_beside", "at_ms", "process_id", "sequence", CONTENT)
+"""The order of what has the same place. Of lines that contradict each other the first one counts,
+and it is the same each time."""
 
 
 def _fields(kinds: Collection[type[GatewayEvent]]) -> list[str]:
@@ -40,8 +42,8 @@ class Stories:
     clusters they are; `events` those of the groups asked about."""
 
     def __init__(self, events: DataFrame, everything: DataFrame | None = None) -> None:
-        of_clusters = clusters(events if everything is None else everything)
-        self._told = _in_order(_once(_told(events, of_clusters)))
+        told = with_cluster(_told(events), events if everything is None else everything)
+        self._told = _in_order(_once(told.repartition("group_id")))
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -64,20 +66,15 @@ class Stories:
         return self._told.where(is_any(*kinds)).select(*_PLACED, *_fields(kinds))
 
 
-def _told(events: DataFrame, of_clusters: DataFrame) -> DataFrame:
+def _told(events: DataFrame) -> DataFrame:
     """What is known of groups; an event beside the group's sequence comes after the one that it
     names."""
-    return (
-        events.where(F.col(PROBLEM).isNull() & F.col("group_id").isNotNull())
-        .select(
-            *("gateway_id", "group_id", "process_id", "event", "sequence", "at_ms"),
-            F.coalesce("after", "sequence").alias("place"),
-            F.col("process_id").isNotNull().alias("is_beside"),
-            *_ALL_FIELDS,
-        )
-        .join(F.broadcast(of_clusters), "gateway_id", "left")
-        .withColumn("cluster_id", F.coalesce("cluster_id", F.lit("")))
-        .repartition("group_id")
+    return events.where(F.col(PROBLEM).isNull() & F.col("group_id").isNotNull()).select(
+        *("gateway_id", "group_id", "process_id", "event", "sequence", "at_ms"),
+        F.coalesce("after", "sequence").alias("place"),
+        F.col("process_id").isNotNull().alias("is_beside"),
+        CONTENT,
+        *_ALL_FIELDS,
     )
 
 
@@ -92,12 +89,12 @@ def _once(told: DataFrame) -> DataFrame:
     place_before = F.coalesce(F.lag("place").over(in_order), F.lit(0))
     return (
         told.withColumn("is_repeat", F.lag(number).over(in_order).eqNullSafe(number))
+        .where(~F.col("is_repeat"))
         .withColumn("is_after_hole", expected > place_before)
         .withColumn("told_ms", F.max("at_ms").over(so_far))
         # Whatever is told after that, was by a clock that had been behind.
         .withColumn("behind_ms", F.max(F.when(is_behind, F.col("told_ms"))).over(so_far))
         .withColumns({name: _not_before("behind_ms", name) for name in _MOMENTS})
-        .where(~F.col("is_repeat"))
     )
 
 
@@ -121,6 +118,13 @@ def _in_order(once: DataFrame) -> DataFrame:
             F.col("told_ms").alias("at_ms"),
             *_ALL_FIELDS,
         )
+    )
+
+
+def with_cluster(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Rows with the `cluster_id` of their gateway, empty if no event tells it."""
+    return rows.join(F.broadcast(clusters(events)), "gateway_id", "left").withColumn(
+        "cluster_id", F.coalesce("cluster_id", F.lit(""))
     )
 
 

@@ -1,5 +1,6 @@
 """Was it safe? These faults end a check: a partition with two owners, an offset that went back, and
-events that are missing or cannot be read, so that nobody can know. Nor is it known of no group.
+events that are missing, told in two ways or cannot be read, so that nobody can know. Nor is it
+known of no group.
 
 Reads the tables; must not know how they came about. Of each fault only the first few are fetched.
 """
@@ -58,6 +59,7 @@ def judge(
     ownership: DataFrame,
     offsets: DataFrame,
     sequences: DataFrame,
+    contradictions: DataFrame,
     rejected: DataFrame,
     has_groups: bool,
 ) -> Verdict:
@@ -83,6 +85,12 @@ def judge(
                 sequences,
                 ("from_ms", "gateway_id", "group_id", "process_id", "missing_from"),
                 _missing,
+            ),
+            _fault(
+                "events told in two ways",
+                contradictions,
+                ("at_ms", "gateway_id", "group_id", "process_id", "sequence"),
+                _contradicted,
             ),
             _fault(
                 "events that could not be read",
@@ -118,11 +126,20 @@ def _gone_back(row: Row) -> str:
 
 
 def _missing(row: Row) -> str:
-    of_process = row.process_id is not None
-    whose = f"process {shown(row.process_id)}" if of_process else f"group {shown(row.group_id)}"
     numbers = f"events {row.missing_from} to {row.missing_to}"
     when = f"between {moment(row.from_ms)} and {moment(row.to_ms)}"
-    return f"{whose} at gateway {shown(row.gateway_id)} lacks {numbers}, {when}"
+    return f"{_sequence(row)} lacks {numbers}, {when}"
+
+
+def _contradicted(row: Row) -> str:
+    ways = f"{shown(row.event)} and, not the same, {shown(row.other_event)}"
+    return f"{_sequence(row)} has event {row.sequence} as {ways}, {moment(row.at_ms)}"
+
+
+def _sequence(row: Row) -> str:
+    of_process = row.process_id is not None
+    whose = f"process {shown(row.process_id)}" if of_process else f"group {shown(row.group_id)}"
+    return f"{whose} at gateway {shown(row.gateway_id)}"
 
 
 def _not_read(row: Row) -> str:

@@ -17,6 +17,7 @@ COLUMNS = {
     " other_member_id string, from_ms long, to_ms long, empty_ms long",
     "offsets": "topic string, partition long, finding string, from_ms long, to_ms long",
     "sequences": "process_id string, missing_from long, missing_to long, from_ms long",
+    "contradictions": "process_id string, sequence long, at_ms long",
     "differences": "at_ms long",
     "rebalances": "from_ms long, members_disturbed long, partitions_moved long,"
     " partitions_moved_least long",

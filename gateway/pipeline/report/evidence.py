@@ -13,6 +13,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "overlaps": "Partitions owned twice",
         "regressions": "Committed offsets that went back",
         "missing_events": "Missing events",
+        "contradictions": "Events told in two ways",
         "differences": "Members that said something else than they were granted",
         "moves_back": "Seeks and resets",
         "migrations": "Migrations",
@@ -23,7 +24,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
 )
 """By key, in the order of the page."""
 
-_ABOUT_SAFETY = ("overlaps", "regressions", "missing_events", "differences")
+_ABOUT_SAFETY = ("overlaps", "regressions", "missing_events", "contradictions", "differences")
 _MOMENTS = frozenset({"at_ms", "from_ms", "to_ms", "seen_ms"})
 _BEGINNING = "from_ms"
 """Without one, it was so before the first event."""

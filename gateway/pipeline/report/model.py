@@ -46,6 +46,8 @@ class Totals(_Part):
     """Times that a member said something else of its partitions than what it was granted."""
     missing_events: int = 0
     """Numbers that are missing in the sequences of events."""
+    contradictions: int = 0
+    """Numbers in them that lines have which do not say the same."""
     rejected_lines: int = 0
     """Lines of the input that are no event."""
     unread_events: int = 0
@@ -154,7 +156,7 @@ class GroupStory(_Part):
     cluster_id: str
     group_id: str
     findings: int
-    """Overlaps, regressions, differences and missing events."""
+    """Overlaps, regressions, differences, missing events and contradictions."""
     partitions: int
     """That were somebody's at any time."""
     unowned_partition_s: float

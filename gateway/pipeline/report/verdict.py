@@ -62,6 +62,14 @@ def safety(totals: Totals) -> Sequence[Check]:
             " happened there is not known.",
         ),
         _check(
+            totals.contradictions,
+            "bad",
+            "contradictions",
+            "No event is told in two ways.",
+            f"{counted(totals.contradictions, 'event is', 'events are')} told in two ways, and"
+            " which of them is true is not known.",
+        ),
+        _check(
             totals.differences,
             "warning",
             "differences",

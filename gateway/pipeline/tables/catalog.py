@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from gateway.pipeline.stories import Stories
 from gateway.pipeline.tables.changes import ChangeRow, changes
+from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
 from gateway.pipeline.tables.differences import DifferenceRow, differences
 from gateway.pipeline.tables.migrations import MigrationRow, migrations
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
@@ -62,6 +63,7 @@ class WholeTable:
 
 WHOLE_TABLES = (
     WholeTable("sequences", SequenceRow, sequences),
+    WholeTable("contradictions", ContradictionRow, contradictions),
     WholeTable("rejected", RejectedRow, rejected),
 )
 

@@ -7,16 +7,17 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.pipeline.parsing import NUMBERED
+from gateway.pipeline.parsing import CONTENT, NUMBERED
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import clusters
+from gateway.pipeline.stories import with_cluster
 
 _MASK_BITS = 64
 """So many numbers are one row, with a bit for each that there is: nothing is sorted but these."""
 _ALL_BITS = -1
 _BITS_OF_A_BIT = 6
 
-_SEQUENCE = ("gateway_id", "group_id", "process_id")
+SEQUENCE = ("gateway_id", "group_id", "process_id")
+"""What names a sequence."""
 
 
 class SequenceRow(BaseModel):
@@ -45,19 +46,37 @@ class SequenceRow(BaseModel):
 def sequences(lines: DataFrame) -> DataFrame:
     """All gaps in stored lines; a line that came twice changes nothing."""
     envelopes = _envelopes(lines)
-    told = _told(envelopes)
+    told = numbers(lines).select(*SEQUENCE, "sequence", "at_ms")
     lost = _gaps(told).unionByName(_lost_ends(envelopes))
-    return (
-        _with_times(lost, told, _words(envelopes))
-        .join(F.broadcast(clusters(lines)), "gateway_id", "left")
-        .withColumn("cluster_id", F.coalesce("cluster_id", F.lit("")))
-        .select(*struct_of(SequenceRow).names)
+    found = _with_times(lost, told, _words(envelopes))
+    return with_cluster(found, lines).select(*struct_of(SequenceRow).names)
+
+
+def numbers(lines: DataFrame) -> DataFrame:
+    """Each number that a line has, and whose it is, with what the line says."""
+    group_id = F.when(_is_of_group(), F.col("group_id")).alias("group_id")
+    return lines.where(NUMBERED).select(
+        "gateway_id", group_id, "process_id", "sequence", "at_ms", "event", CONTENT
     )
+
+
+def masks(numbers: DataFrame) -> DataFrame:
+    """Which numbers of each `row` of them there are, and how many `lines` have one."""
+    bit = F.col("sequence").bitwiseAND(_MASK_BITS - 1).cast("int")
+    return numbers.groupBy(*SEQUENCE, row_of("sequence").alias("row")).agg(
+        F.bit_or(F.call_function("shiftleft", F.lit(1).cast("long"), bit)).alias("mask"),
+        F.count("*").alias("lines"),
+    )
+
+
+def row_of(sequence: str) -> Column:
+    """Which `row` of `masks` has a number."""
+    return F.shiftright(sequence, _BITS_OF_A_BIT)
 
 
 def _envelopes(lines: DataFrame) -> DataFrame:
     """Of lines that are whole, whether this version knows what they say or not."""
-    return lines.where(NUMBERED).select(*_SEQUENCE, "sequence", "after", "at_ms")
+    return lines.where(NUMBERED).select(*SEQUENCE, "sequence", "after", "at_ms")
 
 
 def _is_of_group() -> Column:
@@ -66,12 +85,6 @@ def _is_of_group() -> Column:
 
 def _no_process() -> Column:
     return F.lit(None).cast("string").alias("process_id")
-
-
-def _told(envelopes: DataFrame) -> DataFrame:
-    """Each number, and whose it is."""
-    group_id = F.when(_is_of_group(), F.col("group_id")).alias("group_id")
-    return envelopes.select("gateway_id", group_id, "process_id", "sequence", "at_ms")
 
 
 def _words(envelopes: DataFrame) -> DataFrame:
@@ -102,17 +115,14 @@ def _lost_ends(envelopes: DataFrame) -> DataFrame:
 
 def _gaps(told: DataFrame) -> DataFrame:
     """`missing_from` and `missing_to` of each gap."""
-    bit = F.col("sequence").bitwiseAND(_MASK_BITS - 1).cast("int")
-    masks = told.groupBy(*_SEQUENCE, F.shiftright("sequence", _BITS_OF_A_BIT).alias("row")).agg(
-        F.bit_or(F.call_function("shiftleft", F.lit(1).cast("long"), bit)).alias("mask")
-    )
-    in_order = Window.partitionBy(*_SEQUENCE).orderBy("first")
+    in_order = Window.partitionBy(*SEQUENCE).orderBy("first")
     missing_from = F.lag("last").over(in_order) + 1
     return (
-        masks.select(*_SEQUENCE, F.inline(_runs()))
+        masks(told)
+        .select(*SEQUENCE, F.inline(_runs()))
         .withColumn("missing_from", missing_from)
         .where(F.col("missing_from") < F.col("first"))
-        .select(*_SEQUENCE, "missing_from", (F.col("first") - 1).alias("missing_to"))
+        .select(*SEQUENCE, "missing_from", (F.col("first") - 1).alias("missing_to"))
     )
 
 
@@ -149,14 +159,14 @@ def _with_times(gaps: DataFrame, told: DataFrame, words: DataFrame) -> DataFrame
     is_same = (F.col("ends.number") == F.col("marks.sequence")) & (
         F.col("ends.is_word") == F.col("marks.is_word")
     )
-    for name in _SEQUENCE:
+    for name in SEQUENCE:
         is_same &= F.col(f"ends.{name}").eqNullSafe(F.col(f"marks.{name}"))
     is_before = F.col("number") < F.col("missing_from")
     return (
         ends.alias("ends")
         .join(marks.alias("marks"), is_same)
         .select("ends.*", "at_ms")
-        .groupBy(*_SEQUENCE, "missing_from", "missing_to")
+        .groupBy(*SEQUENCE, "missing_from", "missing_to")
         .agg(
             F.min(F.when(is_before, F.col("at_ms"))).alias("from_ms"),
             F.min(F.when(~is_before, F.col("at_ms"))).alias("to_ms"),

@@ -48,7 +48,8 @@ def assigned(member_id: str, *numbers: int) -> PartitionsAssigned:
 
 
 def faulty() -> Scribe:
-    """Partition 0 has two owners, the offset of partition 1 goes back, three lines are missing."""
+    """Partition 0 has two owners, the offset of partition 1 goes back, three lines are missing, and
+    one is there in two ways."""
     scribe = Scribe(group_id="faulty", process_id="faulty")
     scribe.tell(1, GroupCreated(kind="consumer"), assigned("a", 0, 1))
     scribe.beside(2, commit("a", 100, 2))
@@ -57,6 +58,7 @@ def faulty() -> Scribe:
     scribe.beside(5, commit("b", 40, 4))
     scribe.lose(3)
     scribe.tell(6, PartitionsReleased(member_id="b", member_epoch=1, partitions={"t": (0, 1)}))
+    scribe.lines.append(scribe.lines[-1].replace('"b"', '"c"'))
     return scribe
 
 
@@ -79,7 +81,13 @@ def test_a_check_finds_what_was_planted_and_names_it(tmp_path: Path) -> None:
     (events / "garbage").write_bytes(bytes(range(256)) * 20)
     found = report(str(events), "--output", str(output), "--check")
     assert found.returncode == 1, found.stderr
-    for words in ("partitions owned twice", "offsets gone back", "gaps in sequences", "faulty"):
+    for words in (
+        "1 partitions owned twice",
+        "1 offsets gone back",
+        "1 gaps in sequences",
+        "1 events told in two ways",
+        "faulty",
+    ):
         assert words in found.stdout
     assert "sound" not in found.stdout
     assert "Traceback" not in found.stderr

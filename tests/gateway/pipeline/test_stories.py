@@ -138,3 +138,22 @@ def test_a_whole_story_has_no_hole(spark: SparkSession) -> None:
     scribe.tell(4, joined("b"))
     rows = stories(spark, *scribe.lines, *scribe.lines).of(MemberJoined, PartitionsStated).collect()
     assert [row.hole for row in rows] == [None] * 4
+
+
+def test_of_lines_that_contradict_each_other_one_counts(spark: SparkSession) -> None:
+    """And always the same one, in whichever order they come; of two times the earlier one."""
+    scribe, later = Scribe(), Scribe()
+    scribe.tell(1, CREATED, *(joined("a") for _ in range(10)))
+    later.lose(9)
+    later.tell(900, joined("late"), joined("late"))
+    copies = [line.replace('"a"', '"b"') for line in scribe.lines[1:]]
+    lines = [*scribe.lines, *copies, *later.lines]
+    found = []
+    for seed in range(3):
+        random.Random(seed).shuffle(lines)
+        rows = stories(spark, *lines).of(MemberJoined).collect()
+        assert {seconds(row.at_ms) for row in rows} == {1}
+        found.append([row.member_id for row in sorted(rows, key=lambda row: row.position)])
+    assert sorted(set(found[0])) == ["a", "b"]
+    assert len(found[0]) == 10
+    assert found[0] == found[1] == found[2]

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from gateway.events.member_events import PartitionsReleased
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.changes import changes
+from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
 from gateway.pipeline.tables.rejected import RejectedRow, rejected
@@ -22,6 +23,7 @@ EMPTY: Mapping[str, type[BaseModel]] = {
     "ownership": OwnershipRow,
     "offsets": OffsetRow,
     "sequences": SequenceRow,
+    "contradictions": ContradictionRow,
     "rejected": RejectedRow,
 }
 
@@ -56,11 +58,12 @@ def test_every_planted_fault_is_named(spark: SparkSession) -> None:
         "other_member_id": "a",
         "from_ms": START_MS + 2000,
     }
-    lines = it.scribe.lines
+    lines = [*it.scribe.lines, it.scribe.lines[-1].replace('"b"', '"c\\u001b"')]
     verdict = judge(
         ownership=tables(spark, ownership=[twice])["ownership"],
         offsets=offsets(stories(spark, *lines)),
         sequences=sequences(parsed(spark, *lines)),
+        contradictions=contradictions(parsed(spark, *lines)),
         rejected=tables(spark)["rejected"],
         has_groups=True,
     )
@@ -75,6 +78,9 @@ def test_every_planted_fault_is_named(spark: SparkSession) -> None:
         "1 gaps in sequences:",
         f"  {where} at gateway g lacks events 4 to 6,"
         " between 2027-01-15 08:00:04.000Z and 2027-01-15 08:00:07.000Z",
+        "1 events told in two ways:",
+        f"  {where} at gateway g has event 7 as partitions_released and, not the same,"
+        " partitions_released, 2027-01-15 08:00:07.000Z",
         "no events that could not be read",
     )
 
@@ -118,6 +124,7 @@ def test_nothing_is_found_where_nothing_is(spark: SparkSession) -> None:
         "no partitions owned twice",
         "no offsets gone back",
         "no gaps in sequences",
+        "no events told in two ways",
         "no events that could not be read",
     )
 
@@ -168,7 +175,7 @@ def test_the_first_faults_are_named_and_the_rest_counted(spark: SparkSession, mo
     ]
     verdict = judge(**tables(spark, sequences=gaps), has_groups=True)
     assert not verdict.is_safe
-    (_owned_twice, _gone_back, missing, _not_read) = verdict.faults
+    (_owned_twice, _gone_back, missing, _contradicted, _not_read) = verdict.faults
     assert missing.count == EVIDENCE_MAX + more
     assert len(missing.evidence) == EVIDENCE_MAX
     assert missing.evidence[0].startswith("process p0 at gateway g lacks events 2 to 2, between")

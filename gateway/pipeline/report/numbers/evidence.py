@@ -29,6 +29,7 @@ _KINDS: Mapping[str, _Kind] = {
     "overlaps": _Kind("ownership", "kind = 'overlap'", ("from_ms",)),
     "regressions": _Kind("offsets", "finding = 'regression'", ("from_ms",)),
     "missing_events": _Kind("sequences", "true", ("from_ms",)),
+    "contradictions": _Kind("contradictions", "true", ("at_ms",)),
     "differences": _Kind("differences", "true", ("at_ms",)),
     "moves_back": _Kind("offsets", "finding in ('seek', 'reset')", ("from_ms",)),
     "migrations": _Kind("migrations", "true", ("-unowned_partition_s", "from_ms")),

@@ -107,6 +107,7 @@ def _findings(tables: Mapping[str, DataFrame]) -> DataFrame:
         tables["offsets"].where("finding = 'regression'").select(*GROUP, "from_ms"),
         tables["differences"].select(*GROUP, "at_ms"),
         tables["sequences"].select(*GROUP, "from_ms"),
+        tables["contradictions"].select(*GROUP, "at_ms"),
     ):
         found = found.union(other)
     return found.where("found_ms is not null").distinct()

@@ -107,6 +107,10 @@ def made(spark: SparkSession) -> Report:
                 "from_ms": 0,
             },
         ],
+        contradictions=[
+            *of("bad", {"sequence": 7, "at_ms": 55 * S}),
+            {"group_id": None, "cluster_id": None, "process_id": "p", "sequence": 7, "at_ms": 1},
+        ],
         migrations=of("calm", UP),
         rebalances=[*of("calm", MOVED, MOVED), *of("bad", MOVED)],
         readiness=[
@@ -141,6 +145,7 @@ def test_totals_are_of_all_groups(made: Report) -> None:
         "regressions": 1,
         "differences": 0,
         "missing_events": 4,
+        "contradictions": 2,
         "rejected_lines": 2,
         "unread_events": 1,
         "seeks": 1,
@@ -169,8 +174,8 @@ def section(made: Report, group_id: str) -> GroupStory:
 def test_a_section_has_what_was_found(made: Report) -> None:
     """With its times, and a map of where it was; what nobody saw begin, when it ended."""
     bad = section(made, "bad")
-    assert (bad.findings, bad.partitions, bad.rebalances) == (6, 1, 1)
-    assert bad.finding_times_ms == (20 * S, 30 * S, 50 * S, 60 * S)
+    assert (bad.findings, bad.partitions, bad.rebalances) == (7, 1, 1)
+    assert bad.finding_times_ms == (20 * S, 30 * S, 50 * S, 55 * S, 60 * S)
     assert bad.ownership is not None
     assert (bad.ownership.from_ms, bad.ownership.to_ms, bad.ownership.is_all) == (
         16 * S,
@@ -224,6 +229,7 @@ def test_evidence_is_rows_with_their_meaning(made: Report) -> None:
     )
     assert made.evidence["moves_back"].count == 1
     assert made.evidence["missing_events"].count == 2
+    assert made.evidence["contradictions"].count == 2
     assert made.evidence["differences"].count == 0
     assert made.evidence["rejected_lines"].rows == (
         {"file": "g", "place": "1"},  # the gravest first: an event of a group

@@ -1,0 +1,64 @@
+"""What is told twice and not the same is found, and what is only written again is not."""
+
+import random
+
+from pyspark.sql import SparkSession
+
+from coordinator.records import RemovalCause
+from gateway.events.gateway_events import GatewayEnded, GatewayStarted
+from gateway.events.member_events import MemberLeft
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
+from tests.support.plans import check_joins, plan_of
+from tests.support.scribe import Scribe, parsed, seconds
+
+LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
+STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
+
+
+def test_a_number_with_another_content_is_found(spark: SparkSession) -> None:
+    """Another member, another time, or another event; of a group's sequence and of a process's.
+    Repeats, the same number of another sequence, and lines that are none are no contradiction."""
+    scribe, other = Scribe("g", "p"), Scribe("h", "q")
+    scribe.gateway(0, STARTED)
+    for number in range(100):
+        scribe.tell(number, LEFT)
+        other.tell(number, MemberLeft(member_id="n", cause=RemovalCause.LEFT))
+    scribe.beside(100, LEFT, LEFT)
+    scribe.gateway(101, GatewayEnded())
+    another = Scribe("g", "p")
+    another.lose_beside(3)
+    another.gateway(101, STARTED)
+    _started, first, *_, beside, _, ended = scribe.lines
+    unreadable = ended.replace('"gateway_ended"', '"gateway_blinked"')
+    planted = [
+        first.replace('"m"', '"n"'),
+        scribe.lines[80].replace("079000,", "079001,"),
+        beside.replace('"orders"', '"payments"'),
+        *another.lines,
+    ]
+    lines = 2 * [*scribe.lines, *other.lines, *planted, first[:-20], unreadable]
+    random.Random(1).shuffle(lines)
+    table = contradictions(parsed(spark, *lines))
+    assert table.columns == struct_of(ContradictionRow).names
+    rows = sorted((row[:5] for row in table.collect()), key=str)
+    assert rows == [
+        ("c", "orders", "g", None, 1),
+        ("c", "orders", "g", None, 80),
+        ("c", None, "g", "p", 2),
+        ("c", None, "g", "p", 4),
+    ]
+    found = {(row.process_id, row.sequence): row for row in table.collect()}
+    assert {found["p", 4].event, found["p", 4].other_event} == {"gateway_ended", "gateway_started"}
+    assert seconds(found[None, 80].at_ms) == 79
+
+
+def test_nothing_is_looked_at_closely_if_nothing_came_again(spark: SparkSession) -> None:
+    """Rows are joined by equal keys, with the blocks that have repeats."""
+    scribe = Scribe()
+    scribe.tell(1, LEFT)
+    table = contradictions(parsed(spark, *scribe.lines))
+    plan = plan_of(table)
+    check_joins(plan)
+    assert "LeftSemi" in plan
+    assert table.collect() == []
