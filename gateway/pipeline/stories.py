@@ -15,7 +15,7 @@ from gateway.events import gateway_events
 from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
-from gateway.pipeline.parsing import CONTENT, PROBLEM, is_any
+from gateway.pipeline.parsing import CONTENT, NUMBERED, PROBLEM, is_any
 
 GROUP = ("cluster_id", "group_id")
 """What names a group: gateways of other clusters may have groups of the same name."""
@@ -68,8 +68,10 @@ class Stories:
 
 def _told(events: DataFrame) -> DataFrame:
     """What is known of groups; an event beside the group's sequence comes after the one that it
-    names."""
-    return events.where(F.col(PROBLEM).isNull() & F.col("group_id").isNotNull()).select(
+    names. Events of which not even the name is known are no hole, for they change no other's
+    meaning; nobody asks for them."""
+    is_told = F.col(PROBLEM).isNull() | (F.col(NUMBERED) & ~is_any(*EVENTS.values()))
+    return events.where(is_told & F.col("group_id").isNotNull()).select(
         *("gateway_id", "group_id", "process_id", "event", "sequence", "at_ms"),
         F.coalesce("after", "sequence").alias("place"),
         F.col("process_id").isNotNull().alias("is_beside"),

@@ -3,10 +3,10 @@
 Two owners at once are an overlap, however short; between two owners is a gap. The two bases have no
 event in common, so that each is a check of the other.
 
-Where events of the group's sequence are missing, or cannot be read, a grant or a release may be
-among them. Who gives up what nobody saw it get, had it since the last event before such a hole; who
-is not seen to give up what somebody else has behind it, had it until then. So a hole alone makes no
-overlap.
+Where events of the group's sequence are missing, or cannot be read though their names are known, a
+grant or a release may be among them. Who gives up what nobody saw it get, had it since the last
+event before such a hole; who is not seen to give up what somebody else has behind it, had it until
+then. So a hole alone makes no overlap.
 """
 
 from typing import Literal
