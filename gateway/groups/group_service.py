@@ -33,7 +33,7 @@ from gateway.groups.config_apis import ConfigApis
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
 from gateway.groups.forwarding import forward, highest_version
-from gateway.groups.hosting import Hosting, Mode
+from gateway.groups.hosting import STREAMS_PROTOCOL, Hosting, Mode
 from gateway.groups.inbox import MakeRequest
 from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
@@ -68,9 +68,6 @@ from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
 log = structlog.get_logger()
-
-# Kafka Streams has the consumer protocol type, but an assignor that keeps data of its own.
-STREAMS_PROTOCOL = "stream"
 
 
 class GroupService:
@@ -200,7 +197,7 @@ class GroupService:
             return await self._join_in_cluster(request, message)
         verdict = await self._registry.mode_of(message.group_id, lets_in=_lets_in(message))
         match verdict.mode:
-            case Mode.OCCUPIED | Mode.ELSEWHERE if _is_of_a_member(message):
+            case Mode.ELSEWHERE if _is_of_a_member(message):
                 # It was a member here: what it owns is somebody else's now.
                 return refusal(message, version, ErrorCode.UNKNOWN_MEMBER_ID, verdict.why)
             case Mode.UNKNOWN | Mode.ELSEWHERE:
@@ -210,8 +207,12 @@ class GroupService:
                 code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                 return refusal(message, version, code, verdict.why)
             case Mode.OCCUPIED if isinstance(message, ConsumerGroupHeartbeatRequest):
-                return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, verdict.why)
+                was_here = _is_of_a_member(message)
+                code = ErrorCode.UNKNOWN_MEMBER_ID if was_here else ErrorCode.GROUP_ID_NOT_FOUND
+                return refusal(message, version, code, verdict.why)
             case Mode.OCCUPIED | Mode.FORWARDED:
+                # Classic members may be in there, and came in through a gateway before us; of ours
+                # the cluster knows none.
                 return await _ask_cluster(request, message)
             case Mode.HOSTED:
                 return await self._hosted(request, message)

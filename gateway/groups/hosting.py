@@ -54,6 +54,9 @@ NAMED_OCCUPANTS_MAX = 5
 OTHER_KINDS = ("share", "streams")
 """Types of groups that no member of ours could be in."""
 
+# Kafka Streams has the consumer protocol type, but an assignor that keeps data of its own.
+STREAMS_PROTOCOL = "stream"
+
 NO_LONGER_LIVE = frozenset({"Empty", "Dead"})
 """States of a group without members."""
 
@@ -94,6 +97,8 @@ class _Occupants:
 
     protocol_type: str
     client_ids: tuple[str, ...]
+    protocol: str = ""
+    """The one in force in a classic group, if there is one."""
     anchored: DescribedGroup | None = None
     """The group, if they are anchors: it says whose."""
 
@@ -212,6 +217,9 @@ class Hosting:
         if occupants.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
             self.forward(group_id, f"its protocol type is {occupants.protocol_type}")
             return Verdict(Mode.FORWARDED)
+        if isinstance(occupants, _Occupants) and occupants.protocol == STREAMS_PROTOCOL:
+            self.forward(group_id, f"its protocol is {STREAMS_PROTOCOL}")
+            return Verdict(Mode.FORWARDED)
         why = (
             f"{occupants} are in the group in the cluster itself: stop them or point them at the"
             " gateway, all of them, and the group is hosted from its next member on"
@@ -296,6 +304,7 @@ class Hosting:
             return _Occupants(
                 group.protocol_type,
                 tuple(member.client_id for member in group.members),
+                group.protocol_data,
                 group if group.protocol_type == identity.PROTOCOL_TYPE else None,
             )
         if ApiKey.CONSUMER_GROUP_DESCRIBE not in versions:

@@ -36,7 +36,7 @@ GROUP_ID_NOT_FOUND = 69
 
 
 def classic(
-    *client_ids: str, protocol_type: str = "consumer", error_code: int = 0
+    *client_ids: str, protocol_type: str = "consumer", protocol: str = "", error_code: int = 0
 ) -> DescribeGroupsResponse:
     """What DescribeGroups answers."""
     members = tuple(
@@ -50,7 +50,11 @@ def classic(
         for client_id in client_ids
     )
     group = describe_groups.DescribedGroup(
-        group_id="g", error_code=error_code, protocol_type=protocol_type, members=members
+        group_id="g",
+        error_code=error_code,
+        protocol_type=protocol_type,
+        protocol_data=protocol,
+        members=members,
     )
     return DescribeGroupsResponse(groups=(group,))
 
@@ -105,7 +109,9 @@ def looking(cluster: ScriptedCluster, *patterns: str) -> Hosting:
         (classic("c"), native(error_code=GROUP_ID_NOT_FOUND), Mode.OCCUPIED),
         (classic("c", protocol_type=""), None, Mode.OCCUPIED),
         (classic(error_code=GROUP_ID_NOT_FOUND), native("n"), Mode.OCCUPIED),
+        (classic("c", protocol="range"), None, Mode.OCCUPIED),
         (classic("w", protocol_type="connect"), None, Mode.FORWARDED),
+        (classic("s", protocol="stream"), None, Mode.FORWARDED),
         (classic(error_code=COORDINATOR_LOAD_IN_PROGRESS), None, Mode.UNKNOWN),
         (classic(error_code=NOT_COORDINATOR), native(), Mode.UNKNOWN),
         (classic(), native(error_code=COORDINATOR_LOAD_IN_PROGRESS), Mode.UNKNOWN),

@@ -1,5 +1,8 @@
 """Safe from the first day, against real Apache Kafka: who is hosted, and who is not."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -188,6 +191,37 @@ async def test_whom_consumers_left_the_group_to_finds_it_empty(
         assert (await client.native("n", -1)).error_code == 0
         joined = await client.enter(protocol_type=protocol_type, protocol=protocol)
         assert (await client.beat(joined)).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "protocol"),
+    [("connect", "compatible"), ("consumer", "stream"), ("consumer", "range")],
+)
+async def test_members_in_the_cluster_outlive_the_gateway(
+    kafka: KafkaCluster, protocol_type: str, protocol: str
+) -> None:
+    """What the gateway remembered of their group ended with it; whether they are members is for the
+    cluster to say, which fences our own as well. So it is for who was forwarded as configured."""
+    group = fresh_group("workers")
+    patterns = (group,) if protocol == "range" else ()
+    how: dict[str, Any] = {"protocol_type": protocol_type, "protocol": protocol}
+    async with (
+        whole_gateway(kafka.addresses, forward_patterns=patterns) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        joined = await client.enter(**how)
+    async with (
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        assert (await client.sync(joined, **how)).error_code == 0
+        assert (await client.beat(joined)).error_code == 0
+        stranger = replace(joined, member_id="stranger")
+        assert (await client.beat(stranger)).error_code == UNKNOWN_MEMBER_ID
+        assert (await client.sync(stranger, **how)).error_code == UNKNOWN_MEMBER_ID
+        native = await client.native("n", 5)
+        assert native.error_code in (UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND)
+        assert not gateway.events
 
 
 async def test_a_foreign_join_that_the_cluster_refuses_gives_no_group_away(
