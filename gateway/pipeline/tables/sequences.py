@@ -21,8 +21,9 @@ SEQUENCE = ("gateway_id", "group_id", "process_id")
 
 
 class SequenceRow(BaseModel):
-    """Numbers that no line has. What comes before the first line of a sequence is not missed. What
-    comes behind the last line of a group is, if an event beside its sequence had come after it."""
+    """Numbers that no line has. What comes before the first line of a sequence is not missed, nor
+    what comes behind the last one; but of a group it is, if an event beside its sequence shows that
+    it had come before the one, or after the other."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -47,7 +48,7 @@ def sequences(lines: DataFrame) -> DataFrame:
     """All gaps in stored lines; a line that came twice changes nothing."""
     envelopes = _envelopes(lines)
     told = numbers(lines).select(*SEQUENCE, "sequence", "at_ms")
-    lost = _gaps(told).unionByName(_lost_ends(envelopes))
+    lost = _gaps(told).unionByName(_lost_edges(envelopes))
     found = _with_times(lost, told, _words(envelopes))
     return with_cluster(found, lines).select(*struct_of(SequenceRow).names)
 
@@ -94,21 +95,31 @@ def _words(envelopes: DataFrame) -> DataFrame:
     return beside.select("gateway_id", "group_id", _no_process(), sequence, "at_ms")
 
 
-def _lost_ends(envelopes: DataFrame) -> DataFrame:
-    """What is missing behind the last line of a group: its sequence had reached more."""
-    last = F.max(F.when(_is_of_group(), F.col("sequence")))
-    reached = F.max(F.when(~_is_of_group(), F.col("after")))
+def _lost_edges(envelopes: DataFrame) -> DataFrame:
+    """What is missing before the first line of a group, whose sequence had reached less when a
+    process told something beside it; and behind the last one: it had reached more."""
+    number = F.when(_is_of_group(), F.col("sequence"))
+    word = F.when(~_is_of_group() & (F.col("after") >= 0), F.col("after"))
+    ends = {"first": F.min(number), "last": F.max(number), "low": F.min(word), "high": F.max(word)}
+
+    def missing(before: str, behind: Column) -> Column:
+        missing_from = F.try_add(before, F.lit(1))
+        lost = F.struct(missing_from.alias("missing_from"), behind.alias("missing_to"))
+        return F.when(missing_from <= behind, lost)
+
     return (
         envelopes.where(F.col("group_id").isNotNull())
         .groupBy("gateway_id", "group_id")
-        .agg(last.alias("last"), reached.alias("missing_to"))
-        .where(F.col("last") < F.col("missing_to"))
+        .agg(*(end.alias(name) for name, end in ends.items()))
         .select(
             "gateway_id",
             "group_id",
             _no_process(),
-            (F.col("last") + 1).alias("missing_from"),
-            "missing_to",
+            F.inline(
+                F.array_compact(
+                    F.array(missing("low", F.col("first") - 1), missing("last", F.col("high")))
+                )
+            ),
         )
     )
 
@@ -148,6 +159,7 @@ def _with_times(gaps: DataFrame, told: DataFrame, words: DataFrame) -> DataFrame
         F.inline(
             F.array(
                 _end(F.col("missing_from") - 1, is_word=False),
+                _end(F.col("missing_from") - 1, is_word=True),
                 _end(behind, is_word=False),
                 _end(F.col("missing_to"), is_word=True),
             )

@@ -12,7 +12,7 @@ from gateway.events.member_events import MemberLeft
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.sequences import SequenceRow, sequences
 from tests.support.plans import check_joins, plan_of
-from tests.support.scribe import START_MS, Scribe, parsed, seconds
+from tests.support.scribe import START_MS, Scribe, parsed, seconds, without
 
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
@@ -74,6 +74,31 @@ def test_the_end_of_a_sequence_can_be_missing(spark: SparkSession) -> None:
     assert [row[1:2] + row[4:] for row in found(sequences(parsed(spark, *lines)))] == [
         ("a", 3, 4, 1, 5),
         ("d", 2, (1 << 63) - 1, 1, 2),
+    ]
+
+
+def test_the_beginning_of_a_sequence_can_be_missing(spark: SparkSession) -> None:
+    """If a process told something of the group before; what came before that is not missed, nor are
+    numbers missed of which the process knew already when it told its first event."""
+    first, later, late, whole = (Scribe(process_id=each, group_id=each) for each in "abcd")
+    first.beside(1, LEFT, LEFT)
+    first.lose(1)
+    first.tell(3, LEFT)
+    later.lose(5)
+    later.beside(1, LEFT)
+    later.lose(2)
+    later.tell(3, LEFT)
+    late.lose(5)
+    late.beside(1, LEFT)
+    late.tell(2, LEFT)
+    late.beside(3, LEFT)
+    whole.beside(1, LEFT)
+    whole.tell(2, LEFT)
+    odd = without(first.lines[0]).replace('"after": 0', '"after": -9')
+    lines = [line for scribe in (first, later, late, whole) for line in scribe.lines]
+    assert [row[1:2] + row[4:] for row in found(sequences(parsed(spark, *lines, odd)))] == [
+        ("a", 1, 1, 1, 3),
+        ("b", 6, 7, 1, 3),
     ]
 
 
