@@ -21,8 +21,6 @@ STALL_MS = 30_000
 """A rebalance that takes longer is a stall."""
 
 _MIXED = "mixed"
-_FOUND = ("direction", "from_ms", "to_ms", "is_complete")
-"""Of a migration, before anything is counted in it."""
 
 
 class MigrationRow(Row):
@@ -60,26 +58,29 @@ def migrations(changes: DataFrame, ownership: DataFrame, rebalances: DataFrame) 
         .unionByName(_rebalances(rebalances), allowMissingColumns=True)
         .unionByName(_gaps(ownership), allowMissingColumns=True)
     )
-    began = found.select(*GROUP, F.col("from_ms").alias("at_ms"), F.struct(*_FOUND).alias("of"))
+    return (
+        in_migrations(costs, found)
+        .groupBy(*found.columns)
+        .agg(*(F.coalesce(F.sum(cost), F.lit(0)).alias(name) for name, cost in _costs().items()))
+        .select(*struct_of(MigrationRow).names)
+    )
+
+
+def in_migrations(rows: DataFrame, migrations: DataFrame) -> DataFrame:
+    """The rows whose `at_ms` lies in a migration, with its columns, and for each migration a row
+    that has nothing else."""
+    of = F.struct(*(name for name in migrations.columns if name not in GROUP)).alias("of")
+    began = migrations.select(*GROUP, F.col("from_ms").alias("at_ms"), of)
     # They follow one another: what happens is in the one that began last, or in none.
     in_order = Window.partitionBy(*GROUP).orderBy("at_ms", F.col("of").isNull())
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    counted = (
-        began.unionByName(costs, allowMissingColumns=True)
+    return (
+        began.unionByName(rows, allowMissingColumns=True)
         .withColumn("of", F.last("of", ignorenulls=True).over(so_far))
+        .where((F.col("at_ms") <= F.col("of.to_ms")) | F.col("of.to_ms").isNull())
         .where(F.col("of").isNotNull())
         .select("*", "of.*")
-    )
-    is_inside = F.col("to_ms").isNull() | (F.col("at_ms") <= F.col("to_ms"))
-    return (
-        counted.groupBy(*GROUP, *_FOUND)
-        .agg(
-            *(
-                F.coalesce(F.sum(F.when(is_inside, cost)), F.lit(0)).alias(name)
-                for name, cost in _costs().items()
-            )
-        )
-        .select(*struct_of(MigrationRow).names)
+        .drop("of")
     )
 
 

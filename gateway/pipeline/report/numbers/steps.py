@@ -6,11 +6,10 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from gateway.pipeline.report.model import StepCost
 from gateway.pipeline.report.numbers.limits import first_of, made
 from gateway.pipeline.stories import GROUP
+from gateway.pipeline.tables.migrations import in_migrations
 
 COSTS_MAX = 24
 """Steps of a migration that are summed up over all groups: the first ones."""
-
-_MIGRATION = (*GROUP, "migration_from_ms")
 
 
 def steps(
@@ -19,22 +18,8 @@ def steps(
     """With `migration` and `number` from 1, `from_ms`, `to_ms` (null: still), members after it, and
     the time `unowned_ms` that lies in it."""
     found = _with_shares(_steps(arrivals, _numbered(migrations)), shares)
-    shared_ms = F.least("to_ms", "gap_to_ms") - F.greatest("from_ms", "gap_from_ms")
-    # Where a group had no members in a gap, that part of it is spread over the whole.
-    density = F.col("unowned_ms") / (F.col("gap_to_ms") - F.col("gap_from_ms"))
-    ended = gaps.where(F.col("unowned_ms") > 0).select(
-        *GROUP,
-        F.col("from_ms").alias("gap_from_ms"),
-        F.col("to_ms").alias("gap_to_ms"),
-        "unowned_ms",
-    )
-    touched = found.join(ended, list(GROUP)).where(
-        (F.col("gap_to_ms") > F.col("from_ms"))
-        & (F.col("to_ms").isNull() | (F.col("gap_from_ms") < F.col("to_ms")))
-    )
     key = [*GROUP, "migration", "number"]
-    unowned = touched.groupBy(*key).agg(F.sum(shared_ms * density).alias("unowned_ms"))
-    return found.join(unowned, key, "left").fillna(0.0, "unowned_ms")
+    return found.join(_unowned(found, gaps), key, "left").fillna(0.0, "unowned_ms")
 
 
 def costs(steps: DataFrame) -> tuple[tuple[StepCost, ...], int]:
@@ -54,33 +39,74 @@ def _numbered(migrations: DataFrame) -> DataFrame:
         *GROUP,
         F.row_number().over(in_group).alias("migration"),
         F.element_at(F.split("direction", "->"), 2).alias("target"),
-        F.col("from_ms").alias("migration_from_ms"),
-        F.col("to_ms").alias("migration_to_ms"),
+        "from_ms",
+        "to_ms",
     )
 
 
 def _steps(arrivals: DataFrame, migrations: DataFrame) -> DataFrame:
     speaks = F.when(F.col("target") == "consumer", "consumer").otherwise("classic")
-    begun = arrivals.withColumnRenamed("at_ms", "from_ms")
-    inside = begun.join(migrations, list(GROUP)).where(
-        (F.col("arrived") == speaks)
-        & (F.col("from_ms") >= F.col("migration_from_ms"))
-        & (F.col("migration_to_ms").isNull() | (F.col("from_ms") <= F.col("migration_to_ms")))
-    )
-    in_migration = Window.partitionBy(*_MIGRATION).orderBy("from_ms")
-    key = (*_MIGRATION, "migration", "migration_to_ms", "from_ms")
+    inside = in_migrations(arrivals, migrations).where(F.col("arrived") == speaks)
+    in_migration = Window.partitionBy(*GROUP, "migration").orderBy("at_ms")
     return (
-        inside.select(*key)
+        inside.select(*GROUP, "migration", "to_ms", "at_ms")
         .distinct()
         .select(
             *GROUP,
             "migration",
             F.row_number().over(in_migration).alias("number"),
-            "from_ms",
-            F.coalesce(F.lead("from_ms").over(in_migration), F.col("migration_to_ms")).alias(
-                "to_ms"
-            ),
+            F.col("at_ms").alias("from_ms"),
+            F.coalesce(F.lead("at_ms").over(in_migration), F.col("to_ms")).alias("to_ms"),
         )
+    )
+
+
+def _unowned(steps: DataFrame, gaps: DataFrame) -> DataFrame:
+    """The time without an owner that lies in each step, if any does."""
+    in_group = Window.partitionBy(*GROUP).orderBy("from_ms")
+    placed = steps.select(
+        *(*GROUP, "migration", "number", "from_ms", "to_ms"),
+        F.row_number().over(in_group).alias("place"),
+    )
+    shared_ms = F.least("to_ms", "gap_to_ms") - F.greatest("from_ms", "gap_from_ms")
+    # Where a group had no members in a gap, that part of it is spread over the whole.
+    density = F.col("unowned_ms") / (F.col("gap_to_ms") - F.col("gap_from_ms"))
+    return (
+        _places(gaps, placed)
+        .join(placed, [*GROUP, "place"])
+        .where(shared_ms > 0)
+        .groupBy(*GROUP, "migration", "number")
+        .agg(F.sum(shared_ms * density).alias("unowned_ms"))
+    )
+
+
+def _places(gaps: DataFrame, placed: DataFrame) -> DataFrame:
+    """A row for each gap, those of the same time together, and each step in which it may lie: from
+    the last one that began before it to the last one that begins in it."""
+    ended = (
+        gaps.where(F.col("unowned_ms") > 0)
+        .groupBy(*GROUP, F.col("from_ms").alias("gap_from_ms"), F.col("to_ms").alias("gap_to_ms"))
+        .agg(F.sum("unowned_ms").alias("unowned_ms"))
+    )
+    gap = ("gap_from_ms", "gap_to_ms", "unowned_ms")
+    ends = F.array(*(F.col(end).alias("at_ms") for end in ("gap_from_ms", "gap_to_ms")))
+    edges = ended.select(*GROUP, *gap, F.explode(ends).alias("at_ms"))
+    begun = placed.select(*GROUP, F.col("from_ms").alias("at_ms"), "place")
+    in_order = Window.partitionBy(*GROUP).orderBy("at_ms", F.col("place").isNull())
+    passed = F.last("place", ignorenulls=True).over(
+        in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    return (
+        edges.unionByName(begun, allowMissingColumns=True)
+        .withColumn("passed", passed)
+        .where(F.col("gap_from_ms").isNotNull())
+        .groupBy(*GROUP, *gap)
+        .agg(
+            F.coalesce(F.min_by("passed", "at_ms"), F.lit(1)).alias("first"),
+            F.max("passed").alias("last"),
+        )
+        .where(F.col("last").isNotNull())
+        .select(*GROUP, *gap, F.explode(F.sequence("first", "last")).alias("place"))
     )
 
 

@@ -17,7 +17,7 @@ def test_no_row_is_compared_with_every_other(spark: SparkSession) -> None:
     from gateway.pipeline.report.numbers.shares import shares  # noqa: PLC0415
     from gateway.pipeline.report.numbers.steps import steps  # noqa: PLC0415
     from gateway.pipeline.tables.migrations import arrivals  # noqa: PLC0415
-    from tests.support.plans import check_joins, plan_of  # noqa: PLC0415
+    from tests.support.plans import check_joins, joins_by_group, plan_of  # noqa: PLC0415
 
     made = tables(spark)
     counted, unowned = shares(made["timeline"]), gaps(made["ownership"])
@@ -25,3 +25,4 @@ def test_no_row_is_compared_with_every_other(spark: SparkSession) -> None:
     plan = plan_of(groups(made, shares=counted, gaps=unowned, steps=taken))
     assert "Join" in plan
     check_joins(plan)
+    assert joins_by_group(plan) == 0
