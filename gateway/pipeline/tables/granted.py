@@ -1,19 +1,29 @@
 """What the engine granted: from an assignment to the release by that member.
 
 The two events are all that it takes, for groups of any kind, and `topics_gone`, after which nothing
-is told of a topic's partitions any more. If one of them is missing, a hole in the story has it.
+is told of a topic's partitions any more. If one of them is missing, a hole in the story has it. But
+who has gone without a release has nothing any more either: that may have been told beside the
+group's sequence, where no hole can be seen.
 """
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events.group_events import TopicsGone
-from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberLeft,
+    MemberReplaced,
+    PartitionsAssigned,
+    PartitionsReleased,
+)
 from gateway.pipeline.parsing import is_any
 from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.intervals import ENDLESS
 
 PARTITION = (*GROUP, "topic", "partition")
+
+_DEPARTURES = (MemberLeft, MemberFenced, MemberReplaced)
 
 
 def granted(stories: Stories) -> DataFrame:
@@ -29,11 +39,11 @@ def granted(stories: Stories) -> DataFrame:
         {
             "released": F.last(_moment(~F.col("is_grant")), ignorenulls=True).over(_passed(own)),
             "lost_next": F.last("lost", ignorenulls=True).over(_passed(own, and_this=True)),
-            "earlier": F.lead(F.struct("is_grant", "position", "gone", "lost")).over(own),
+            "earlier": F.lead(F.struct("is_grant", "position", "over", "lost")).over(own),
         }
     )
-    was_gone = F.coalesce(F.col("earlier.gone.position") < F.col("position"), F.lit(False))
-    had_it = F.coalesce(F.col("earlier.is_grant"), F.lit(False)) & ~was_gone
+    was_over = F.coalesce(F.col("earlier.over.position") < F.col("position"), F.lit(False))
+    had_it = F.coalesce(F.col("earlier.is_grant"), F.lit(False)) & ~was_over
     had_it &= F.col("earlier.lost").isNull()
     may_have_got_it = F.col("earlier").isNull() | F.coalesce(
         F.col("hole.position") >= F.col("earlier.position"), F.lit(False)
@@ -41,7 +51,7 @@ def granted(stories: Stories) -> DataFrame:
     is_unseen = ~F.col("is_grant") & ~had_it & may_have_got_it
     here = F.struct("position", "at_ms")
     begun = F.when(F.col("is_grant"), here).otherwise(F.col("hole"))
-    ended = F.when(is_unseen, here).otherwise(F.least("released", "gone", "lost_next"))
+    ended = F.when(is_unseen, here).otherwise(F.least("released", "over", "lost_next"))
     is_followed = F.col("ended").eqNullSafe(F.col("gone")) | F.col("ended").eqNullSafe(
         F.col("lost_next")
     )
@@ -63,7 +73,8 @@ def granted(stories: Stories) -> DataFrame:
 def _with_lost(changes: DataFrame) -> DataFrame:
     """`lost` of a grant: the hole that may have its release. The first who is told of behind it is
     somebody else; and then the member is never told of again, or given it anew, or gives up behind
-    another hole what it may have got there."""
+    another hole what it may have got there. `over`: its topic's end, or its own without a release.
+    """
     all_ = _backwards()
     is_new = ~F.col("hole").eqNullSafe(F.lead("hole").over(all_))
     known = changes.withColumn("behind", F.when(is_new, F.struct("position", "hole")))
@@ -71,22 +82,30 @@ def _with_lost(changes: DataFrame) -> DataFrame:
     own = F.lag(F.struct("position", "is_grant", "hole")).over(_backwards("member_id"))
     had_it = ~F.col("own.is_grant") & F.col("own.hole").eqNullSafe(F.col("behind.hole"))
     is_lost = F.col("own").isNull() | ((F.col("behind.position") < F.col("own.position")) & ~had_it)
-    return known.withColumns({"behind": behind, "own": own}).withColumn(
-        "lost", F.when(F.col("is_grant") & is_lost, F.col("behind.hole"))
+    has_release = F.coalesce(~F.col("own.is_grant"), F.lit(False))
+    return known.withColumns({"behind": behind, "own": own}).withColumns(
+        {
+            "lost": F.when(F.col("is_grant") & is_lost, F.col("behind.hole")),
+            "over": F.least("gone", F.when(~has_release, F.col("left"))),
+        }
     )
 
 
 def _changes(stories: Stories) -> DataFrame:
-    """A row for each partition that was given or released, with the next end of its topic."""
-    told = stories.of(PartitionsAssigned, PartitionsReleased, TopicsGone)
+    """A row for each partition that was given or released, with the next end of its topic (`gone`)
+    and the next departure of the member (`left`)."""
+    told = stories.of(PartitionsAssigned, PartitionsReleased, TopicsGone, *_DEPARTURES)
+    of_member = Window.partitionBy(*GROUP, "member_id").orderBy(F.desc("position"))
+    left_next = F.last(_moment(is_any(*_DEPARTURES)), ignorenulls=True)
     gone = F.array_distinct("topics")
     all_of = F.transform(gone, lambda _topic: F.array().cast("array<long>"))
-    moved = told.select(
+    moved = told.withColumn("left", left_next.over(_passed(of_member))).select(
         *GROUP,
         "member_id",
         "position",
         "at_ms",
         "hole",
+        "left",
         F.when(~is_any(TopicsGone), is_any(PartitionsAssigned)).alias("is_grant"),
         F.explode(F.coalesce("partitions", F.map_from_arrays(gone, all_of))).alias(
             "topic", "numbers"

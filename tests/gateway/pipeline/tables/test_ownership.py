@@ -14,6 +14,7 @@ from gateway.events.group_events import GroupCreated, GroupStateMoved, TopicsGon
 from gateway.events.member_events import (
     MemberJoined,
     MemberLeft,
+    MemberReplaced,
     PartitionsAssigned,
     PartitionsReleased,
     PartitionsStated,
@@ -143,6 +144,16 @@ def a_release_and_a_grant_are_missing(scribe: Scribe) -> None:
     scribe.tell(8, gives("a", 0))
 
 
+def a_release_beside_the_sequence_is_missing(scribe: Scribe) -> None:
+    """Of a member of a classic group that went: in its group's sequence nothing is missing."""
+    scribe.tell(1, gets("a", 0), gets("c", 1))
+    scribe.lose_beside()
+    scribe.beside(2, leaves("a"))
+    scribe.tell(4, gets("b", 0))
+    scribe.beside(5, MemberReplaced(member_id="c", replaced_by="d"))
+    scribe.tell(6, gets("d", 1))
+
+
 def given_again_after_a_hole(scribe: Scribe) -> None:
     """It came back to its first owner."""
     scribe.tell(1, gets("a", 0))
@@ -266,6 +277,14 @@ CASES: Mapping[Told, Sequence[Interval]] = {
         (0, "granted", "owner", "a", None, 4, 6),
         (0, "granted", "owner", "a", None, 6, 8),
         (0, "granted", "gap", None, None, 8, None),
+    ],
+    a_release_beside_the_sequence_is_missing: [
+        (0, "granted", "owner", "a", None, 1, 2),
+        (0, "granted", "gap", None, None, 2, 4),
+        (0, "granted", "owner", "b", None, 4, None),
+        (1, "granted", "owner", "c", None, 1, 5),
+        (1, "granted", "gap", None, None, 5, 6),
+        (1, "granted", "owner", "d", None, 6, None),
     ],
     given_again_after_a_hole: [
         (0, "granted", "owner", "a", None, 1, 2),
