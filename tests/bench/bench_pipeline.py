@@ -240,10 +240,11 @@ def _memory(pid: int) -> tuple[str, int]:
     """A process by its command line, and the bytes it has in memory; shared ones by its share."""
     with suppress(OSError):
         process = Path(f"/proc/{pid}")
+        command = (process / "cmdline").read_text()  # first: it may start that program meanwhile
         for line in (process / "smaps_rollup").read_text().splitlines():
             name, _, value = line.partition(":")
             if name == "Pss":
-                return (process / "cmdline").read_text(), int(value.removesuffix("kB")) * 1024
+                return command, int(value.removesuffix("kB")) * 1024
     return "", 0
 
 
