@@ -95,6 +95,17 @@ def have_read(members: list[Member], count: int) -> bool:
     return len({number for member in members for number in member.read}) >= count
 
 
+async def at_rest(nursery: trio.Nursery, members: list[Member]) -> list[list[str]]:
+    """Start members, and wait until they have shared and read what there is: the disturbances of
+    each so far."""
+    for member in members:
+        nursery.start_soon(member.run)
+    await until(lambda: are_settled(members))
+    await until(lambda: have_read(members, 100))
+    await trio.sleep(REST_S)
+    return [list(member.disturbances) for member in members]
+
+
 async def test_real_consumers_do_not_notice_that_the_gateway_was_killed(tmp_path: Path) -> None:
     """A classic and a native one in one group: neither is assigned or revoked anything."""
     bootstrap = f"127.0.0.1:{free_port()}"
@@ -106,12 +117,7 @@ async def test_real_consumers_do_not_notice_that_the_gateway_was_killed(tmp_path
             await trio.to_thread.run_sync(produce, upstream, range(100))
             members = [Member(bootstrap, "classic"), Member(bootstrap, "consumer")]
             async with serving(upstream, tmp_path, bootstrap=bootstrap) as gateway:
-                for member in members:
-                    nursery.start_soon(member.run)
-                await until(lambda: are_settled(members))
-                await until(lambda: have_read(members, 100))
-                await trio.sleep(REST_S)
-                before = [list(member.disturbances) for member in members]
+                before = await at_rest(nursery, members)
                 await gateway.kill()
             async with serving(upstream, tmp_path, bootstrap=bootstrap) as gateway:
                 await trio.to_thread.run_sync(produce, upstream, range(100, 300))
@@ -140,12 +146,7 @@ async def test_real_consumers_do_not_notice_that_the_gateway_was_paused(tmp_path
             async with serving(upstream, tmp_path) as gateway:
                 protocols = ("classic", "consumer", "consumer")
                 members = [Member(gateway.bootstrap, protocol) for protocol in protocols]
-                for member in members:
-                    nursery.start_soon(member.run)
-                await until(lambda: are_settled(members))
-                await until(lambda: have_read(members, 100))
-                await trio.sleep(REST_S)
-                before = [list(member.disturbances) for member in members]
+                before = await at_rest(nursery, members)
                 gateway.pause()
                 await trio.sleep(PAUSE_S)
                 gateway.go_on()
