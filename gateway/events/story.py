@@ -30,6 +30,8 @@ from coordinator.records import (
 from coordinator.state import GroupState, Record
 from coordinator.topics import Partition, Topics
 from coordinator.volatile import (
+    CommitEnded,
+    CommitStarted,
     DeadlineCleared,
     DeadlineSet,
     GenericCore,
@@ -69,6 +71,9 @@ AnyMember = GenericMember | Member
 NAMED_TOPICS_MAX = 20
 """Topics that an event about a regular expression names; of all it gives the number."""
 
+_UNTOLD = DeadlineSet | DeadlineCleared | CommitStarted | CommitEnded
+"""The records of most steps: no event follows from them."""
+
 _OWN_WILL = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
 _NOTHING = Assignment(member_epoch=0, previous_epoch=0)
 _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
@@ -76,8 +81,8 @@ _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
 
 def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
     """The events of one batch that was decided on `state` and is not applied to it yet."""
-    if all(isinstance(record, DeadlineSet | DeadlineCleared) for record in records):
-        return []  # a heartbeat that found all well
+    if all(isinstance(record, _UNTOLD) for record in records):
+        return []  # a heartbeat that found all well, or a commit
     return list(_Teller(state.fork(), records, topics).tell())
 
 
@@ -98,7 +103,7 @@ class _Teller:
         # A replacement is first a copy of the member whose place it takes, then itself.
         self._new = _new_members(state, records)
         self._joined: set[str] = set()
-        self._carried_over = _carried_over(state, topics)
+        self._carried_over = _carried_over(state, topics) if self._conversion else {}
         self._moved = 0
 
     def tell(self) -> Iterator[GatewayEvent]:

@@ -10,7 +10,9 @@ import statistics
 import sys
 from collections.abc import Sequence
 
+from coordinator.generic.group import GenericGroup
 from coordinator.replies import JoinGroupReply
+from coordinator.volatile import GenericPhase
 from tests.support.engine_stage import (
     CLASSIC,
     PARTITIONS_PER_MEMBER,
@@ -62,6 +64,9 @@ def classic_members_in_a_generic_group(size: int = STABLE_MEMBERS) -> StableGrou
     for member_id in ids:
         assignments = tuple((id_, share) for id_ in ids) if member_id == leader else ()
         stage.sync(member_id, generation, assignments)
+    group = stage.engine.state.group
+    assert isinstance(group, GenericGroup)
+    assert group.phase is GenericPhase.STABLE
     return stage, ids, generation
 
 

@@ -167,7 +167,7 @@ class Stage:
         self.feed(
             SyncGroupReceived(
                 token=next(self._tokens),
-                version=5,
+                version=4,
                 member_id=member_id,
                 instance_id=None,
                 generation=generation,

@@ -8,9 +8,12 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from coordinator.config import GroupConfig
+from coordinator.conversion.embedded import read_stored_assignment
 from coordinator.engine import Step
 from coordinator.events import DeleteGroupReceived, Event
 from coordinator.replies import JoinGroupReply
+from coordinator.topics import Partition, Topics
+from gateway.events import story
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import TopicsGone
 from gateway.events.member_events import Partitions, PartitionsAssigned, PartitionsReleased
@@ -433,6 +436,31 @@ def test_a_heartbeat_that_finds_all_well_is_no_event() -> None:
     assert group.last == []
     group.native("stranger", 7)
     assert group.last == []
+
+
+@pytest.mark.parametrize("act", ["commit", "beat", "leave"])
+def test_what_one_member_does_costs_no_look_at_the_others(
+    act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members commit all the time, and a group may have thousands: only a conversion asks what
+    everybody has."""
+    group = Told()
+    ids = group.stable_generic_group({name: {"foo": [n]} for n, name in enumerate("abc")})
+    read: list[bytes] = []
+
+    def counted(assignment: bytes, topics: Topics, *, protocol: str | None) -> frozenset[Partition]:
+        read.append(assignment)
+        return read_stored_assignment(assignment, topics, protocol=protocol)
+
+    monkeypatch.setattr(story, "read_stored_assignment", counted)
+    match act:
+        case "commit":
+            group.commit_answered(group.commit(ids["a"], 1, {"foo": [0]})[0])
+        case "beat":
+            group.beat(ids["a"], 1)
+        case _:
+            group.leave(ids["a"])
+    assert len(read) == (act == "leave")
 
 
 def test_telling_changes_nothing() -> None:
