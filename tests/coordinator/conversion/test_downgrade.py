@@ -9,7 +9,7 @@ from coordinator.replies import JoinGroupReply
 from coordinator.volatile import DeadlineKind, GenericPhase
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
-from tests.support.group_script import GroupScript, subscription
+from tests.support.group_script import GroupScript, read_assignment, subscription
 
 GOOD = subscription(["foo"])
 JUNK = b"\x00\x01 junk"
@@ -95,6 +95,26 @@ def test_members_take_along_who_they_are(group: GroupScript) -> None:
     assert before.classic is not None
     assert (after.instance_id, after.protocols) == ("i3", before.classic.protocols)
     assert group.generic.core.leader == min("c1", last)
+
+
+def test_a_downgrade_stores_what_a_member_is_still_giving_up(group: GroupScript) -> None:
+    """It holds that as well until it has revoked it: after a restart the log alone says so, and a
+    new member must not get it (DEV "held, not target")."""
+    group.given_consumer_group(
+        given_classic(
+            "c1",
+            assigned={"foo": (0,)},
+            pending={"foo": (1,)},
+            state=MemberState.UNREVOKED_PARTITIONS,
+        ),
+        given_native("n1", assigned={"foo": (2,)}),
+        epoch=11,
+    )
+    group.native("n1", -1)
+    group.restart()
+    stored = group.generic.members["c1"].assignment
+    assert read_assignment(stored) == {"foo": (0, 1)}
+    assert group.named(group.native("n2").assignment) == {"foo": (2,)}
 
 
 def test_the_first_member_leads_after_a_downgrade(group: GroupScript) -> None:

@@ -211,6 +211,14 @@ def test_members_take_along_who_they_are(group: GroupScript) -> None:
     assert (after.topic_names, after.rack_id) == (("bar", "foo"), None)
 
 
+def test_a_member_takes_along_its_rack(group: GroupScript) -> None:
+    """The embedded subscription names it from version 3 on (KIP-881)."""
+    metadata = subscription(["foo"], rack_id="eu-west-1a", version=3)
+    group.given_generic_group(given_generic("c1", {"foo": (0,)}, metadata=metadata))
+    group.native("n1")
+    assert group.consumer.members["c1"].rack_id == "eu-west-1a"
+
+
 def test_a_sticky_groups_memory_stops_no_upgrade(group: GroupScript) -> None:
     """DEV: what librdkafka's leaders keep in assignments is known to the engine anyway."""
     stored = embedded_assignment({"foo": (0, 1, 2)}, user_data=b"memory")
