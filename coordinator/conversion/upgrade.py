@@ -63,21 +63,37 @@ def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> bool
     even if the joiner changes nothing. (DEV: Kafka forgets that, and partitions of a member that
     left stay unassigned when a static one comes back native.)
 
-    Raises GroupError GROUP_ID_NOT_FOUND with the reason (spec 3.3 rule 1 and 4.1).
+    Raises GroupError GROUP_ID_NOT_FOUND with the reason (spec 3.3 rule 1 and 4.1), and for one that
+    believes to be a member UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
     group = draft.state.group
     if isinstance(group, ConsumerGroup):
         return False
     if event.member_epoch != JOIN_EPOCH:
-        raise GroupError(
-            ErrorCode.GROUP_ID_NOT_FOUND, f"{draft.state.group_id} is not a consumer group"
-        )
+        raise _no_longer_a_member(group, event)
     if group is None:
         return False
     if not group.members:
         remove_generic_group(draft)
         return False
     return _upgrade(draft, group)
+
+
+def _no_longer_a_member(group: GenericGroup | None, event: ConsumerHeartbeatReceived) -> GroupError:
+    """DEV: what a consumer group tells a member that it removed. Kafka's GROUP_ID_NOT_FOUND ends
+    the client, though all it did was to outlive its session while nobody else was native: the
+    group has become a generic one, or is gone. This way it joins again, which the policy judges.
+    A classic client that took its instance over stays in its place.
+    """
+    holder_id = group.instances.get(event.instance_id or "") if group is not None else None
+    if holder_id not in (None, event.member_id):
+        return GroupError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"the instance id {event.instance_id} belongs to another member now",
+        )
+    return GroupError(
+        ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group: rejoin"
+    )
 
 
 def _upgrade(draft: Draft, group: GenericGroup) -> bool:

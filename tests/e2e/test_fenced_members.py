@@ -16,11 +16,7 @@ AGAIN_MAX = 3 * RATE
 async def test_a_paused_member_of_a_mixed_group_is_fenced_and_comes_back(
     paused: Client, tmp_path: Path
 ) -> None:
-    """Its partitions go to others; what it believes to own is lost, not committed over theirs.
-
-    (The last native member would not come back: as in Kafka, the group is classic by then, and a
-    heartbeat with an old epoch gets GROUP_ID_NOT_FOUND, which ends the client.)
-    """
+    """Its partitions go to others; what it believes to own is lost, not committed over theirs."""
     async with open_group(tmp_path) as group:
         await group.join("a", CLASSIC)
         await group.join("b", NATIVE)
@@ -35,4 +31,21 @@ async def test_a_paused_member_of_a_mixed_group_is_fenced_and_comes_back(
         await group.end()
         assert len(group.gateway.events("member_fenced")) == 1
         assert group.ledger.held_after_fencing()
+        assert group.ledger.delivered_again() <= AGAIN_MAX, group.troubles
+
+
+async def test_the_only_native_member_comes_back_from_a_pause(tmp_path: Path) -> None:
+    """The group is classic by then, and converts again: the first consumer of a roll survives a
+    laptop's lid. (Kafka's GROUP_ID_NOT_FOUND would end it.)"""
+    async with open_group(tmp_path) as group:
+        await group.join("a", CLASSIC)
+        await group.join("paused", NATIVE)
+        await group.settled("consumer")
+        await group.progress()
+        group.members["paused"].child.pause()
+        await group.gateway.until_event("member_fenced")
+        await group.progress(2 * RATE)
+        group.members["paused"].child.resume()
+        await group.settled("consumer")
+        await group.end()
         assert group.ledger.delivered_again() <= AGAIN_MAX, group.troubles

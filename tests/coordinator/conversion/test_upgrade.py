@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.errors import ErrorCode
 from coordinator.records import (
     ClassicMetadata,
@@ -13,6 +16,7 @@ from coordinator.records import (
 )
 from coordinator.replies import JoinGroupReply
 from coordinator.volatile import DeadlineKind
+from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import (
     GroupScript,
@@ -27,6 +31,51 @@ FOO = subscription(["foo"])
 
 def causes(group: GroupScript) -> list[EpochCause]:
     return [r.cause for r in group.last_step.durable if isinstance(r, GroupEpoch)]
+
+
+@pytest.mark.parametrize("group_is", ["classic", "empty", "gone"])
+def test_a_native_member_that_outlived_its_session_joins_again(
+    group: GroupScript, group_is: str
+) -> None:
+    """DEV: nobody else was native, so the group is no consumer group any more. GROUP_ID_NOT_FOUND
+    would end the client; UNKNOWN_MEMBER_ID makes it join at epoch 0."""
+    match group_is:
+        case "classic":
+            group.given_consumer_group(given_classic("c1"), given_native("n1"))
+            for _ in range(6):
+                group.beat("c1", 10)
+                group.wait(8_000)
+            assert group.view().group_type == "classic"
+        case "empty":
+            ids = group.stable_generic_group({"a": {}})
+            group.leave(ids["a"])
+            assert group.view().state == "Empty"
+        case _:
+            pass
+    refused = group.native("n1", 10, topics=("foo",), owned={"foo": (0,)})
+    assert refused.error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.last_step.durable == ()
+    assert group.native("n1").error == ErrorCode.NONE
+    assert "n1" in group.consumer.members
+
+
+@pytest.mark.parametrize("policy", [MigrationPolicy.DOWNGRADE, MigrationPolicy.DISABLED])
+def test_the_policy_judges_who_joins_again(make_group: MakeGroup, policy: MigrationPolicy) -> None:
+    """The member hears at epoch 0 why it may not come back."""
+    group = make_group(config=GroupConfig(consumer_migration_policy=policy))
+    group.given_generic_group(given_generic("c1"))
+    assert group.native("n1", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
+    refused = group.native("n1")
+    assert (refused.error, str(policy) in refused.why) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
+
+
+def test_a_native_member_does_not_take_its_instance_back(group: GroupScript) -> None:
+    """Its classic successor has the instance id. If both joined again for ever, neither would
+    consume: the older one is fenced, as in a consumer group."""
+    group.given_generic_group(given_generic("c1", instance_id="i1"))
+    refused = group.native("n1", 10, instance_id="i1")
+    assert refused.error == ErrorCode.FENCED_INSTANCE_ID
+    assert group.native("n2", 10, instance_id="i2").error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_protocol_that_a_member_dropped_in_the_meantime_is_not_used(group: GroupScript) -> None:

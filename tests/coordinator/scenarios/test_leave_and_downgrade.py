@@ -94,7 +94,7 @@ def test_49_the_last_native_member_leaves(group: GroupScript) -> None:
         GenericGroupMetadata,
     ]
     assert_downgraded(group)
-    assert group.native("n2", 10).error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.native("n2", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_50_the_last_native_member_falls_silent(group: GroupScript) -> None:
@@ -154,7 +154,7 @@ def test_54_the_last_native_member_comes_back_classic(group: GroupScript) -> Non
     assert group.synced(reply.member_id, 10, instance_id="i2") == REST
     assert group.synced("c1", 10) == FOO_0
     assert group.beat("c1", 10).error == ErrorCode.NONE
-    assert group.native("n2", 10, instance_id="i2").error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.native("n2", 10, instance_id="i2").error == ErrorCode.FENCED_INSTANCE_ID
 
 
 @pytest.mark.parametrize("why", ["topics", "stale target", "no target", "unsettled member"])

@@ -233,9 +233,9 @@ def test_13_a_static_member_comes_back_native_with_other_topics(make_group: Make
 
 
 def test_14_only_epoch_0_converts(group: GroupScript) -> None:
-    """A member that believes to be in is told that there is no such group."""
+    """DEV: a client that believes it is a member hears that it is not, and joins again."""
     group.given_generic_group(given_generic("c1", ALL))
-    assert group.native("n1", 3).error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert group.native("n1", 3).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.view().group_type == "classic"
 
 

@@ -31,6 +31,7 @@ class Deviation(StrEnum):
     INTERNAL_ERROR = "internal errors"
     OVERWRITTEN = "overwritten join"
     CHANGED_INSTANCE = "changed instance id"
+    OUTLIVED = "outlived session"
     HELD = "OffsetDelete of a live group"
     SHORT_SUBSCRIPTION = "short subscription"
     MALFORMED_BYTES = "malformed bytes"
@@ -54,6 +55,14 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
         {"a_pending_id_holds_the_others_up", "fetches_that_name_a_member"}
     ),
     Deviation.OVERWRITTEN: frozenset({"a_sync_without_its_leaders"}),
+    Deviation.OUTLIVED: frozenset(
+        {
+            "the_last_native_member_leaves-main",
+            "the_last_native_member_leaves-downgrade",
+            "a_heartbeat_of_the_other_protocol_changes_nothing",
+            "the_last_native_instance_turns_classic_quietly",
+        }
+    ),
     Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_another_members_place"}),
     Deviation.HELD: frozenset(
         {
@@ -142,6 +151,8 @@ def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None
             return Deviation.ANY_LEADER
         case (("JoinGroup" | "SyncGroup"), ("waits", 27)):
             return Deviation.OVERWRITTEN
+        case "ConsumerGroupHeartbeat", (69, 25 | 82):
+            return Deviation.OUTLIVED
         case "OffsetDelete", _ if f"'error_code': {NON_EMPTY_GROUP}" in str(gateway):
             return Deviation.HELD
         case "ConsumerGroupHeartbeat", (0, 0) if (
