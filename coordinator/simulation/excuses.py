@@ -17,6 +17,7 @@ from coordinator.engine import Step
 from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived, Request
 from coordinator.generic.group import GenericGroup
 from coordinator.records import EpochCause, GenericGroupMetadata, GroupEpoch
+from coordinator.simulation import leader
 from coordinator.simulation.client import Claim, Client
 from coordinator.simulation.watch_members import removed_members
 from coordinator.simulation.world import World
@@ -79,16 +80,23 @@ class Excuses:
         for member_id in self._members - members:
             self._removed_ms[member_id] = self._world.now_ms
         for client in self._clients:
-            if all(self._is_backed(*owned) for owned in client.claims.items()):
+            if all(self._is_backed(client, *owned) for owned in client.claims.items()):
                 for claim in client.claims.values():
                     self._removed_ms.pop(claim.member_id, None)
         self._members = members
 
-    def _is_backed(self, partition: Partition, claim: Claim) -> bool:
-        group = self._state().group
-        if isinstance(group, ConsumerGroup):
-            return group.holders.get(partition) == claim.member_id
-        return group is not None and claim.member_id in group.members
+    def _is_backed(self, client: Client, partition: Partition, claim: Claim) -> bool:
+        """Whether the log gives the partition to the member. Being in a generic group proves
+        nothing: the stored generation may have begun without a static member."""
+        match self._state().group:
+            case ConsumerGroup() as group:
+                return group.holders.get(partition) == claim.member_id
+            case GenericGroup() as group if claim.member_id in group.members:
+                name = client.where.network.cluster.names[partition.topic_id]
+                assignment = group.members[claim.member_id].assignment
+                return (name, partition.number) in leader.read_assignment(assignment)
+            case _:
+                return False
 
     def _left_behind(self, step: Step) -> Set[str]:
         """Static members that a new generation of a generic group did not wait for any longer."""

@@ -14,6 +14,7 @@ from kafka_codecs.consumer_protocol import (
     Assignment,
     Subscription,
     TopicPartition,
+    decode_assignment,
     decode_subscription,
     encode_assignment,
 )
@@ -57,6 +58,17 @@ def _subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscription]:
 def write_assignment(names: Iterable[Name], version: int = 1) -> bytes:
     """Partitions as the embedded protocol has them."""
     return encode_assignment(Assignment(assigned_partitions=listed(names)), version)
+
+
+def read_assignment(data: bytes) -> frozenset[Name]:
+    """What a stored assignment gives; nothing if it cannot be read."""
+    try:
+        _version, decoded = decode_assignment(data)
+    except WireError:
+        return frozenset()
+    return frozenset(
+        (each.topic, number) for each in decoded.assigned_partitions for number in each.partitions
+    )
 
 
 def listed(names: Iterable[Name]) -> tuple[TopicPartition, ...]:

@@ -52,6 +52,22 @@ def test_who_was_removed_has_stale_claims() -> None:
     assert not excuses.is_stale(replace(claims[0], granted_ms=stage.world.now_ms + 1))
 
 
+def test_a_restart_backs_no_claim_that_the_stored_generation_gave_to_somebody_else() -> None:
+    """A static member that froze stays in the group; the generations that began without it
+    assign its partitions anew. The log says so after a restart as well (seed 7000154)."""
+    stage = Stage()
+    frozen = stage.classic("c1", instance_id="i1", session_timeout_ms=60_000)
+    stage.wait()
+    frozen.freeze()
+    heir = stage.classic("c2")
+    stage.wait(12_000)
+    assert heir.claims.keys() & frozen.claims.keys()
+    stage.driver.crash(10)
+    stage.wait(100)
+    assert stage.driver.is_up
+    assert all(stage.excuses.is_stale(claim) for claim in frozen.claims.values())
+
+
 @pytest.mark.parametrize(("epoch", "expected"), [(0, 0), (3, 4)])
 def test_a_late_heartbeat_that_has_to_be_believed(epoch: int, expected: int) -> None:
     """One that joins need not be."""
