@@ -22,10 +22,17 @@ def supported_by_all(lists: Iterable[Protocols]) -> frozenset[str]:
 
 def is_acceptable(offered: Protocols, offers: Mapping[str, int], member_count: int) -> bool:
     """Whether a member with this list may join so many members, of whom `offers` counts those that
-    offer a protocol (spec 2.2 rule 7)."""
+    offer a protocol (spec 2.2 rule 7).
+
+    DEV: a name may be in the list once only, or nobody could tell which metadata counts; Kafka
+    stumbles over it.
+    """
+    candidates = names(offered)
+    if len(candidates) < len(offered):
+        return False
     if not member_count:
         return bool(offered)
-    return any(offers.get(name) == member_count for name in names(offered))
+    return any(offers.get(name) == member_count for name in candidates)
 
 
 def selected(lists: Sequence[Protocols]) -> str:

@@ -5,10 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.errors import ErrorCode
+from coordinator.records import Protocols
 from tests.support.group_records import given_generic, given_native
-from tests.support.group_script import GroupScript
+from tests.support.group_script import GroupScript, subscription
 
 Situation = Callable[[GroupScript], None]
+
+RANGE = ("range", subscription(["foo"]))
 
 
 def no_group(group: GroupScript) -> None:
@@ -63,12 +66,15 @@ def test_a_sync_must_name_the_protocol(group: GroupScript, given: Situation) -> 
 
 
 @pytest.mark.parametrize("given", SITUATIONS)
-def test_an_empty_protocol_list(group: GroupScript, given: Situation) -> None:
+@pytest.mark.parametrize("protocols", [(), (RANGE, RANGE)], ids=["empty", "a name twice"])
+def test_a_protocol_list_that_is_none(
+    group: GroupScript, given: Situation, protocols: Protocols
+) -> None:
     """It is refused, never an exception (spec 2.2 rule 7). As in Kafka, a group without members has
     become an empty generic one by then."""
     given(group)
     before = group.view()
-    assert group.join(protocols=()).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert group.join(protocols=protocols).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     after = group.view()
     if before.members:
         assert after == before

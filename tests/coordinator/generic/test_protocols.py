@@ -35,10 +35,13 @@ def test_what_all_support(lists: list[str], common: set[str]) -> None:
         ("c", ["ab"], False),
         ("a", ["ab", "b"], False),
         ("", ["a"], False),
+        ("aa", [], False),
+        ("aba", ["a"], False),
     ],
 )
 def test_who_may_join(offered: str, others: list[str], fits: bool) -> None:
-    """Something that all others support must be in the list; a first member needs any list."""
+    """Something that all others support must be in the list; a first member needs any list. DEV: no
+    name may be in it twice."""
     offers = Counter(name for names in others for name in names)
     assert is_acceptable(offering(*offered), offers, len(others)) is fits
 

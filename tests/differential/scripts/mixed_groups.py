@@ -114,6 +114,9 @@ async def joins_that_do_not_fit(duel: Duel) -> None:
     await duel.join("A", protocols=[("range", b"\x00")], version=3, unlike=malformed)
     await duel.join("A", "A", protocols=[RANGE, ROUND_ROBIN])
     await duel.join("A", protocols=[RANGE, ROUND_ROBIN])
+    # Kafka would take C in; then no list of its own would fit that one.
+    twice = Unlike.error(Deviation.INTERNAL_ERROR, kafka=79, gateway=23)
+    await duel.join("C", protocols=[RANGE, RANGE], unlike=twice)
     await duel.join("B", protocol="sticky", error=23)
     await duel.join("B", protocol="sticky", version=3, error=23)
     await duel.join("A", protocol="sticky", error=23)

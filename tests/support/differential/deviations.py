@@ -52,7 +52,11 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
     Deviation.LATE_JOIN: frozenset({"epochs_that_are_wrong"}),
     Deviation.LAGGARD: frozenset({"the_sessions_of_the_native_members_end"}),
     Deviation.INTERNAL_ERROR: frozenset(
-        {"a_pending_id_holds_the_others_up", "fetches_that_name_a_member"}
+        {
+            "a_pending_id_holds_the_others_up",
+            "fetches_that_name_a_member",
+            "joins_that_do_not_fit",
+        }
     ),
     Deviation.OVERWRITTEN: frozenset({"a_sync_without_its_leaders"}),
     Deviation.OUTLIVED: frozenset(
