@@ -122,7 +122,7 @@ def _protocols_fit(group: GenericGroup, event: JoinGroupReceived) -> bool:
 def _wrong_protocols(event: JoinGroupReceived) -> JoinGroupReply:
     return JoinGroupReply(
         error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        why="the protocol type differs from the group's, or no protocol is common to all members, or"
+        why="the protocol type differs from the group's, no protocol is common to all members, or"
         " one is listed twice",
         member_id=event.member_id,
     )

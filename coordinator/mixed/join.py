@@ -63,8 +63,8 @@ def _check(draft: Draft, event: JoinGroupReceived) -> None:
     if event.protocol_type != CONSUMER_PROTOCOL_TYPE or not is_acceptable_list:
         raise GroupError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            "the protocol type is not 'consumer', or no protocol is common to all classic members,"
-            " or one is listed twice",
+            "the protocol type is not 'consumer', no protocol is common to all classic members, or"
+            " one is listed twice",
         )
     if event.member_id and event.instance_id is not None:
         check_instance(group, event.instance_id, event.member_id)
