@@ -17,6 +17,7 @@ from coordinator.records import (
     DurableRecord,
     GenericGroupMetadata,
     GenericGroupValue,
+    GroupConfigs,
     Member,
     MemberMetadata,
 )
@@ -44,6 +45,11 @@ def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
         last.pop(record.key, None)
         last[record.key] = record
     return last.values()
+
+
+def has_group(records: Iterable[DurableRecord]) -> bool:
+    """Whether a log is about a group, or only about the configs that one would have."""
+    return any(not isinstance(record, GroupConfigs) for record in records)
 
 
 def has_members(records: Iterable[DurableRecord]) -> bool:

@@ -24,7 +24,11 @@ from gateway.events.gateway_events import UpstreamBack, UpstreamLost
 from gateway.events.log_lines import write_to_log
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_codecs.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 log = structlog.get_logger()
@@ -41,6 +45,9 @@ FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
 TOPICS_MAX = 10_000
 """Topics that are kept up to date; asking for more is refused."""
+
+COORDINATORS_ONE_BY_ONE_MAX = 1_000
+"""Groups whose coordinators an old broker is asked for at once: it is told one group at a time."""
 
 _FIRST_BATCHED_COORDINATORS = 4
 _UNKNOWN_TOPIC = 3
@@ -168,30 +175,46 @@ class Cluster:
 
         Raises UpstreamError if there is none for now.
         """
+        found = (await self.coordinators_of((group_id,), doubtful=doubtful))[group_id]
+        if isinstance(found, UpstreamError):
+            raise found
+        return found
+
+    async def coordinators_of(
+        self, group_ids: Iterable[str], *, doubtful: int | None = None
+    ) -> Mapping[str, int | UpstreamError]:
+        """The node id of each group's coordinator, or why there is none for now."""
         failure = UpstreamError("no broker is known")
+        found: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, failure)
+        missing = tuple(found)
         for node_id in self._nodes_in_turn(doubtful):
             try:
-                connection = await self._connection(node_id)
-                version = connection.highest_version(ApiKey.FIND_COORDINATOR)
-                batched = version >= _FIRST_BATCHED_COORDINATORS
-                request = (
-                    FindCoordinatorRequest(coordinator_keys=(group_id,))
-                    if batched
-                    else FindCoordinatorRequest(key=group_id)
-                )
-                answer: FindCoordinatorResponse = await self._ask_within(
-                    PROMPT_ANSWER_TIMEOUT_S, node_id, request, version
-                )
+                found |= await self._coordinators_told_by(node_id, missing)
             except UpstreamError as error:
-                failure = error
-                continue
-            found = answer.coordinators[0] if batched and answer.coordinators else answer
-            if not found.error_code:
-                return found.node_id
-            failure = UpstreamError(
-                f"no coordinator for group {group_id}: error {found.error_code}"
+                found |= dict.fromkeys(missing, error)
+            missing = tuple(each for each in missing if isinstance(found[each], UpstreamError))
+            if not missing:
+                break
+        return found
+
+    async def _coordinators_told_by(
+        self, node_id: int, group_ids: Sequence[str]
+    ) -> Mapping[str, int | UpstreamError]:
+        connection = await self._connection(node_id)
+        version = connection.highest_version(ApiKey.FIND_COORDINATOR)
+        if version >= _FIRST_BATCHED_COORDINATORS:
+            request = FindCoordinatorRequest(coordinator_keys=tuple(group_ids))
+            answer: FindCoordinatorResponse = await self._ask_within(
+                PROMPT_ANSWER_TIMEOUT_S, node_id, request, version
             )
-        raise failure
+            return {each.key: _placed(each.key, each) for each in answer.coordinators}
+        too_many = UpstreamError(f"more than {COORDINATORS_ONE_BY_ONE_MAX} groups at once")
+        found: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, too_many)
+        for group_id in group_ids[:COORDINATORS_ONE_BY_ONE_MAX]:
+            request = FindCoordinatorRequest(key=group_id)
+            one = await self._ask_within(PROMPT_ANSWER_TIMEOUT_S, node_id, request, version)
+            found[group_id] = _placed(group_id, one)
+        return found
 
     async def ask(self, node_id: int, message: Struct, version: int | None = None) -> Any:
         """The answer of one broker, in the highest version both know unless told otherwise.
@@ -336,3 +359,9 @@ class Cluster:
             except UpstreamError as error:
                 reasons.append(str(error))
         raise UpstreamError("; ".join(reasons) or "no bootstrap address is given")
+
+
+def _placed(group_id: str, told: Coordinator | FindCoordinatorResponse) -> int | UpstreamError:
+    if told.error_code:
+        return UpstreamError(f"no coordinator for group {group_id}: error {told.error_code}")
+    return told.node_id

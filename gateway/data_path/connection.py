@@ -20,7 +20,7 @@ from gateway.data_path import offer
 from gateway.data_path.brokers import ClientSoftware, Way
 from gateway.data_path.config import Limits
 from gateway.data_path.conversions import TopicNames, ask_for_metadata
-from gateway.data_path.entries import entries_of
+from gateway.data_path.entries import bytes_of, entries_of
 from gateway.data_path.errors import (
     BadFrame,
     ListenError,
@@ -53,8 +53,8 @@ from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 
 log = structlog.get_logger()
 
-ASIDE_FROM_BYTES = 256 * 1024
-"""From this size on, decoding an answer takes tens of milliseconds."""
+ASIDE_FROM_BYTES = 64 * 1024
+"""From this size on, decoding or encoding a message takes about ten milliseconds."""
 
 _T = TypeVar("_T")
 _REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
@@ -76,7 +76,7 @@ class Surroundings:
     buffers: BufferPool
     pipes: PipePool
     aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
-    """Threads in which long answers are decoded, so that heartbeats need not wait for that."""
+    """Threads in which long messages are decoded and encoded: heartbeats need not wait for that."""
 
     def make_source(self, sock: socket.socket) -> FrameSource:
         """The frames that arrive at a socket."""
@@ -321,8 +321,12 @@ class ClientConnection:
         response = await self._shared.group_apis.answer(group_request)
         if isinstance(response, FindCoordinatorResponse):
             response = await self._shared.rewrite(response)
+        frame = await self._frame(header, response)
         await self._upstream.idle()
-        await self._send(header, self._shared.group_apis.last_word(group_request, response))
+        last_word = self._shared.group_apis.last_word(group_request, response)
+        if last_word is not response:
+            frame = await self._frame(header, last_word)
+        await send_all(self._sock, frame)
 
     async def _hold_request(self, key: ApiKey, size: int) -> tuple[RequestHeader, Struct]:
         header, body = await self._hold(size)
@@ -369,15 +373,21 @@ class ClientConnection:
         self, header: RequestHeader, response: Struct, version: int | None = None
     ) -> None:
         """Answer the client ourselves, after every answer that is still on its way to it."""
+        frame = await self._frame(header, response, version)
+        await self._upstream.idle()
+        await send_all(self._sock, frame)
+
+    async def _frame(
+        self, header: RequestHeader, response: Struct, version: int | None = None
+    ) -> bytes:
         if version is None:
             version = header.api_version
         key = ApiKey(header.api_key)
+        write = partial(_framed, key, version, header.correlation_id, response)
         try:
-            frame = _framed(key, version, header.correlation_id, response)
+            return await self._maybe_aside(write, bytes_of(response, ASIDE_FROM_BYTES))
         except WireError as error:  # the answer is ours, and so is the mistake
             raise ValueError(f"this is no answer to {key.name} version {version}") from error
-        await self._upstream.idle()
-        await send_all(self._sock, frame)
 
 
 def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> Struct:

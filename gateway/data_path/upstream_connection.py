@@ -10,11 +10,16 @@ import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import trio
 
-from gateway.cluster.broker_connection import BrokerConnection, Versions
+from gateway.cluster.broker_connection import (
+    DECODED_AT_ONCE_BYTES_MAX,
+    BrokerConnection,
+    Versions,
+)
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadFrame, UpstreamAway, UpstreamLost
 from gateway.data_path.stream import FrameSource, send_all
@@ -164,7 +169,11 @@ class UpstreamConnection:
         _, offset = decode_response_header(key, version, asked.answer)
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
         trailing_ok = key is ApiKey.METADATA
-        return decode(APIS[key].response, asked.answer[offset:], version, trailing_ok=trailing_ok)
+        body = asked.answer[offset:]
+        read = partial(decode, APIS[key].response, body, version, trailing_ok=trailing_ok)
+        if len(body) > DECODED_AT_ONCE_BYTES_MAX:
+            return await trio.to_thread.run_sync(read)
+        return read()
 
     # What the connection that owns it uses.
 

@@ -4,8 +4,9 @@ Hosted groups are answered from their engines, whatever their kind; the cluster 
 others, on the client's own connection.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 import trio
 
@@ -16,11 +17,11 @@ from coordinator.topics import Topics
 from gateway.anchor.anchors import Anchors
 from gateway.anchor.errors import NotAnchored
 from gateway.anchor.identity import PROTOCOL_TYPE as ANCHOR_PROTOCOL_TYPE
-from gateway.cluster.errors import UpstreamError
 from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.answer_room import TOO_LONG, AnswerRoom
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.forwarding import forward, highest_version
-from gateway.groups.hosting import Hosting, Mode
+from gateway.groups.hosting import Hosting, Mode, Verdict
 from gateway.groups.registry import Registry, TooManyGroups
 from gateway.state_log.log import StateLogError
 from kafka_codecs import consumer_group_describe as described
@@ -59,22 +60,25 @@ _GENERIC_STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Views:
+UNREAD = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the group cannot be read from the state log")
+
+_G = TypeVar("_G", DescribedGroup, described.DescribedGroup)
+
+
+@dataclass(slots=True)
+class _Shown(Generic[_G]):
     """What we know of the groups that somebody asks about."""
 
-    known: dict[str, tuple[GroupView, Topics]] = field(default_factory=dict)
+    known: dict[str, _G] = field(default_factory=dict)
     """Hosted now, or hosted once and empty since."""
-    unread: set[str] = field(default_factory=set)
-    """Those whose log does not say."""
+    live: set[str] = field(default_factory=set)
+    """Those with members here."""
+    refused: dict[str, tuple[ErrorCode, str]] = field(default_factory=dict)
 
     def not_live(self, group_ids: Iterable[str]) -> tuple[str, ...]:
         """Those without members here: somebody may be in them in the cluster."""
         return tuple(
-            each
-            for each in group_ids
-            if each not in self.unread
-            and (each not in self.known or not self.known[each][0].members)
+            each for each in group_ids if each not in self.live and each not in self.refused
         )
 
 
@@ -118,8 +122,9 @@ class AdminApis:
         working.
         """
         version = request.header.api_version
-        views = await self._views(message.groups)
-        others = views.not_live(message.groups)
+        wanted = tuple(dict.fromkeys(message.groups))
+        shown = await self._show(wanted, lambda view, _: self._classic_view(view, version))
+        others = shown.not_live(wanted)
         groups = {group_id: _unknown_classic(group_id, version) for group_id in others}
         if others and highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS) >= 0:
             asked = DescribeGroupsRequest(
@@ -132,13 +137,16 @@ class AdminApis:
                 for group in answer.groups
                 if group.error_code or not _is_dead(group)
             }
-        for group_id, (view, _) in views.known.items():
+        for group_id, group in shown.known.items():
             if group_id not in groups or not groups[group_id].members:
-                groups[group_id] = self._classic_view(view, version)
-        for group_id in views.unread:
-            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            groups[group_id] = DescribedGroup(group_id=group_id, error_code=code)
-        return DescribeGroupsResponse(groups=tuple(groups[each] for each in message.groups))
+                groups[group_id] = group
+        for group_id, (code, why) in shown.refused.items():
+            groups[group_id] = DescribedGroup(
+                group_id=group_id,
+                error_code=code,
+                error_message=why if version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND else None,
+            )
+        return DescribeGroupsResponse(groups=tuple(groups[each] for each in wanted))
 
     def _classic_view(self, view: GroupView, version: int) -> DescribedGroup:
         if view.group_type == "consumer" and not self._shows_members:
@@ -151,8 +159,9 @@ class AdminApis:
         self, request: GroupRequest, message: ConsumerGroupDescribeRequest
     ) -> ConsumerGroupDescribeResponse:
         """The view of the new protocol."""
-        views = await self._views(message.group_ids)
-        others = views.not_live(message.group_ids)
+        wanted = tuple(dict.fromkeys(message.group_ids))
+        shown = await self._show(wanted, _consumer_view)
+        others = shown.not_live(wanted)
         groups = {group_id: _no_consumer_group(group_id) for group_id in others}
         if others and highest_version(request.upstream, ApiKey.CONSUMER_GROUP_DESCRIBE) >= 0:
             asked = ConsumerGroupDescribeRequest(
@@ -161,15 +170,14 @@ class AdminApis:
             )
             answer: ConsumerGroupDescribeResponse = await forward(request, asked)
             groups |= {group.group_id: group for group in answer.groups}
-        for group_id, (view, topics) in views.known.items():
+        for group_id, group in shown.known.items():
             if group_id not in groups or not groups[group_id].members:
-                groups[group_id] = _consumer_view(view, topics)
-        for group_id in views.unread:
-            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            groups[group_id] = described.DescribedGroup(group_id=group_id, error_code=code)
-        return ConsumerGroupDescribeResponse(
-            groups=tuple(groups[each] for each in message.group_ids)
-        )
+                groups[group_id] = group
+        for group_id, (code, why) in shown.refused.items():
+            groups[group_id] = described.DescribedGroup(
+                group_id=group_id, error_code=code, error_message=why
+            )
+        return ConsumerGroupDescribeResponse(groups=tuple(groups[each] for each in wanted))
 
     async def _list_groups(
         self, request: GroupRequest, message: ListGroupsRequest
@@ -182,14 +190,17 @@ class AdminApis:
             listed = await self._listed_without_anchors(request, answer.groups)
             error = answer.error_code
         try:
-            for group_id in await self._registry.group_ids():
+            ours = await self._registry.group_ids()
+            unlisted = [each for each in ours if each not in listed]
+            only_here = await self._only_here(unlisted, request.node_id)
+            for group_id in ours:
                 await trio.lowlevel.checkpoint()  # there may be thousands
                 theirs = listed.get(group_id)
-                if theirs is None and not await self._is_only_here(group_id, request.node_id):
+                if theirs is None and group_id not in only_here:
                     continue
-                ours = await self._listed(group_id)
-                if ours is not None and not _is_live(theirs, beside=ours):
-                    listed[group_id] = ours
+                listing = await self._listed(group_id)
+                if listing is not None and not _is_live(theirs, beside=listing):
+                    listed[group_id] = listing
         except StateLogError:
             error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         passed = tuple(group for group in listed.values() if _passes(group, message))
@@ -197,7 +208,7 @@ class AdminApis:
 
     async def _listed(self, group_id: str) -> ListedGroup | None:
         viewed = await self._registry.view(group_id)
-        if viewed is None or not viewed[0].group_type:
+        if viewed is None:
             return None
         view, _ = viewed
         return ListedGroup(
@@ -211,48 +222,55 @@ class AdminApis:
         self, request: GroupRequest, message: DeleteGroupsRequest
     ) -> DeleteGroupsResponse:
         """Delete what is empty, here and then in the cluster."""
-        views = await self._views(message.groups_names)
-        refused: dict[str, int] = dict.fromkeys(
-            views.unread, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        )
-        for group_id in message.groups_names:
-            if group_id not in refused and (code := await self._delete_here(group_id)):
-                refused[group_id] = code
-        deletable = tuple(each for each in message.groups_names if each not in refused)
-        deleted: dict[str, int] = {}
+        wanted = tuple(dict.fromkeys(message.groups_names))
+        verdicts = await self._registry.modes_of(wanted)
+        codes: dict[str, int] = {}
+        known = set()
+        for group_id in wanted:
+            await trio.lowlevel.checkpoint()  # there may be thousands
+            try:
+                is_known = await self._registry.knows(group_id)
+            except StateLogError:
+                codes[group_id] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                continue
+            if is_known:
+                known.add(group_id)
+            if code := await self._delete_here(group_id, verdicts[group_id], is_known=is_known):
+                codes[group_id] = code
+        deletable = tuple(each for each in wanted if each not in codes)
         if deletable:
             asked = DeleteGroupsRequest(groups_names=deletable)
             answer: DeleteGroupsResponse = await forward(request, asked)
-            deleted = {result.group_id: result.error_code for result in answer.results}
-        for group_id in views.known:
+            codes |= {result.group_id: result.error_code for result in answer.results}
+        for group_id in known.intersection(deletable):
             # It had members but never an offset: the cluster has not heard of it.
-            if deleted.get(group_id) == ErrorCode.GROUP_ID_NOT_FOUND:
-                deleted[group_id] = ErrorCode.NONE
-        codes = deleted | refused
+            if codes[group_id] == ErrorCode.GROUP_ID_NOT_FOUND:
+                codes[group_id] = ErrorCode.NONE
         return DeleteGroupsResponse(
             results=tuple(
-                DeletableGroupResult(group_id=each, error_code=codes[each])
-                for each in message.groups_names
+                DeletableGroupResult(group_id=each, error_code=codes[each]) for each in wanted
             )
         )
 
-    async def _delete_here(self, group_id: str) -> ErrorCode:
-        verdict = await self._registry.mode_of(group_id)
+    async def _delete_here(self, group_id: str, verdict: Verdict, *, is_known: bool) -> ErrorCode:
         if verdict.mode is Mode.UNKNOWN:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if verdict.mode is not Mode.HOSTED:
             return ErrorCode.NONE
         try:
-            _token, reply = await self._registry.ask(
-                group_id, lambda token, _topics: DeleteGroupReceived(token=token)
-            )
-            if not reply.error:
+            if is_known:
+                _token, reply = await self._registry.ask(
+                    group_id, lambda token, _topics: DeleteGroupReceived(token=token)
+                )
+                if reply.error:
+                    return reply.error
+            if verdict.has_anchor or self._anchors.is_here(group_id):
                 await self._anchors.drop(group_id)
         except TooManyGroups:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         except NotAnchored:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return reply.error
+        return ErrorCode.NONE
 
     def _without_anchor(self, group: DescribedGroup) -> DescribedGroup:
         """A group of consumers in which nobody is: the anchor is nobody's business. Another
@@ -302,31 +320,40 @@ class AdminApis:
             )
         return listed
 
-    async def _views(self, group_ids: Iterable[str]) -> _Views:
-        views = _Views()
+    async def _show(
+        self, group_ids: Iterable[str], show: Callable[[GroupView, Topics], _G]
+    ) -> _Shown[_G]:
+        shown = _Shown[_G]()
+        room = AnswerRoom()
         for group_id in group_ids:
+            await trio.lowlevel.checkpoint()  # there may be thousands
+            if room.is_full:
+                shown.refused[group_id] = ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG
+                continue
             try:
-                view = await self._registry.view(group_id)
+                viewed = await self._registry.view(group_id)
             except StateLogError:
-                views.unread.add(group_id)
-            else:
-                if view is not None and view[0].group_type is not None:
-                    views.known[group_id] = view
-        return views
+                shown.refused[group_id] = UNREAD
+                continue
+            if viewed is None:
+                continue
+            group = show(*viewed)
+            if not room.takes(group):
+                shown.refused[group_id] = ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG
+                continue
+            shown.known[group_id] = group
+            if viewed[0].members:
+                shown.live.add(group_id)
+        return shown
 
-    async def _is_only_here(self, group_id: str, node_id: int) -> bool:
-        """Whether a group that this broker does not list is to be listed here all the same: the
-        cluster has not heard of it, and it is this broker that would coordinate it. One that has
-        its anchor is listed where that is, whatever we remember."""
-        if self._anchors.is_here(group_id):
-            return False
-        known = self._coordinators.last_known(group_id)
-        if known is not None:
-            return known == node_id  # no question to the cluster for each of thousands of groups
-        try:
-            return await self._coordinators.is_at(group_id, node_id)
-        except UpstreamError:
-            return True  # better shown twice than not at all
+    async def _only_here(self, unlisted: Iterable[str], node_id: int) -> frozenset[str]:
+        """Which of the groups that this broker does not list are to be listed here all the same:
+        the cluster has not heard of them, and it is this broker that would coordinate them, or
+        nobody knows who would: better shown twice than not at all. One that has its anchor is
+        listed where that is, whatever we remember."""
+        homeless = [each for each in unlisted if not self._anchors.is_here(each)]
+        nodes = await self._coordinators.nodes_of(homeless)
+        return frozenset(each for each in homeless if nodes.get(each, node_id) == node_id)
 
 
 def _is_dead(group: DescribedGroup) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import structlog
+import trio
 
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
@@ -20,6 +21,7 @@ from gateway.data_path.config_addresses import (
     described_without_addresses,
 )
 from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.answer_room import TOO_LONG, AnswerRoom
 from gateway.groups.forwarding import forward, highest_version
 from gateway.groups.hosting import Mode
 from gateway.groups.registry import Registry, TooManyGroups
@@ -103,15 +105,22 @@ class ConfigApis:
     async def _describe(
         self, request: GroupRequest, message: DescribeConfigsRequest
     ) -> DescribeConfigsResponse:
+        room = AnswerRoom()
+
         async def describe(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+            if room.is_full:
+                raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG)
             views = await self._registry.configs(resource.resource_name)
             wanted = resource.configuration_keys or KEYS
-            return DescribeConfigsResult(
+            result = DescribeConfigsResult(
                 error_message="",  # not null, as in Kafka
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
                 configs=tuple(_entry(view, message) for view in views if view.name in wanted),
             )
+            if not room.takes(result):
+                raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG)
+            return result
 
         why_nameless = "Group name must not be empty"
         ours = await self._ours(message.resources, describe, _not_described, why_nameless)
@@ -127,7 +136,8 @@ class ConfigApis:
             )
             answer: DescribeConfigsResponse = await forward(request, asked)
             theirs = {_key(each): described_without_addresses(each) for each in answer.results}
-        results = _in_order(message.resources, theirs | ours, _not_described)
+        each_once = {_key(each): each for each in message.resources}.values()
+        results = _in_order(each_once, theirs | ours, _not_described)
         return DescribeConfigsResponse(results=results)
 
     async def _alter(
@@ -172,11 +182,14 @@ class ConfigApis:
     ) -> dict[_Key, _T]:
         """Our answers; the cluster is to be asked about the resources that are not among them."""
         answered: dict[_Key, _T] = {}
-        for resource in filter(_is_group, resources):
+        groups = {each.resource_name: each for each in resources if _is_group(each)}
+        verdicts = await self._registry.modes_of(filter(None, groups))
+        for group_id, resource in groups.items():
+            await trio.lowlevel.checkpoint()  # there may be thousands
             try:
-                if not resource.resource_name:
+                if not group_id:
                     raise GroupError(ErrorCode.INVALID_REQUEST, why_nameless)  # noqa: TRY301
-                verdict = await self._registry.mode_of(resource.resource_name)
+                verdict = verdicts[group_id]
                 if verdict.mode is Mode.UNKNOWN:
                     raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, verdict.why)  # noqa: TRY301
                 if verdict.mode is not Mode.HOSTED:

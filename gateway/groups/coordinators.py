@@ -6,7 +6,7 @@ not know which groups are hosted.
 
 import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import trio
@@ -108,11 +108,26 @@ class Coordinators:
     async def node_of(self, group_id: str, *, doubtful: int | None = None) -> int:
         """Ask the cluster; `doubtful` is a broker that may not answer. Raises UpstreamError."""
         node_id = await self._cluster.coordinator_of(group_id, doubtful=doubtful)
+        self._remember(group_id, node_id)
+        return node_id
+
+    async def nodes_of(self, group_ids: Collection[str]) -> Mapping[str, int]:
+        """Where each group's coordinator was when somebody last asked; those that nobody asked for
+        yet are asked for together, and left out if that fails."""
+        known = {each: self._nodes[each][0] for each in group_ids if each in self._nodes}
+        others = [each for each in group_ids if each not in known]
+        if others:
+            for group_id, found in (await self._cluster.coordinators_of(others)).items():
+                if not isinstance(found, UpstreamError):
+                    self._remember(group_id, found)
+                    known[group_id] = found
+        return known
+
+    def _remember(self, group_id: str, node_id: int) -> None:
         self._nodes.pop(group_id, None)  # the newest comes last
         self._nodes[group_id] = (node_id, trio.current_time())
         if len(self._nodes) > REMEMBERED_MAX:
             del self._nodes[next(iter(self._nodes))]
-        return node_id
 
 
 def _nobody(keys: Iterable[str], *, is_batch: bool) -> FindCoordinatorResponse:

@@ -126,6 +126,11 @@ class GroupTask:
         return self._engine.describe_configs()
 
     @property
+    def has_group(self) -> bool:
+        """Whether there is a group, if only an empty one."""
+        return self._engine.state.group is not None
+
+    @property
     def is_live(self) -> bool:
         """Whether the group has members."""
         group = self._engine.state.group

@@ -9,6 +9,8 @@ been refused or replaced.
 
 import logging
 import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from fnmatch import fnmatchcase
@@ -44,6 +46,9 @@ log = structlog.get_logger()
 
 REMEMBERED_MAX = 10_000
 """Groups remembered, per table; the oldest is forgotten, and looked at again if it shows up."""
+
+LOOKED_AT_ONCE_MAX = 200
+"""Groups of one question to a coordinator, whose answer grows with their members."""
 
 FOUND_FREE_FOR_S = 5.0
 """How long a group that was found free is taken to be so, by requests that let nobody in."""
@@ -118,6 +123,10 @@ class _OtherKind:
         return f"the members of a {self.kind} group of the same name"
 
 
+_Found = _Occupants | _OtherKind | UpstreamError
+"""Who is in a group in the cluster, or why that is not known."""
+
+
 class Hosting:
     """Decides per group; remembers what is forwarded for good, what was found free a moment ago,
     and what the log was told."""
@@ -168,12 +177,20 @@ class Hosting:
     async def look_lately(self, group_id: str) -> Verdict:
         """As `look`, for requests that let nobody in, such as each commit of a consumer that
         assigns itself: they do not ask the cluster again so soon."""
+        return (await self.look_at_lately((group_id,)))[group_id]
+
+    async def look_at_lately(self, group_ids: Iterable[str]) -> dict[str, Verdict]:
+        """The same for many groups at once."""
+        group_ids = tuple(group_ids)
+        verdicts = {each: lately for each in group_ids if (lately := self._lately(each))}
+        others = [each for each in group_ids if each not in verdicts]
+        return verdicts | await self.look_at(others) if others else verdicts
+
+    def _lately(self, group_id: str) -> Verdict | None:
         found_s, verdict = self._found_free.get(group_id, (-math.inf, None))
         if self.is_forwarded(group_id):
             return Verdict(Mode.FORWARDED)
-        if verdict is not None and trio.current_time() - found_s < FOUND_FREE_FOR_S:
-            return verdict
-        return await self.look(group_id)
+        return verdict if trio.current_time() - found_s < FOUND_FREE_FOR_S else None
 
     async def is_left_behind(self, group_id: str) -> bool:
         """Whether an anchor with our state log is in a group of which we have none here: that of a
@@ -194,34 +211,68 @@ class Hosting:
 
     async def look(self, group_id: str) -> Verdict:
         """Decide for a group that we do not serve at the moment."""
-        self._found_free.pop(group_id, None)
-        if self.is_forwarded(group_id):
-            self.forward(group_id, "as configured (groups.forward)")
-            return Verdict(Mode.FORWARDED)
+        return (await self.look_at((group_id,)))[group_id]
+
+    async def look_at(self, group_ids: Iterable[str]) -> dict[str, Verdict]:
+        """Decide for groups that we do not serve at the moment; each of their coordinators is asked
+        about LOOKED_AT_ONCE_MAX of them at a time."""
+        verdicts: dict[str, Verdict] = {}
+        unsure = []
+        for group_id in group_ids:
+            self._found_free.pop(group_id, None)
+            if self.is_forwarded(group_id):
+                self.forward(group_id, "as configured (groups.forward)")
+                verdicts[group_id] = Verdict(Mode.FORWARDED)
+            else:
+                unsure.append(group_id)
+        at: defaultdict[int, list[str]] = defaultdict(list)
+        for group_id, found in (await self._cluster.coordinators_of(unsure)).items():
+            if isinstance(found, UpstreamError):
+                verdicts[group_id] = self._not_told(group_id, found)
+            else:
+                at[found].append(group_id)
+        for node_id, placed in at.items():
+            for start in range(0, len(placed), LOOKED_AT_ONCE_MAX):
+                some = placed[start : start + LOOKED_AT_ONCE_MAX]
+                verdicts |= await self._look_at_broker(node_id, some)
+        return verdicts
+
+    async def _look_at_broker(
+        self, node_id: int, group_ids: Sequence[str]
+    ) -> Mapping[str, Verdict]:
         try:
-            node_id = await self._cluster.coordinator_of(group_id)
             versions = await self._cluster.versions_of(node_id)
             if not is_embedded(versions) and not identity.may_hold(versions):
-                self.forward(group_id, "its coordinator is older than Kafka 2.3: nothing keeps it")
-                return Verdict(Mode.FORWARDED)
-            occupants = await self._occupants(group_id, node_id, versions)
+                why = "its coordinator is older than Kafka 2.3: nothing keeps it"
+                return {each: self._forwarded_for_good(each, why) for each in group_ids}
+            occupants = await self._occupants(node_id, group_ids, versions)
         except UpstreamError as error:
-            why = "the cluster does not say who is in the group"
-            self._report(group_id, "group_state_unknown", f"{why}: {error}")
-            return Verdict(Mode.UNKNOWN, why)
-        if occupants is None:
+            return {each: self._not_told(each, error) for each in group_ids}
+        return {each: self._judged(each, occupants.get(each)) for each in group_ids}
+
+    def _forwarded_for_good(self, group_id: str, why: str) -> Verdict:
+        self.forward(group_id, why)
+        return Verdict(Mode.FORWARDED)
+
+    def _not_told(self, group_id: str, error: UpstreamError) -> Verdict:
+        why = "the cluster does not say who is in the group"
+        self._report(group_id, "group_state_unknown", f"{why}: {error}")
+        return Verdict(Mode.UNKNOWN, why)
+
+    def _judged(self, group_id: str, found: _Found | None) -> Verdict:
+        if isinstance(found, UpstreamError):
+            return self._not_told(group_id, found)
+        if found is None:
             self._replaced.pop(group_id, None)
             return self._left_alone(group_id)
-        if isinstance(occupants, _Occupants) and occupants.anchored is not None:
-            return self._anchored(occupants.anchored)
-        if occupants.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
-            self.forward(group_id, f"its protocol type is {occupants.protocol_type}")
-            return Verdict(Mode.FORWARDED)
-        if isinstance(occupants, _Occupants) and occupants.protocol == STREAMS_PROTOCOL:
-            self.forward(group_id, f"its protocol is {STREAMS_PROTOCOL}")
-            return Verdict(Mode.FORWARDED)
+        if isinstance(found, _Occupants) and found.anchored is not None:
+            return self._anchored(found.anchored)
+        if found.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
+            return self._forwarded_for_good(group_id, f"its protocol type is {found.protocol_type}")
+        if isinstance(found, _Occupants) and found.protocol == STREAMS_PROTOCOL:
+            return self._forwarded_for_good(group_id, f"its protocol is {STREAMS_PROTOCOL}")
         why = (
-            f"{occupants} are in the group in the cluster itself: stop them or point them at the"
+            f"{found} are in the group in the cluster itself: stop them or point them at the"
             " gateway, all of them, and the group is hosted from its next member on"
         )
         self._report(group_id, "group_occupied", why)
@@ -285,64 +336,84 @@ class Hosting:
         _forget_oldest(self._reported)
 
     async def _occupants(
-        self, group_id: str, node_id: int, versions: Versions
-    ) -> _Occupants | _OtherKind | None:
-        """Who is in the group in the cluster. Raises UpstreamError if that stays unclear.
+        self, node_id: int, group_ids: Sequence[str], versions: Versions
+    ) -> Mapping[str, _Found]:
+        """Who is in which of these groups in the cluster, or why that stays unclear; a group that
+        nobody is in is left out. Raises UpstreamError.
 
         A live group of the new protocol looks Dead to DescribeGroups, and one of another kind to
         ConsumerGroupDescribe as well, so all are asked.
         """
         if is_embedded(versions):
-            return None  # it cannot tell
-        classic: DescribeGroupsResponse = await self._cluster.ask(
-            node_id, DescribeGroupsRequest(groups=(group_id,))
-        )
-        group = classic.groups[0]
-        if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
-            raise UpstreamError(f"DescribeGroups failed with error {group.error_code}")
-        if group.members:
-            return _Occupants(
-                group.protocol_type,
-                tuple(member.client_id for member in group.members),
-                group.protocol_data,
-                group if group.protocol_type == identity.PROTOCOL_TYPE else None,
-            )
-        if ApiKey.CONSUMER_GROUP_DESCRIBE not in versions:
-            return None
-        native = await self._native_occupants(node_id, group_id)
+            return {}  # it cannot tell
+        found = await self._classic_occupants(node_id, group_ids)
+        rest = [each for each in group_ids if each not in found]
+        if not rest or ApiKey.CONSUMER_GROUP_DESCRIBE not in versions:
+            return found
+        found |= await self._native_occupants(node_id, rest)
+        rest = [each for each in rest if each not in found]
         _, list_groups = versions.get(ApiKey.LIST_GROUPS, (0, 0))
-        if native is not None or list_groups < FIRST_LIST_GROUPS_WITH_TYPES:
-            return native
-        return await self._other_kind(node_id, group_id)
+        if rest and list_groups >= FIRST_LIST_GROUPS_WITH_TYPES:
+            found |= await self._other_kinds(node_id, rest)
+        return found
 
-    async def _native_occupants(self, node_id: int, group_id: str) -> _Occupants | None:
+    async def _classic_occupants(self, node_id: int, group_ids: Sequence[str]) -> dict[str, _Found]:
+        answer: DescribeGroupsResponse = await self._cluster.ask(
+            node_id, DescribeGroupsRequest(groups=tuple(group_ids))
+        )
+        found = _unless_told(group_ids, "DescribeGroups")
+        for group in answer.groups:
+            found.pop(group.group_id, None)
+            if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+                why = f"DescribeGroups failed with error {group.error_code}"
+                found[group.group_id] = UpstreamError(why)
+            elif group.members:
+                found[group.group_id] = _Occupants(
+                    group.protocol_type,
+                    tuple(member.client_id for member in group.members),
+                    group.protocol_data,
+                    group if group.protocol_type == identity.PROTOCOL_TYPE else None,
+                )
+        return found
+
+    async def _native_occupants(self, node_id: int, group_ids: Sequence[str]) -> dict[str, _Found]:
         answer: ConsumerGroupDescribeResponse = await self._cluster.ask(
             node_id,
             ConsumerGroupDescribeRequest(
-                group_ids=(group_id,), include_authorized_operations=False
+                group_ids=tuple(group_ids), include_authorized_operations=False
             ),
         )
-        group = answer.groups[0]
-        if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
-            return None
-        if group.error_code != ErrorCode.NONE:
-            raise UpstreamError(f"ConsumerGroupDescribe failed with error {group.error_code}")
-        if not group.members:
-            return None
-        client_ids = tuple(member.client_id for member in group.members)
-        return _Occupants(CONSUMER_PROTOCOL_TYPE, client_ids)
+        found = _unless_told(group_ids, "ConsumerGroupDescribe")
+        for group in answer.groups:
+            found.pop(group.group_id, None)
+            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                continue
+            if group.error_code != ErrorCode.NONE:
+                why = f"ConsumerGroupDescribe failed with error {group.error_code}"
+                found[group.group_id] = UpstreamError(why)
+            elif group.members:
+                client_ids = tuple(member.client_id for member in group.members)
+                found[group.group_id] = _Occupants(CONSUMER_PROTOCOL_TYPE, client_ids)
+        return found
 
-    async def _other_kind(self, node_id: int, group_id: str) -> _OtherKind | None:
+    async def _other_kinds(self, node_id: int, group_ids: Sequence[str]) -> dict[str, _Found]:
         """Share groups (KIP-932) and Streams groups (KIP-1071) have names in common with ours."""
         answer: ListGroupsResponse = await self._cluster.ask(
             node_id, ListGroupsRequest(types_filter=OTHER_KINDS)
         )
         if answer.error_code != ErrorCode.NONE:
             raise UpstreamError(f"ListGroups failed with error {answer.error_code}")
-        for group in answer.groups:
-            if group.group_id == group_id and group.group_state not in NO_LONGER_LIVE:
-                return _OtherKind(group.group_type.lower())
-        return None
+        wanted = frozenset(group_ids)
+        return {
+            group.group_id: _OtherKind(group.group_type.lower())
+            for group in answer.groups
+            if group.group_id in wanted and group.group_state not in NO_LONGER_LIVE
+        }
+
+
+def _unless_told(group_ids: Iterable[str], api: str) -> dict[str, _Found]:
+    """What is known of groups that a broker leaves out of its answer."""
+    return {each: UpstreamError(f"{api} says nothing of it") for each in group_ids}
 
 
 def _whereabouts(group: DescribedGroup) -> str:

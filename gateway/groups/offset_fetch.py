@@ -3,7 +3,10 @@
 Here a request is always about many groups; see `offset_fetch_shapes` for how it is written.
 """
 
+from collections import Counter
 from dataclasses import replace
+
+import trio
 
 from coordinator.errors import ErrorCode
 from coordinator.events import OffsetFetchReceived
@@ -12,7 +15,7 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.events.offset_events import NOBODY
 from gateway.groups.embedded_upstream import every_partition, is_embedded
 from gateway.groups.forwarding import highest_version
-from gateway.groups.hosting import Mode
+from gateway.groups.hosting import Mode, Verdict
 from gateway.groups.offset_fetch_shapes import (
     FIRST_VERSION_WITH_BATCHES,
     FIRST_VERSION_WITH_GROUP_ERROR,
@@ -52,9 +55,17 @@ class OffsetFetchApi:
     ) -> OffsetFetchResponse:
         """Check each group, then fetch what passed. Raises UpstreamLost."""
         version = request.header.api_version
-        groups = groups_of(message, version)
+        groups, contradictory = _each_once(groups_of(message, version))
         unstable = _cannot_be_stable(request, message)
-        vetted = [unstable or await self._vetted(group) for group in groups]
+        verdicts = await self._registry.modes_of(each.group_id for each in groups if each.group_id)
+        vetted: list[OffsetFetchRequestGroup | ErrorCode] = []
+        for group in groups:
+            await trio.lowlevel.checkpoint()  # there may be thousands
+            if group.group_id in contradictory:
+                vetted.append(ErrorCode.INVALID_REQUEST)
+            else:
+                verdict = verdicts.get(group.group_id)
+                vetted.append(unstable or await self._vetted(group, verdict))
         passed = tuple(group for group in vetted if isinstance(group, OffsetFetchRequestGroup))
         fetched = await _fetch(request, passed, require_stable=message.require_stable)
         answers = {answer.group_id: answer for answer in fetched}
@@ -82,11 +93,12 @@ class OffsetFetchApi:
             member_id = group.member_id or self._speakers.member_of(request, group.group_id)
             self._tally.note_fetch(group.group_id, member_id or NOBODY, answer.topics)
 
-    async def _vetted(self, group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup | ErrorCode:
+    async def _vetted(
+        self, group: OffsetFetchRequestGroup, verdict: Verdict | None
+    ) -> OffsetFetchRequestGroup | ErrorCode:
         """What to ask the cluster for, or why not to."""
-        if not group.group_id:
+        if verdict is None:
             return ErrorCode.INVALID_GROUP_ID
-        verdict = await self._registry.mode_of(group.group_id)
         if verdict.mode in (Mode.UNKNOWN, Mode.ELSEWHERE):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if verdict.mode is not Mode.HOSTED:
@@ -114,6 +126,14 @@ class OffsetFetchApi:
         if reply.error:
             return self._registry.still(reply.error)
         return replace(group, member_id=None, member_epoch=-1)
+
+
+def _each_once(groups: Groups) -> tuple[Groups, frozenset[str]]:
+    """One of each group that is named, and those that are named again with something else."""
+    distinct = dict.fromkeys(groups)
+    one_each = {each.group_id: each for each in distinct}
+    counts = Counter(each.group_id for each in distinct)
+    return tuple(one_each.values()), frozenset(each for each, n in counts.items() if n > 1)
 
 
 def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode | None:

@@ -13,7 +13,7 @@ from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
 from coordinator.errors import ErrorCode
 from coordinator.events import OffsetCommitEnded
-from coordinator.load import has_members
+from coordinator.load import has_group, has_members
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topics import Topics
 from gateway.cluster.cluster import Cluster
@@ -108,6 +108,13 @@ class Registry:
             return await self._hosting.look(group_id)
         return await self._hosting.look_lately(group_id)
 
+    async def modes_of(self, group_ids: Iterable[str]) -> dict[str, Verdict]:
+        """The same for many groups, none of which anybody is let into: those that we know nothing
+        of are looked at together."""
+        group_ids = frozenset(group_ids)
+        live = dict.fromkeys(filter(self.is_live, group_ids), Verdict(Mode.HOSTED))
+        return live | await self._hosting.look_at_lately(group_ids - live.keys())
+
     @property
     def may_answer(self) -> bool:
         """Whether what a group here has decided, be it that there is no such group, may be told."""
@@ -153,10 +160,17 @@ class Registry:
 
         Raises StateLogError.
         """
+        if not await self.knows(group_id):
+            return None
         if (task := self._running(group_id)) is not None:
             return task.describe()
-        engine = await self._stored(group_id)
-        return (engine.describe(Topics()), Topics()) if engine.state.group else None
+        return (await self._stored(group_id)).describe(Topics()), Topics()
+
+    async def knows(self, group_id: str) -> bool:
+        """Whether there is such a hosted group, if only an empty one. Raises StateLogError."""
+        if (task := self._running(group_id)) is not None:
+            return task.has_group
+        return has_group(await self._state_log.read(group_id))
 
     async def configs(self, group_id: str) -> tuple[ConfigView, ...]:
         """A hosted group's configs, whether the group exists or not. Raises StateLogError."""

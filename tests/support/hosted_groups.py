@@ -67,7 +67,7 @@ QUIET_S = 2
 """Longer than an empty group takes to leave memory."""
 R = TypeVar("R", bound=Reply)
 
-Answer = Callable[[Struct], Any]
+Answer = Callable[[Any], Any]
 
 
 class ScriptedCluster(Cluster):
@@ -86,6 +86,8 @@ class ScriptedCluster(Cluster):
         self.coordinator_questions: list[str] = []
         self.spoken: dict[int, tuple[int, int]] = {}
         self.answers: dict[type[Struct], Answer] = {}
+        self.asked: list[tuple[int, Struct]] = []
+        """What each broker was asked."""
         self._asked_about: set[str] = set()
 
     def change(self) -> None:
@@ -111,13 +113,15 @@ class ScriptedCluster(Cluster):
         self._check()
         return {topic_id(name): name for name in self.partition_counts}
 
-    async def coordinator_of(self, group_id: str, *, doubtful: int | None = None) -> int:
-        self.coordinator_questions.append(group_id)
+    async def coordinators_of(
+        self, group_ids: Iterable[str], *, doubtful: int | None = None
+    ) -> Mapping[str, int | UpstreamError]:
+        group_ids = tuple(group_ids)
+        self.coordinator_questions.extend(group_ids)
         if self.hangs:
             await trio.sleep_forever()
         await trio.lowlevel.checkpoint()
-        self._check()
-        return self.coordinators.get(group_id, 1)
+        return {each: self.failure or self.coordinators.get(each, 1) for each in group_ids}
 
     async def versions_of(self, node_id: int) -> Mapping[int, tuple[int, int]]:
         self._check()
@@ -126,6 +130,7 @@ class ScriptedCluster(Cluster):
     async def ask(self, node_id: int, message: Struct, version: int | None = None) -> Any:
         await trio.lowlevel.checkpoint()
         self._check()
+        self.asked.append((node_id, message))
         return self.answers[type(message)](message)
 
     def _check(self) -> None:

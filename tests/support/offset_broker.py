@@ -20,7 +20,11 @@ from kafka_codecs.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from kafka_codecs.find_coordinator import FindCoordinatorResponse
+from kafka_codecs.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
@@ -39,6 +43,7 @@ from kafka_codecs.offset_delete import (
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
@@ -132,7 +137,16 @@ class OffsetBroker(FakeBroker):
 
     async def _find_coordinator(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         host, port = self.address
-        found = FindCoordinatorResponse(node_id=self.node_id, host=host, port=port)
+        asked = decode(FindCoordinatorRequest, body, header.api_version)
+        if asked.coordinator_keys:
+            found = FindCoordinatorResponse(
+                coordinators=tuple(
+                    Coordinator(key=key, node_id=self.node_id, host=host, port=port)
+                    for key in asked.coordinator_keys
+                )
+            )
+        else:
+            found = FindCoordinatorResponse(node_id=self.node_id, host=host, port=port)
         await answer(wire, header, found)
 
     async def _membership(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -279,6 +293,12 @@ class OffsetBroker(FakeBroker):
         )
         code = self.fetch_error
         message = OffsetFetchResponse(error_code=code, topics=() if code else topics)
+        if request.groups:
+            groups = tuple(
+                OffsetFetchResponseGroup(group_id=each.group_id, error_code=code)
+                for each in request.groups
+            )
+            message = OffsetFetchResponse(groups=groups)
         await answer(wire, header, message)
 
     async def _delete(self, wire: Wire, header: RequestHeader, body: bytes) -> None:

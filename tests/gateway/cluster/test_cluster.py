@@ -12,7 +12,11 @@ from gateway.cluster.errors import UpstreamError, UpstreamRefused
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
+from kafka_codecs.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import (
     MetadataRequest,
@@ -167,14 +171,22 @@ async def test_a_connection_that_was_closed_for_idleness_is_no_error(
 async def test_the_coordinator_is_found_in_old_and_new_versions(
     nursery: trio.Nursery, highest: int
 ) -> None:
-    """One key up to v3, a batch from v4 on (KIP-699)."""
+    """One key up to v3, a batch from v4 on (KIP-699): then many cost one question. One that cannot
+    be found is nobody else's problem."""
 
     async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        single = FindCoordinatorResponse(node_id=7, host="h", port=1)
-        message = single
+        asked = decode(FindCoordinatorRequest, body, header.api_version)
+        codes = {key: 15 if key == "lost" else 0 for key in (asked.key, *asked.coordinator_keys)}
         if header.api_version >= 4:
             message = FindCoordinatorResponse(
-                coordinators=(Coordinator(key="g", node_id=7, host="h", port=1),)
+                coordinators=tuple(
+                    Coordinator(key=key, node_id=7, host="h", port=1, error_code=codes[key])
+                    for key in asked.coordinator_keys
+                )
+            )
+        else:
+            message = FindCoordinatorResponse(
+                node_id=7, host="h", port=1, error_code=codes[asked.key]
             )
         await answer(wire, header, message)
 
@@ -184,6 +196,11 @@ async def test_the_coordinator_is_found_in_old_and_new_versions(
         cluster = Cluster([broker.address])
         await nursery.start(cluster.run)
         assert await cluster.coordinator_of("g") == 7
+        seen_before = len(broker.seen)
+        found = await cluster.coordinators_of(("g", "lost", "h"))
+        assert (found["g"], found["h"]) == (7, 7)
+        assert isinstance(found["lost"], UpstreamError)
+        assert len(broker.seen) - seen_before == (1 if highest >= 4 else 3)
         nursery.cancel_scope.cancel()
 
 

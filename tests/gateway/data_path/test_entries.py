@@ -2,7 +2,8 @@
 
 import pytest
 
-from gateway.data_path.entries import entries_of
+from gateway.data_path.entries import bytes_of, entries_of
+from kafka_codecs import encode
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
@@ -34,3 +35,18 @@ TOPIC = OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1, 2))
 def test_every_list_counts_also_those_inside(message: Struct, entries: int) -> None:
     """Groups, their topics, and the partitions of those."""
     assert entries_of(message) == entries
+
+
+def test_the_length_of_a_message_is_known_before_it_is_encoded() -> None:
+    """Nearly: of many entries as of few long ones."""
+    many = DescribeGroupsRequest(groups=tuple(f"group-{number:05}" for number in range(1_000)))
+    long = DescribeGroupsRequest(groups=("g" * 30_000,))
+    for message in (many, long):
+        encoded = len(encode(message, 5))
+        assert 0.5 * encoded < bytes_of(message, 1_000_000) < 2 * encoded
+
+
+def test_nobody_counts_beyond_the_limit() -> None:
+    """Whether a message is long is told by its first entries."""
+    message = DescribeGroupsRequest(groups=("g" * 100,) * 50)
+    assert 1_000 < bytes_of(message, 1_000) < 1_200

@@ -10,6 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from coordinator.records import GenericGroupMetadata, GenericGroupValue
+from gateway.groups import answer_room
 from gateway.groups.admin_apis import AdminApis
 from gateway.groups.coordinators import Coordinators
 from gateway.state_log.log import StateLogError
@@ -26,11 +28,17 @@ from tests.support.group_client import GroupClient, group_client
 from tests.support.hosted_groups import GROUP, hosted_groups, lone_request
 from tests.support.offset_broker import OffsetBroker
 
+UNKNOWN_SERVER_ERROR = -1
 COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
 INVALID_GROUP_ID = 24
 NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
+EMPTY_GROUP = (
+    GenericGroupMetadata(
+        value=GenericGroupValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +66,19 @@ class Scene:
 
 
 @asynccontextmanager
-async def open_scene(max_groups: int = 16, *, shows_members: bool = True) -> AsyncIterator[Scene]:
+async def open_scene(
+    max_groups: int = 16, *, shows_members: bool = True, state_log: MemoryLog | None = None
+) -> AsyncIterator[Scene]:
     """Everything that a test here needs, for the length of the block."""
     broker = OffsetBroker()
     with trio.fail_after(10):
         async with (
             running_fake_broker(broker),
             whole_gateway(
-                [broker.address], max_groups=max_groups, shows_members=shows_members
+                [broker.address],
+                max_groups=max_groups,
+                shows_members=shows_members,
+                state_log=state_log,
             ) as gateway,
             group_client(gateway.address, "g") as client,
         ):
@@ -317,8 +330,65 @@ async def test_a_predecessors_anchor_is_nobodys_business() -> None:
 
 
 async def test_too_many_groups_refuse_a_deletion() -> None:
-    """The group cannot be taken up to look whether it is empty."""
-    async with open_scene(max_groups=1) as scene:
+    """An empty group is taken up to be deleted; one that we know nothing of need not be."""
+    log = MemoryLog()
+    await log.append("empty", EMPTY_GROUP)
+    async with open_scene(max_groups=1, state_log=log) as scene:
         await scene.client.enter()
-        assert await scene.deleted("another") == {"another": COORDINATOR_NOT_AVAILABLE}
+        assert await scene.deleted("empty") == {"empty": COORDINATOR_NOT_AVAILABLE}
         assert scene.broker.deleted == []
+        assert await scene.deleted("never") == {"never": GROUP_ID_NOT_FOUND}
+
+
+async def test_a_group_named_again_is_described_once() -> None:
+    """8 KB of a name, 2,000 times, must not become an answer of a gigabyte."""
+    async with open_scene() as scene:
+        await scene.client.enter()
+        names = ("g", "never", "g", "g", "never")
+        answer: DescribeGroupsResponse = await scene.client.connection.ask(
+            DescribeGroupsRequest(groups=names), 5
+        )
+        assert [group.group_id for group in answer.groups] == ["g", "never"]
+        native = await scene.client.connection.ask(
+            ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=False), 1
+        )
+        assert [group.group_id for group in native.groups] == ["g", "never"]
+        assert list(await scene.deleted(*names)) == ["g", "never"]
+
+
+async def test_groups_that_make_an_answer_too_long_are_not_described(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is known before the answer is built, and the groups after the limit are not even looked
+    at."""
+    monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
+    names = tuple(f"g{number}" for number in range(20))
+    async with hosted_groups(max_groups=len(names)) as groups:
+        for name in names:
+            await groups.native("n", group=name)
+        viewed: list[str] = []
+        view = groups.registry.view
+
+        async def noting(group_id: str) -> Any:
+            viewed.append(group_id)
+            return await view(group_id)
+
+        monkeypatch.setattr(groups.registry, "view", noting)
+        admin = AdminApis(
+            groups.registry,
+            groups.hosting,
+            Coordinators(groups.cluster),
+            anchors_off(groups.nursery),
+            shows_members=True,
+        )
+        for asked, version in (
+            (DescribeGroupsRequest(groups=names), 6),
+            (ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=False), 1),
+        ):
+            viewed.clear()
+            answer: Any = await admin.answer(lone_request(asked, version), asked)
+            codes = [group.error_code for group in answer.groups]
+            assert codes[0] == 0
+            assert codes[-1] == UNKNOWN_SERVER_ERROR
+            assert "ask about fewer groups" in answer.groups[-1].error_message
+            assert len(viewed) == codes.count(0) + 1 < len(names)

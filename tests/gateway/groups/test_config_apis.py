@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import MockClock
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
+from gateway.groups import answer_room
 from gateway.groups.config_apis import ConfigApis, ConfigMessage
 from kafka_codecs import decode
 from kafka_codecs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -53,6 +55,7 @@ from tests.support.hosted_groups import HostedGroups, hosted_groups, lone_reques
 from tests.support.offset_broker import OffsetBroker
 from tests.support.wire import Wire
 
+UNKNOWN_SERVER_ERROR = -1
 COORDINATOR_LOAD_IN_PROGRESS = 14
 COORDINATOR_NOT_AVAILABLE = 15
 UNSUPPORTED_VERSION = 35
@@ -201,8 +204,39 @@ async def test_a_group_named_twice_is_not_altered() -> None:
         assert [each.error_code for each in altered] == [INVALID_REQUEST, 0, INVALID_REQUEST]
         assert altered[0].error_message == "Each resource must appear at most once."
         assert await client.listed() == (0, {(GROUP, "h")})
-        described = await client.describe((GROUP, "h"), (GROUP, "h"))
-        assert described[0] == described[1]
+
+
+async def test_a_resource_named_again_is_described_once() -> None:
+    """A few bytes may not make an answer thousands of times as long."""
+    async with scene(OffsetBroker()) as (client, _):
+        described = await client.describe((GROUP, "h"), (GROUP, "g"), (GROUP, "h"))
+        assert [each.resource_name for each in described] == ["h", "g"]
+
+
+async def test_descriptions_that_make_an_answer_too_long_are_refused(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fits is answered, and of the others not even the configs are looked up."""
+    monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
+    async with hosted_groups() as groups:
+        looked_up: list[str] = []
+        look_up = groups.registry.configs
+
+        async def noting(group_id: str) -> Any:
+            looked_up.append(group_id)
+            return await look_up(group_id)
+
+        monkeypatch.setattr(groups.registry, "configs", noting)
+        about = tuple(
+            DescribeConfigsResource(resource_type=GROUP, resource_name=f"g{number}")
+            for number in range(50)
+        )
+        described = await ask(groups, DescribeConfigsRequest(resources=about))
+        codes = [each.error_code for each in described]
+        assert codes[0] == 0
+        assert codes[-1] == UNKNOWN_SERVER_ERROR
+        assert codes == sorted(codes, reverse=True)
+        assert len(looked_up) == codes.count(0) + 1
 
 
 async def test_an_operation_that_does_not_exist() -> None:

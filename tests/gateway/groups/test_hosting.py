@@ -1,6 +1,9 @@
 """Whom a group belongs to, decided from what the cluster says; against real brokers see
 test_hosting_with_kafka.py."""
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 import trio
 from structlog.testing import capture_logs
@@ -9,7 +12,7 @@ from trio.testing import MockClock
 from gateway.anchor.identity import Gateway
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import hosting as module
-from gateway.groups.hosting import FOUND_FREE_FOR_S, Hosting, Mode
+from gateway.groups.hosting import FOUND_FREE_FOR_S, LOOKED_AT_ONCE_MAX, Hosting, Mode
 from kafka_codecs import consumer_group_describe, describe_groups
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
@@ -82,13 +85,28 @@ def native(*client_ids: str, error_code: int = 0) -> ConsumerGroupDescribeRespon
 def cluster_that_says(
     to_classic: DescribeGroupsResponse, to_native: ConsumerGroupDescribeResponse | None = None
 ) -> ScriptedCluster:
-    """A cluster with these answers; with the new protocol if there is one for it."""
+    """A cluster with these answers about any group; with the new protocol if there is one for
+    it."""
     cluster = ScriptedCluster()
     cluster.spoken = {**KAFKA_2_3}
-    cluster.answers = {DescribeGroupsRequest: lambda _: to_classic}
+
+    def describe(asked: DescribeGroupsRequest) -> DescribeGroupsResponse:
+        (group,) = to_classic.groups
+        return DescribeGroupsResponse(
+            groups=tuple(replace(group, group_id=each) for each in asked.groups)
+        )
+
+    cluster.answers = {DescribeGroupsRequest: describe}
     if to_native is not None:
+        (group,) = to_native.groups
+
+        def describe_native(asked: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+            return ConsumerGroupDescribeResponse(
+                groups=tuple(replace(group, group_id=each) for each in asked.group_ids)
+            )
+
         cluster.spoken[ApiKey.CONSUMER_GROUP_DESCRIBE] = (0, 1)
-        cluster.answers[ConsumerGroupDescribeRequest] = lambda _: to_native
+        cluster.answers[ConsumerGroupDescribeRequest] = describe_native
     return cluster
 
 
@@ -218,6 +236,55 @@ async def test_a_free_group_is_not_asked_about_again_so_soon(autojump_clock: Moc
     await trio.sleep(FOUND_FREE_FOR_S)
     with capture_logs():
         assert (await hosting.look_lately("g")).mode is Mode.OCCUPIED
+
+
+async def test_many_groups_are_looked_at_in_a_few_questions() -> None:
+    """Each of their coordinators is asked about all of its groups at once, and nobody about those
+    that were found free a moment ago."""
+    cluster = cluster_that_says(classic(), native(error_code=GROUP_ID_NOT_FOUND))
+    cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
+    cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse()
+    names = [f"g{number}" for number in range(LOOKED_AT_ONCE_MAX)]
+    cluster.coordinators = dict.fromkeys(names[::2], 2)
+    hosting = looking(cluster)
+    verdicts = await hosting.look_at_lately(names)
+    assert {each.mode for each in verdicts.values()} == {Mode.HOSTED}
+    assert set(verdicts) == set(names)
+    assert Counter((node, type(asked)) for node, asked in cluster.asked) == {
+        (node, kind): 1
+        for node in (1, 2)
+        for kind in (DescribeGroupsRequest, ConsumerGroupDescribeRequest, ListGroupsRequest)
+    }
+    await hosting.look_at_lately([*names, "new"])
+    assert cluster.coordinator_questions[len(names) :] == ["new"]
+
+
+async def test_of_many_groups_each_has_its_own_verdict() -> None:
+    """One that the broker does not answer for is unknown, and no other is."""
+    cluster = cluster_that_says(classic(), native(error_code=GROUP_ID_NOT_FOUND))
+    (free,), (taken,) = classic().groups, classic("payments").groups
+    (foreign,) = classic("w", protocol_type="connect").groups
+    cluster.answers[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(
+        groups=(
+            replace(free, group_id="free"),
+            replace(taken, group_id="taken"),
+            replace(foreign, group_id="foreign"),
+            replace(free, group_id="loading", error_code=COORDINATOR_LOAD_IN_PROGRESS),
+        )
+    )
+    hosting = looking(cluster, "legacy")
+    with capture_logs():
+        verdicts = await hosting.look_at(
+            ["legacy", "free", "taken", "foreign", "loading", "left-out"]
+        )
+    assert {group_id: verdict.mode for group_id, verdict in verdicts.items()} == {
+        "legacy": Mode.FORWARDED,
+        "free": Mode.HOSTED,
+        "taken": Mode.OCCUPIED,
+        "foreign": Mode.FORWARDED,
+        "loading": Mode.UNKNOWN,
+        "left-out": Mode.UNKNOWN,
+    }
 
 
 async def test_a_cluster_that_can_tell_nothing_is_the_embedded_one() -> None:
@@ -359,7 +426,7 @@ async def test_members_that_only_a_lost_log_knows_are_waited_for(
     hosting = looking(cluster)
     with capture_logs() as lines:
         assert (await hosting.look("g")).mode is Mode.ELSEWHERE
-        cluster.answers[DescribeGroupsRequest] = lambda _: classic()
+        cluster.answers = cluster_that_says(classic()).answers
         await trio.sleep(59)
         assert (await hosting.look("g")).mode is Mode.UNKNOWN
         assert (await hosting.look_lately("g")).mode is Mode.UNKNOWN

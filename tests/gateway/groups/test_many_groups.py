@@ -1,0 +1,118 @@
+"""One request about many groups: what it costs the cluster does not grow with their number."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from coordinator.records import GenericGroupMetadata, GenericGroupValue
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.groups.hosting import LOOKED_AT_ONCE_MAX
+from gateway.state_log.memory import MemoryLog
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.declaration import Struct
+from kafka_codecs.delete_groups import DeleteGroupsRequest
+from kafka_codecs.describe_configs import (
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs.list_groups import ListGroupsRequest
+from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.support.fake_broker import running_fake_broker
+from tests.support.gateway import whole_gateway
+from tests.support.offset_broker import OffsetBroker
+
+INVALID_REQUEST = 42
+EMPTY_GROUP = (
+    GenericGroupMetadata(
+        value=GenericGroupValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
+    ),
+)
+MANY = tuple(f"unknown-{number}" for number in range(2 * LOOKED_AT_ONCE_MAX))
+QUESTIONS_MAX = 5
+"""Where the coordinators are, who is in the groups, in two parts, and what the client asks."""
+
+
+@asynccontextmanager
+async def open_scene(
+    log: MemoryLog | None = None,
+) -> AsyncIterator[tuple[OffsetBroker, BrokerConnection]]:
+    """A broker that takes batches, and a client at the gateway before it."""
+    broker = OffsetBroker()
+    broker.versions = {
+        **broker.versions,
+        ApiKey.FIND_COORDINATOR: (0, 4),
+        ApiKey.OFFSET_FETCH: (0, 8),
+    }
+    with trio.fail_after(30):
+        async with (
+            running_fake_broker(broker),
+            whole_gateway([broker.address], state_log=log) as gateway,
+        ):
+            (address,) = (await gateway.listeners()).values()
+            async with await BrokerConnection.open(*address) as connection:
+                yield broker, connection
+
+
+@pytest.mark.parametrize(
+    ("asked", "version"),
+    [
+        (
+            OffsetFetchRequest(
+                groups=tuple(OffsetFetchRequestGroup(group_id=each, topics=()) for each in MANY)
+            ),
+            8,
+        ),
+        (
+            DescribeConfigsRequest(
+                resources=tuple(
+                    DescribeConfigsResource(
+                        resource_type=ConfigResourceType.GROUP, resource_name=each
+                    )
+                    for each in MANY
+                )
+            ),
+            4,
+        ),
+        (DeleteGroupsRequest(groups_names=MANY), 2),
+        (DescribeGroupsRequest(groups=MANY), 5),
+        (ConsumerGroupDescribeRequest(group_ids=MANY, include_authorized_operations=False), 1),
+        (FindCoordinatorRequest(coordinator_keys=MANY), 4),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Struct) else "",
+)
+async def test_unknown_groups_cost_no_broker_call_each(asked: Struct, version: int) -> None:
+    """Made-up names are as many as a client likes."""
+    async with open_scene() as (broker, connection):
+        seen_before = len(broker.seen)
+        await connection.ask(asked, version)
+        assert len(broker.seen) - seen_before <= QUESTIONS_MAX
+
+
+async def test_a_list_of_many_empty_groups_asks_once_where_they_belong() -> None:
+    """After a restart nobody has asked about any of them yet."""
+    log = MemoryLog()
+    for group_id in MANY:
+        await log.append(group_id, EMPTY_GROUP)
+    async with open_scene(log) as (broker, connection):
+        seen_before = len(broker.seen)
+        answer = await connection.ask(ListGroupsRequest(), 4)
+        assert {group.group_id for group in answer.groups} == set(MANY)
+        assert len(broker.seen) - seen_before <= QUESTIONS_MAX
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+async def test_a_group_named_again_in_a_fetch(*, is_same: bool) -> None:
+    """It is answered once, if the same was asked; otherwise nobody knows what was meant."""
+    again = OffsetFetchRequestGroup(group_id="g", topics=() if is_same else None)
+    one = OffsetFetchRequestGroup(group_id="g", topics=())
+    other = OffsetFetchRequestGroup(group_id="h", topics=())
+    async with open_scene() as (_, connection):
+        answer = await connection.ask(OffsetFetchRequest(groups=(one, other, again)), 8)
+        codes = [(group.group_id, group.error_code) for group in answer.groups]
+        assert codes == [("g", 0 if is_same else INVALID_REQUEST), ("h", 0)]
