@@ -1,4 +1,4 @@
-"""The four classic requests: which kind of group they meet (spec 2.2 to 2.8, 5.1)."""
+"""The four classic requests: which kind of group they meet (rules 2.2 to 2.8, 5.1)."""
 
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.conversion.replacement import remove_empty_consumer_group
@@ -27,7 +27,7 @@ FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 
 
 def join(draft: Draft, event: JoinGroupReceived) -> None:
-    """JoinGroup; an empty consumer group gives way to a generic one (spec 6.6)."""
+    """JoinGroup; an empty consumer group gives way to a generic one (rule 6.6)."""
     check_session_timeout(draft, event)
     if isinstance(draft.state.group, ConsumerGroup):
         if draft.consumer.members:

@@ -77,8 +77,8 @@ class Draft:
     def is_free_for(self, partition: Partition, member_id: str) -> bool:
         """Whether nobody but this member holds the partition.
 
-        DEV: a partition with a commit in flight counts as held by its committer until the cluster
-        has answered: a new owner could otherwise start from before that commit.
+        DEV D34: a partition with a commit in flight counts as held by its committer until the
+        cluster has answered: a new owner could otherwise start from before that commit.
         """
         if self.consumer.holders.get(partition, member_id) != member_id:
             return False
@@ -88,7 +88,7 @@ class Draft:
         )
 
     def _guard_single_owner(self, record: CurrentAssignment) -> None:
-        """Never may a partition have two owners: the invariant behind everything (spec 3.1)."""
+        """Never may a partition have two owners: the invariant behind everything (rule 3.1)."""
         group = self.state.group
         if record.value is None or not isinstance(group, ConsumerGroup):
             return

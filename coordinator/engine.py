@@ -92,7 +92,7 @@ class GroupEngine:
         return twin
 
     def load(self, records: Iterable[DurableRecord], *, now_ms: int) -> None:
-        """Take up a group from its log, and start its timers anew (spec 2.10, 3.12)."""
+        """Take up a group from its log, and start its timers anew (rules 2.10, 3.12)."""
         for record in newest(records):
             self.apply(record)
         for volatile in arm_after_load(self.state, self._config, now_ms=now_ms):
@@ -182,7 +182,7 @@ class GroupEngine:
 
 
 def _check_group_id(group_id: str, event: Event) -> None:
-    """Raises GroupError: INVALID_REQUEST from the new protocol (spec 3.2), whose ids may not be
+    """Raises GroupError: INVALID_REQUEST from the new protocol (rule 3.2), whose ids may not be
     blank, INVALID_GROUP_ID from all others, who may not leave it empty."""
     if isinstance(event, ConsumerHeartbeatReceived):
         if not group_id.strip():

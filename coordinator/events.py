@@ -119,7 +119,7 @@ class ConsumerHeartbeatReceived:
 
     @property
     def is_full(self) -> bool:
-        """States everything, as a client does after joining and after any error (spec 3.9)."""
+        """States everything, as a client does after joining and after any error (rule 3.9)."""
         return (
             self.rebalance_timeout_ms != -1
             and (self.topic_names is not None or self.topic_regex is not None)

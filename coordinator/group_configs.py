@@ -1,5 +1,5 @@
 """The configs of one group: what may be set, what is then in force, how it is described (KIP-848,
-"Group Configurations"; spec 1.2, 1.5).
+"Group Configurations"; rules 1.2, 1.5).
 
 Overrides belong to the group's id. They need no group, and they outlive its conversions, its last
 member and DeleteGroups. Defaults and bounds are the broker's: `GroupConfig`, whose fields are named

@@ -1,9 +1,9 @@
 """What counts of a group's log, and what a group needs after it was read: sessions, deadlines,
 phases.
 
-None of these is stored. Sessions restart at full length at least (spec 2.10, 3.12); a classic
+None of these is stored. Sessions restart at full length at least (rules 2.10, 3.12); a classic
 member of a consumer group keeps its own session length, and one that is behind the assignment
-epoch has to rejoin (DEV, spec 11.2 row 7). A rebalance that was due when a generic group was stored
+epoch has to rejoin (DEV D7). A rebalance that was due when a generic group was stored
 begins anew.
 """
 
@@ -118,5 +118,5 @@ def _arm_member(
 
 
 def _first_session_ms(session_timeout_ms: int, config: GroupConfig) -> int:
-    """DEV: no shorter than clients take to come back to a coordinator that was away."""
+    """DEV D41: no shorter than clients take to come back to a coordinator that was away."""
     return max(session_timeout_ms, config.reconnect_timeout_ms)

@@ -1,5 +1,5 @@
-"""Ids that the engine gives to members of a consumer group: to classic ones (spec 5.3), and to
-native ones that leave it to the server (heartbeat v0, spec 3.2)."""
+"""Ids that the engine gives to members of a consumer group: to classic ones (rule 5.3), and to
+native ones that leave it to the server (heartbeat v0, rule 3.2)."""
 
 from base64 import urlsafe_b64encode
 from uuid import UUID

@@ -1,6 +1,6 @@
-"""Offsets of a group of either kind: the engine checks, the cluster stores (spec 2.9, 3.15).
+"""Offsets of a group of either kind: the engine checks, the cluster stores (rules 2.9, 3.15).
 
-DEV: checking here and storing there is not atomic. Therefore a commit that was accepted is in
+DEV D34: checking here and storing there is not atomic. Therefore a commit that was accepted is in
 flight, and its partitions count as held by its committer, until the cluster has answered it or can
 no longer store it. While such a commit is a stray one (its answer was lost, its committer is gone,
 or it is nobody's and members came since) nobody may commit or fetch its partitions, or an offset
@@ -70,7 +70,7 @@ def commit(draft: Draft, event: OffsetCommitReceived) -> None:
 
 
 def _in_flight(draft: Draft, event: OffsetCommitReceived) -> CommitInFlight:
-    """In a consumer group a member may commit, at its own epoch, what it does not hold (spec 3.15):
+    """In a consumer group a member may commit, at its own epoch, what it does not hold (rule 3.15):
     that keeps nothing from others. Of a generic group only the leader knows who has what. Nobody,
     such as an admin who resets an empty group, holds nothing."""
     held, group = event.partitions, draft.state.group
@@ -124,7 +124,7 @@ def delete(draft: Draft, event: OffsetDeleteReceived) -> None:
         case GenericGroup(core=core) as group if group.members:
             if core.protocol_type != CONSUMER_PROTOCOL_TYPE:
                 raise GroupError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
-            # As long as nobody knows, all of them (spec 2.9).
+            # As long as nobody knows, all of them (rule 2.9).
             known = topics_in_force(group)
             subscribed = names if known is None else names & known
         case _:
@@ -151,7 +151,7 @@ def delete_group(draft: Draft, event: DeleteGroupReceived) -> None:
 
 
 def _check_simple_commit(event: OffsetCommitReceived) -> None:
-    """Without a group, only commits that name no generation are fine (spec 2.9)."""
+    """Without a group, only commits that name no generation are fine (rule 2.9)."""
     if event.epoch < 0:
         return
     if event.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND and not event.is_transactional:

@@ -56,8 +56,8 @@ class MemberState(IntEnum):
 class GenericMember:
     """A member of a generic group. `assignment` is what the leader gave it, opaque bytes.
 
-    DEV: the whole protocol list is kept, where Kafka keeps the selected one only: after a restart
-    a rejoin with the same list is then no change.
+    DEV D43: the whole protocol list is kept, where Kafka keeps the selected one only: after a
+    restart a rejoin with the same list is then no change.
     """
 
     member_id: str
@@ -208,7 +208,7 @@ class Assignment:
         return {**self.assigned, **self.pending_revocation}
 
     def covers(self, epoch: int, partitions: Iterable[Partition]) -> bool:
-        """Whether the member may commit these partitions with this epoch (spec 3.15).
+        """Whether the member may commit these partitions with this epoch (rule 3.15).
 
         An older epoch will do for partitions that it has held ever since (KIP-1251).
         """

@@ -60,7 +60,7 @@ class HeartbeatReply:
 
     @classmethod
     def refusal(cls, code: ErrorCode, why: str = "") -> "HeartbeatReply":
-        """While its coordinator loads, a member is told that all is well (spec 2.7): its session
+        """While its coordinator loads, a member is told that all is well (rule 2.7): its session
         begins anew with the loaded group, and some clients take that error to be fatal."""
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return cls()

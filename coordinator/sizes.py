@@ -1,7 +1,7 @@
 """How much a client may make a group remember of one member.
 
 A request is read whole, but what it says of a member stays, is logged, and is looked at whenever
-another member joins. In Kafka a record that is too large for the log sets the limit (spec 1.4), or
+another member joins. In Kafka a record that is too large for the log sets the limit (rule 1.6), or
 a string that is too long for an answer.
 """
 

@@ -82,7 +82,7 @@ class GroupState(Forkable):
 
     def apply(self, record: Record) -> None:
         """Change the state as the record says. Replay calls it with the durable records only;
-        it then tolerates what the compaction of a log leaves (spec section 8)."""
+        it then tolerates what the compaction of a log leaves (rule 8.4)."""
         if isinstance(record, RecordBesideTheGroup):
             self._apply_beside_the_group(record)
             return

@@ -1,4 +1,4 @@
-"""What happens when a deadline is due (spec 2.5, 2.7, 3.12, 5.9). Who set it is not known here."""
+"""What happens when a deadline is due (rules 2.5, 2.7, 3.12, 5.9). Who set it is not known here."""
 
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.target import update_target

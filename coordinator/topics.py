@@ -46,7 +46,7 @@ class Topics:
         return frozenset(self.by_name[name].topic_id for name in names if name in self.by_name)
 
     def partitions(self, owned: Iterable[tuple[str, Iterable[int]]]) -> frozenset[Partition]:
-        """Names to ids; topics that the cluster does not know are dropped (spec 4.2, 5.4)."""
+        """Names to ids; topics that the cluster does not know are dropped (rules 4.2, 5.4)."""
         return frozenset(
             Partition(self.by_name[name].topic_id, number)
             for name, numbers in owned
@@ -55,7 +55,7 @@ class Topics:
         )
 
     def names(self, partitions: Iterable[Partition]) -> dict[str, tuple[int, ...]]:
-        """Ids to names, both sorted; ids that the cluster does not know are dropped (spec 5.6)."""
+        """Ids to names, both sorted; ids that the cluster does not know are dropped (rule 5.6)."""
         by_name: dict[str, list[int]] = {}
         for partition in sorted(partitions, key=lambda p: p.number):
             topic = self.by_id.get(partition.topic_id)

@@ -1,4 +1,4 @@
-"""How a group looks to admin tools, old and new (spec 3.14). Changes nothing, and must not know in
+"""How a group looks to admin tools, old and new (rule 3.14). Changes nothing, and must not know in
 which request or version somebody asked."""
 
 from coordinator.config import GroupConfig

@@ -60,7 +60,7 @@ class DeadlineCleared:
 
 
 class GenericPhase(StrEnum):
-    """The states of a generic group, as Kafka names them in its views (spec 2.1)."""
+    """The states of a generic group, as Kafka names them in its views (rule 2.1)."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -70,7 +70,7 @@ class GenericPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitialDelay:
-    """The first rebalance waits for more members (spec 2.5)."""
+    """The first rebalance waits for more members (rule 2.5)."""
 
     budget_left_ms: int
     member_joined: bool = False
@@ -94,7 +94,7 @@ class GenericCore:
     """The version of the topics' image that `unwatched_hash` was compared with."""
     held_at_downgrade: Mapping[str, Assignment] | None = None
     """A consumer group until now, and no rebalance completed since: what each member held. One
-    that presents its older epoch is known to lag, not a stranger (spec 11.2 row 8)."""
+    that presents its older epoch is known to lag, not a stranger (deviation D8)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ As in Kafka, a newer version is read as version 3, bytes that follow are ignored
 add fields at the end), and topics and partitions are written in sorted order, so that equal
 subscriptions have equal bytes.
 
-DEV: a subscription of version 1 that ends where one of version 0 does is whole. kafka-go, kafkajs 1
-and @platformatic/kafka 1 write it: to Kafka it is malformed, and their groups could never convert.
+DEV D24: a subscription of version 1 that ends where one of version 0 does is whole. kafka-go,
+kafkajs 1 and @platformatic/kafka 1 write it: to Kafka it is malformed, and their groups could never
+convert.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""Server-side assignors: who should have which partition (spec section 9).
+"""Server-side assignors: who should have which partition (rule 9.3).
 
 An assignor is a pure function of the members' subscriptions, the topics' partition counts and
 the old target. It returns the members whose part changes. With that, each partition of a subscribed

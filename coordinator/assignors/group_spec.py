@@ -45,7 +45,7 @@ class GroupSpec:
         return all(count == len(self.members) for count in self.subscriber_counts.values())
 
     def partition_count(self, topic_id: UUID) -> int:
-        """Raises GroupError UNKNOWN_SERVER_ERROR if the topic is unknown (spec section 9)."""
+        """Raises GroupError UNKNOWN_SERVER_ERROR if the topic is unknown (rule 9.3)."""
         try:
             return self.partition_counts[topic_id]
         except KeyError:

@@ -1,4 +1,4 @@
-"""The uniform assignor where subscriptions differ (spec 9.1).
+"""The uniform assignor where subscriptions differ (rule 9.1).
 
 Partitions start where they were, those of nobody go to the least loaded subscriber, and then no
 single move improves the balance, as far as a bounded number of passes gets.

@@ -1,4 +1,4 @@
-"""The range assignor: a contiguous block of each topic for each subscriber (spec 9.2).
+"""The range assignor: a contiguous block of each topic for each subscriber (rule 9.2).
 
 It does not look at the old target: stickiness exists as far as ids are stable. Topics with equal
 subscribers and partition counts are co-partitioned.

@@ -1,4 +1,4 @@
-"""The uniform assignor: equal numbers of partitions, moving as few as possible (spec 9.1).
+"""The uniform assignor: equal numbers of partitions, moving as few as possible (rule 9.1).
 
 Balance comes before stickiness. With equal subscriptions the loads differ by one at most, and the
 work follows the change: only members whose load must change are looked at.

@@ -1,4 +1,5 @@
-"""Which member a ConsumerGroupHeartbeat speaks for, and whether its epoch holds (spec 3.3, 3.4)."""
+"""Which member a ConsumerGroupHeartbeat speaks for, and whether its epoch holds (rules 3.3,
+3.4)."""
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.group import ConsumerGroup
@@ -24,7 +25,7 @@ def check_room(draft: Draft, group: ConsumerGroup, member_id: str, instance_id: 
 def admit(draft: Draft, event: ConsumerHeartbeatReceived, member_id: str) -> Member | None:
     """The member as it was before this heartbeat, None if it is new.
 
-    A returning static member is replaced here. Raises GroupError with the codes of spec 3.3, 3.4.
+    A returning static member is replaced here. Raises GroupError with the codes of rules 3.3, 3.4.
     """
     group = draft.consumer if draft.state.group is not None else ConsumerGroup()
     check_room(draft, group, member_id, event.instance_id)
@@ -62,7 +63,7 @@ def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> No
 
 
 def is_away(group: ConsumerGroup, member_id: str) -> bool:
-    """Whether it is a static member that left with -2 and is expected back (spec 3.10)."""
+    """Whether it is a static member that left with -2 and is expected back (rule 3.10)."""
     current = group.assignments.get(member_id)
     return current is not None and current.member_epoch == STATIC_LEAVE_EPOCH
 

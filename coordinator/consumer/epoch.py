@@ -20,7 +20,7 @@ def bump_epoch_if_needed(draft: Draft, cause: EpochCause | None) -> None:
 
 
 def notice_changed_topics(draft: Draft) -> None:
-    """DEV (spec 11.2 row 6): on the heartbeat of a classic member, if nobody else would look.
+    """DEV D6: on the heartbeat of a classic member, if nobody else would look.
 
     In Kafka only native heartbeats and JoinGroups do, and a group that has classic members only
     does not see that a topic grew before one of them joins again.

@@ -41,7 +41,7 @@ ConsumerRecord = (
 
 
 class ConsumerGroupState(StrEnum):
-    """The states of a consumer group, as Kafka names them in its views (spec 3.14)."""
+    """The states of a consumer group, as Kafka names them in its views (rule 3.14)."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -50,7 +50,7 @@ class ConsumerGroupState(StrEnum):
 
 
 class ConsumerGroup(Forkable):
-    """A group of KIP-848 (spec 3.1); *mixed* while some member carries classic metadata.
+    """A group of KIP-848 (rule 3.1); *mixed* while some member carries classic metadata.
 
     Some fields follow from the others, and are kept so that no rule has to look at all members:
     `holders` says who holds a partition, assigned or pending revocation, `target_owners` who is to
@@ -86,7 +86,7 @@ class ConsumerGroup(Forkable):
     )
 
     def __init__(self) -> None:
-        # A fresh group starts at 1, so that its first member gets epoch 2 (spec 3.5, Kafka 4.3).
+        # A fresh group starts at 1, so that its first member gets epoch 2 (rule 3.5, Kafka 4.3).
         self.epoch = 1
         self.metadata_hash = 0
         self.assignment_epoch = 1

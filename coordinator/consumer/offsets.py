@@ -1,4 +1,4 @@
-"""Which offset requests a consumer group lets through, mixed or not (spec 3.15)."""
+"""Which offset requests a consumer group lets through, mixed or not (rule 3.15)."""
 
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
@@ -37,8 +37,9 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
 def gone_topics(draft: Draft, event: OffsetCommitReceived) -> frozenset[str]:
     """Which topics of a commit are gone, though there may be others of their names.
 
-    DEV: a member that still holds partitions of a topic that is gone commits for it by its name. In
-    Kafka that counts for the topic that was made anew, whose first records are then never read.
+    DEV D35: a member that still holds partitions of a topic that is gone commits for it by its
+    name. In Kafka that counts for the topic that was made anew, whose first records are then never
+    read.
     """
     current = draft.consumer.assignments.get(event.member_id)
     topics = draft.topics
@@ -52,8 +53,8 @@ def gone_topics(draft: Draft, event: OffsetCommitReceived) -> frozenset[str]:
 def check_fetch(draft: Draft, event: OffsetFetchReceived) -> None:
     """Raises GroupError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION.
 
-    DEV: a classic member may name itself without an epoch, as @platformatic/kafka does; in Kafka
-    that is ILLEGAL_GENERATION. Up to v8 a fetch names nobody and is never checked.
+    DEV D28: a classic member may name itself without an epoch, as @platformatic/kafka does; in
+    Kafka that is ILLEGAL_GENERATION. Up to v8 a fetch names nobody and is never checked.
     """
     group = draft.consumer
     if event.member_id is None and event.epoch < 0:

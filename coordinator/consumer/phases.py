@@ -6,7 +6,7 @@
 
 The record that makes somebody a classic member of a consumer group puts it into Stable; with the
 one that ends this it has no phase. Kafka keeps no such phase, it is implied there by two timers;
-the answers are the same (spec 5.6, 5.7, 5.9). The phase is volatile: after a restart a member that
+the answers are the same (rules 5.6, 5.7, 5.9). The phase is volatile: after a restart a member that
 is behind the assignment epoch starts in PrepareRebalance.
 """
 
@@ -44,7 +44,7 @@ NEXT: Mapping[MemberPhase, Mapping[PhaseEvent, MemberPhase | None]] = {
         PhaseEvent.GONE: None,
     },
     MemberPhase.COMPLETING_REBALANCE: {
-        # DEV: from here on only the join timer runs; in Kafka the sync timer does as well.
+        # DEV D31: from here on only the join timer runs; in Kafka the sync timer does as well.
         PhaseEvent.TOLD_TO_REJOIN: MemberPhase.PREPARE_REBALANCE,
         PhaseEvent.JOINED: MemberPhase.COMPLETING_REBALANCE,
         PhaseEvent.SYNCED: MemberPhase.STABLE,

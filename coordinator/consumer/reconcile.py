@@ -1,4 +1,4 @@
-"""One member is brought from what it holds towards its target (KIP-848, spec 3.7).
+"""One member is brought from what it holds towards its target (KIP-848, rule 3.7).
 
 Revocations come before acquisitions: a member that must give something up keeps its epoch until
 it has; a partition is granted only while nobody else holds it.
@@ -113,9 +113,9 @@ def _only(
 
 
 def _keep_revocation_deadline(draft: Draft, member: Member, state: MemberState) -> None:
-    """A native member gets a new deadline with each further revocation (spec 3.12).
+    """A native member gets a new deadline with each further revocation (rule 3.12).
 
-    DEV (spec 11.2 row 4): a classic member has the deadline too, and rejoining does not extend
+    DEV D4: a classic member has the deadline too, and rejoining does not extend
     it; in Kafka a cooperative client that never gives a partition up blocks it for ever.
     """
     is_running = draft.is_armed(DeadlineKind.REVOCATION, member.member_id)
@@ -126,7 +126,7 @@ def _keep_revocation_deadline(draft: Draft, member: Member, state: MemberState) 
 
 
 def waits_for_nobody(draft: Draft, member_id: str) -> bool:
-    """Whether every target partition that the member lacks is free by now (spec 5.7 rule 3)."""
+    """Whether every target partition that the member lacks is free by now (rule 5.7 row 3)."""
     group = draft.consumer
     lacking = group.target_of(member_id) - group.assignments[member_id].assigned.keys()
     return all(draft.is_free_for(partition, member_id) for partition in lacking)

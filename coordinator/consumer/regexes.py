@@ -1,4 +1,4 @@
-"""Regular expressions as subscriptions: when they are resolved, and what follows (spec 3.13).
+"""Regular expressions as subscriptions: when they are resolved, and what follows (rule 3.13).
 
 All of a group are resolved together, outside the engine, at the heartbeat or JoinGroup of any
 member; members share what came out. A Kafka broker keeps only topics that the principal of that
@@ -83,8 +83,9 @@ def regexes_resolved(draft: Draft, event: RegexesResolved) -> None:
 
 
 def _somebody_has_too_much(draft: Draft, group: ConsumerGroup, regex: str) -> bool:
-    """DEV: a member that changed to a regular expression without matches leaves a target behind,
-    which must go to somebody. A Kafka broker sees no change then, and the partitions lie idle."""
+    """DEV D18: a member that changed to a regular expression without matches leaves a target
+    behind, which must go to somebody. A Kafka broker sees no change then, and the partitions lie
+    idle."""
     return any(
         not draft.topics.ids(group.topics_of(member)).issuperset(
             partition.topic_id for partition in group.target_of(member_id)
@@ -95,7 +96,7 @@ def _somebody_has_too_much(draft: Draft, group: ConsumerGroup, regex: str) -> bo
 
 
 def forget_unused_regexes(draft: Draft) -> None:
-    """Tombstones for what no member subscribes with any more; before the group's (spec 8)."""
+    """Tombstones for what no member subscribes with any more; before the group's (rule 8.3)."""
     group = draft.consumer
     for regex in sorted(group.regexes.keys() - group.regex_subscribers.keys()):
         draft.emit(RegularExpression(regex=regex, value=None))

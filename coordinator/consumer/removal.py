@@ -15,7 +15,7 @@ from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
 
 
 def delete_member(draft: Draft, member_id: str, cause: RemovalCause) -> None:
-    """Write the member's tombstones in the order that a log may be cut in (spec section 8)."""
+    """Write the member's tombstones in the order that a log may be cut in (rule 8.3)."""
     stop_timers(draft, member_id)
     if member_id in draft.consumer.assignments:
         draft.emit(CurrentAssignment(member_id=member_id, value=None))
@@ -25,14 +25,14 @@ def delete_member(draft: Draft, member_id: str, cause: RemovalCause) -> None:
 
 
 def stop_timers(draft: Draft, member_id: str) -> None:
-    """None of the four timers of a member outlives its membership (spec 3.11)."""
+    """None of the four timers of a member outlives its membership (rule 3.11)."""
     draft.disarm(DeadlineKind.SESSION, member_id)
     draft.disarm(DeadlineKind.REVOCATION, member_id)
     end_phase(draft, member_id)
 
 
 def replace_member(draft: Draft, old_id: str, new_id: str) -> None:
-    """A static member came back under a new id: it inherits everything but the epoch (spec 3.3)."""
+    """A static member came back under a new id: it inherits everything but the epoch (rule 3.3)."""
     group = draft.consumer
     member, target = group.members[old_id], group.targets.get(old_id)
     current = group.assignments[old_id]
@@ -50,5 +50,5 @@ def replace_member(draft: Draft, old_id: str, new_id: str) -> None:
     )
     draft.emit(CurrentAssignment(member_id=new_id, value=inherited))
     if revoke_by_ms is not None:
-        # Coming back under a new id is no more time to give partitions up (spec 11.2 row 4).
+        # Coming back under a new id is no more time to give partitions up (deviation D4).
         draft.emit(DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, new_id), revoke_by_ms))

@@ -1,4 +1,4 @@
-"""A member's description of itself, and when it bumps the group epoch (spec 3.5)."""
+"""A member's description of itself, and when it bumps the group epoch (rule 3.5)."""
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.group import ConsumerGroup

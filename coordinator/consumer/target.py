@@ -14,14 +14,14 @@ from coordinator.volatile import DeadlineKind
 
 
 def update_target(draft: Draft) -> None:
-    """Compute the target if the group moved on, at most once per assignment interval (spec 3.6)."""
+    """Compute the target if the group moved on, at most once per assignment interval (rule 3.6)."""
     group = draft.consumer
     if group.assignment_epoch < group.epoch and draft.now_ms >= _due_at_ms(draft):
         _compute_target(draft)
 
 
 def schedule_target(draft: Draft) -> None:
-    """DEV (spec 11.2 row 6): a group without native members computes its target by itself.
+    """DEV D6: a group without native members computes its target by itself.
 
     In Kafka only native heartbeats and JoinGroups do, so that the partitions of a member that
     left an all-classic consumer group stay unassigned until somebody joins.
@@ -65,7 +65,7 @@ def _compute_target(draft: Draft) -> None:
 
 
 def group_spec(group: ConsumerGroup, topics: Topics) -> GroupSpec:
-    """The group as an assignor sees it: topics that do not exist are left out (spec section 9)."""
+    """The group as an assignor sees it: topics that do not exist are left out (rule 9.3)."""
     subscriber_counts: Counter[UUID] = Counter()
     for subscription, count in group.subscriptions.items():
         for topic_id in topics.ids(group.topics_of(subscription)):

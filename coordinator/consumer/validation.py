@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must look like before anybody looks at the group (spec 3.2)."""
+"""What a ConsumerGroupHeartbeat must look like before anybody looks at the group (rule 3.2)."""
 
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode, GroupError

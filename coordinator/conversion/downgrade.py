@@ -1,10 +1,10 @@
-"""Consumer to generic: no native member remains, and the classic ones go on by themselves (spec 6).
+"""Consumer to generic: no native member remains, and the classic ones go on by themselves (rule 6).
 
 The generation of the new generic group is the epoch of the consumer group, so that it only grows.
 
-DEV: as its assignment each member is given what it holds, where Kafka gives it its target. Where
-the two differ a rebalance follows; but if the group converts again before that, or is loaded from
-its log, somebody else may still hold what is in the target.
+DEV D17: as its assignment each member is given what it holds, where Kafka gives it its target.
+Where the two differ a rebalance follows; but if the group converts again before that, or is loaded
+from its log, somebody else may still hold what is in the target.
 """
 
 from collections.abc import Collection, Mapping
@@ -38,7 +38,7 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
 def may_downgrade_without(draft: Draft, removed_ids: Collection[str]) -> bool:
-    """Whether the group becomes generic once these members are gone (spec 6.1, 6.2)."""
+    """Whether the group becomes generic once these members are gone (rules 6.1, 6.2)."""
     group = draft.consumer
     removed = [group.members[member_id] for member_id in removed_ids]
     remaining_count = len(group.members) - len(removed)
@@ -50,7 +50,7 @@ def may_downgrade_without(draft: Draft, removed_ids: Collection[str]) -> bool:
 
 
 def downgrade_after_removal(draft: Draft, causes: Mapping[str, RemovalCause]) -> None:
-    """The last native member is gone: convert, and let the members join anew (spec 6.4)."""
+    """The last native member is gone: convert, and let the members join anew (rule 6.4)."""
     held = dict(draft.consumer.assignments)
     _become_generic(draft, draft.consumer.epoch, causes, is_quiet=False)
     _rebalance_all(draft, held)
@@ -59,9 +59,9 @@ def downgrade_after_removal(draft: Draft, causes: Mapping[str, RemovalCause]) ->
 def downgrade_by_replacement(
     draft: Draft, event: JoinGroupReceived, member_id: str, *, generation: int
 ) -> None:
-    """A classic member took the place of the last native one, a static member (spec 6.2).
+    """A classic member took the place of the last native one, a static member (rule 6.2).
 
-    DEV (spec 11.2 rows 9 and 10): quiet only if every member has settled, for otherwise
+    DEV D9, D10: quiet only if every member has settled, for otherwise
     somebody has yet to get its part; then the joiner waits in the rebalance like everybody. A
     member that has not fetched its assignment would name the protocol of its own JoinGroup.
     """
@@ -142,7 +142,7 @@ def _generic_member(
 
 
 def _delete_consumer_group(draft: Draft, causes: Mapping[str, RemovalCause]) -> None:
-    """Tombstones in the order of dependency; the group's own come last (spec section 8)."""
+    """Tombstones in the order of dependency; the group's own come last (rule 8.3)."""
     group = draft.consumer
     for member_id in list(group.members):
         stop_timers(draft, member_id)

@@ -1,6 +1,6 @@
 """The embedded consumer protocol inside JoinGroup and SyncGroup, in the engine's own terms.
 
-Any version from 0 on is fine, and user data in a subscription is ignored (spec 4.2, 5.2).
+Any version from 0 on is fine, and user data in a subscription is ignored (rules 4.2, 5.2).
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def read_stored_assignment(
     Raises GroupError GROUP_ID_NOT_FOUND if malformed, or made by an assignor that keeps data of
     its own in it, which would be lost (KAFKA-18134).
 
-    DEV: not so for the sticky assignors, where Kafka refuses as well. What they keep is who had
+    DEV D23: not so for the sticky assignors, where Kafka refuses as well. What they keep is who had
     which partition, and the engine knows that; librdkafka's leader copies it into assignments, so
     that none of its groups could ever convert after its second generation.
     """

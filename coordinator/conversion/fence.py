@@ -1,6 +1,6 @@
-"""Members are removed on the coordinator's initiative, or because they left (spec 3.11).
+"""Members are removed on the coordinator's initiative, or because they left (rule 3.11).
 
-If only classic members remain, the group becomes a generic one instead (spec 6.1).
+If only classic members remain, the group becomes a generic one instead (rule 6.1).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""An empty consumer group gives way to a classic joiner, whatever the policy (spec 6.6).
+"""An empty consumer group gives way to a classic joiner, whatever the policy (rule 6.6).
 
 What the joiner then finds is no group, and it creates a generic one. The mirror image, an empty
 generic group and a native joiner, is in `upgrade.py`.

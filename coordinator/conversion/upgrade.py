@@ -1,6 +1,6 @@
-"""Generic to consumer: the first native member converts the group while it runs (spec section 4).
+"""Generic to consumer: the first native member converts the group while it runs (rule 4).
 
-Everything is validated before a waiting request is released (DEV, spec 11.2 row 1): a refused
+Everything is validated before a waiting request is released (DEV D1): a refused
 upgrade disturbs nobody.
 """
 
@@ -60,10 +60,10 @@ def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> bool
     """Make sure that the heartbeat meets a consumer group, or none (which it then creates).
 
     True if that interrupted a rebalance: somebody came or went, and the group needs a new target
-    even if the joiner changes nothing. (DEV: Kafka forgets that, and partitions of a member that
-    left stay unassigned when a static one comes back native.)
+    even if the joiner changes nothing. (DEV D22: Kafka forgets that, and partitions of a member
+    that left stay unassigned when a static one comes back native.)
 
-    Raises GroupError GROUP_ID_NOT_FOUND with the reason (spec 3.3 rule 1 and 4.1), and for one that
+    Raises GroupError GROUP_ID_NOT_FOUND with the reason (rules 3.3 row 1 and 4.1), and for one that
     believes to be a member UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
     group = draft.state.group
@@ -80,8 +80,8 @@ def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> bool
 
 
 def _no_longer_a_member(group: GenericGroup | None, event: ConsumerHeartbeatReceived) -> GroupError:
-    """DEV: what a consumer group tells a member that it removed. Kafka's GROUP_ID_NOT_FOUND ends
-    the client, though all it did was to outlive its session while nobody else was native: the
+    """DEV D49: what a consumer group tells a member that it removed. Kafka's GROUP_ID_NOT_FOUND
+    ends the client, though all it did was to outlive its session while nobody else was native: the
     group has become a generic one, or is gone. This way it joins again, which the policy judges.
     A classic client that took its instance over stays in its place.
     """
@@ -116,7 +116,7 @@ def _upgrade(draft: Draft, group: GenericGroup) -> bool:
 
 
 def _write_consumer_group(draft: Draft, generation: int, converted: Sequence[_Converted]) -> None:
-    """The batch of spec 4.2, in the order that a log may be cut in (spec section 8); a target
+    """The batch of rule 4.2, in the order that a log may be cut in (rule 8.2); a target
     without an assignor and a timestamp is one that nobody computed."""
     for each in converted:
         draft.emit(MemberMetadata(member_id=each.member.member_id, value=each.member))
@@ -141,8 +141,8 @@ def _write_consumer_group(draft: Draft, generation: int, converted: Sequence[_Co
 
 
 def _protocol_in_force(group: GenericGroup) -> str:
-    """The selected protocol; the one that would win now if there is none yet (DEV, spec 11.2
-    row 2), or if a member that waits to rejoin no longer offers it."""
+    """The selected protocol; the one that would win now if there is none yet (DEV D2), or if a
+    member that waits to rejoin no longer offers it."""
     lists = [member.protocols for member in group.members.values()]
     protocol = group.core.protocol
     return protocol if protocol in supported_by_all(lists) else selected(lists)
@@ -173,7 +173,7 @@ def _check_allowed(draft: Draft, group: GenericGroup) -> None:
 
 
 def _convert_members(group: GenericGroup, protocol: str, topics: Topics) -> list[_Converted]:
-    """Decode what the generic group kept as opaque bytes (spec 4.2 step 3)."""
+    """Decode what the generic group kept as opaque bytes (rule 4.2)."""
     subscriptions = {
         member_id: read_subscription(
             member.metadata_for(protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
@@ -208,10 +208,10 @@ def _current_assignments(
 ) -> dict[str, Assignment]:
     """What each member holds: what it was assigned, at the group's generation.
 
-    DEV, for Kafka looks at the assignments only:
-    - If a client's assignor gave a partition twice, the first claimant keeps it (spec 11.2 row 3).
+    DEV D3, D8, D21, for Kafka looks at the assignments only:
+    - If a client's assignor gave a partition twice, the first claimant keeps it.
     - A member that lagged when the group was downgraded, and no rebalance completed since, goes
-      on from where it was then (row 8).
+      on from where it was then.
     - What a cooperative member owned when it joined, and was not assigned, it may be giving up at
       this moment. And one whose assignment an interrupted rebalance wiped still owns it all. Of
       two that say so, `owned` has the one with the newer generation first.

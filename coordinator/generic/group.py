@@ -33,7 +33,7 @@ GenericRecord = GenericGroupMetadata | GenericVolatileRecord
 
 
 class GenericGroup(Forkable):
-    """A leader-based group (spec 2.1).
+    """A leader-based group (rule 2.1).
 
     `joins` and `syncs` are parked requests by member id, `unsynced` the members whose SyncGroup
     of this generation is missing, `instances` maps instance ids to member ids, `offers` counts
@@ -121,7 +121,7 @@ class GenericGroup(Forkable):
                 self.unsynced.drop(member_id)
 
     def _load(self, value: GenericGroupValue) -> None:
-        """A stored group is Stable, or Empty without members (spec 2.10)."""
+        """A stored group is Stable, or Empty without members (rule 2.10)."""
         self.core = replace(
             self.core,
             phase=GenericPhase.STABLE if value.members else GenericPhase.EMPTY,

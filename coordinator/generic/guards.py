@@ -6,7 +6,7 @@ from coordinator.records import GenericMember
 
 
 def known_member(group: GenericGroup, member_id: str, instance_id: str | None) -> GenericMember:
-    """The member that these ids name (spec 2.4, KIP-345).
+    """The member that these ids name (rule 2.4, KIP-345).
 
     Raises GroupError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when the instance id belongs to
     another member by now.
@@ -36,7 +36,7 @@ def known_member(group: GenericGroup, member_id: str, instance_id: str | None) -
 
 
 def is_laggard(group: GenericGroup, member_id: str, generation: int) -> bool:
-    """DEV (spec 11.2 row 8): whether the member presents the epoch it had when the group was
+    """DEV D8: whether the member presents the epoch it had when the group was
     downgraded, and no rebalance has completed since.
 
     Kafka answers ILLEGAL_GENERATION, upon which clients drop their partitions as lost. It is

@@ -1,4 +1,4 @@
-"""Heartbeat on a generic group (spec 2.7)."""
+"""Heartbeat on a generic group (rule 2.7)."""
 
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode

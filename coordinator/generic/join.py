@@ -1,4 +1,4 @@
-"""JoinGroup on a generic group (spec 2.2 to 2.4)."""
+"""JoinGroup on a generic group (rules 2.2 to 2.4)."""
 
 from dataclasses import replace
 
@@ -95,7 +95,7 @@ def _has_room(draft: Draft, event: JoinGroupReceived) -> bool:
         case GenericPhase.PREPARING_REBALANCE:
             return event.member_id in group.joins or len(group.joins) < max_size
         case GenericPhase.COMPLETING_REBALANCE | GenericPhase.STABLE:
-            # DEV: in Kafka a static member that restarts waits for its own session to end.
+            # DEV D29: in Kafka a static member that restarts waits for its own session to end.
             return (
                 event.member_id in group.members
                 or event.instance_id in group.instances
@@ -143,7 +143,7 @@ def _join_without_id(draft: Draft, event: JoinGroupReceived) -> None:
 def _hand_out(draft: Draft, event: JoinGroupReceived, member_id: str) -> None:
     """The id blocks the join phase until its client comes with it, or takes too long.
 
-    DEV (spec 11.2 row 12): how long is a setting, and their number has a limit; in Kafka each
+    DEV D12: how long is a setting, and their number has a limit; in Kafka each
     blocks for a session timeout.
     """
     pending_ids = draft.generic.pending_ids

@@ -1,4 +1,4 @@
-"""LeaveGroup on a generic group (spec 2.8)."""
+"""LeaveGroup on a generic group (rule 2.8)."""
 
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError

@@ -1,4 +1,4 @@
-"""Which offset requests a generic group lets through (spec 2.9)."""
+"""Which offset requests a generic group lets through (rule 2.9)."""
 
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
@@ -27,7 +27,7 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
     if group.phase is GenericPhase.COMPLETING_REBALANCE and not event.is_transactional:
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the generation is not complete")
     if is_join_phase_over(draft):
-        # DEV: it waits for the commits in flight only, or one member could hold it up for ever.
+        # DEV D34: it waits for the commits in flight only, or one member could hold it up for ever.
         raise GroupError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the next generation is about to begin"
         )

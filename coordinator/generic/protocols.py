@@ -1,4 +1,4 @@
-"""Which protocols the members of a group have in common, and which one they choose (spec 2.5)."""
+"""Which protocols the members of a group have in common, and which one they choose (rule 2.5)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,9 +22,9 @@ def supported_by_all(lists: Iterable[Protocols]) -> frozenset[str]:
 
 def is_acceptable(offered: Protocols, offers: Mapping[str, int], member_count: int) -> bool:
     """Whether a member with this list may join so many members, of whom `offers` counts those that
-    offer a protocol (spec 2.2 rule 7).
+    offer a protocol (rule 2.2 row 7).
 
-    DEV: a name may be in the list once only, or nobody could tell which metadata counts; Kafka
+    DEV D38: a name may be in the list once only, or nobody could tell which metadata counts; Kafka
     stumbles over it.
     """
     candidates = names(offered)

@@ -36,7 +36,7 @@ rebalance timeouts of zero."""
 def park_join(draft: Draft, event: JoinGroupReceived, member_id: str, *, is_new: bool) -> None:
     """Keep the request until the join phase completes.
 
-    DEV: a request of the same member that already waits is answered; Kafka forgets it
+    DEV D33: a request of the same member that already waits is answered; Kafka forgets it
     (KAFKA-20938).
     """
     release_join(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -76,7 +76,7 @@ def restart_session(draft: Draft, member: GenericMember) -> None:
 
 
 def prepare_rebalance(draft: Draft) -> None:
-    """Start a join phase. The first one from Empty waits for more members (spec 2.5)."""
+    """Start a join phase. The first one from Empty waits for more members (rule 2.5)."""
     group = draft.generic
     if group.phase is GenericPhase.COMPLETING_REBALANCE:
         _discard_assignments(draft)
@@ -112,8 +112,8 @@ def is_join_phase_over(draft: Draft) -> bool:
 def maybe_complete_join(draft: Draft) -> None:
     """Complete the join phase if it is over.
 
-    DEV: not while a commit is in flight, for here the cluster stores it, later than we checked it,
-    and the next generation may give its partitions to others.
+    DEV D34: not while a commit is in flight, for here the cluster stores it, later than we checked
+    it, and the next generation may give its partitions to others.
     """
     if is_join_phase_over(draft) and not draft.state.commits:
         _complete_join(draft)
@@ -141,7 +141,7 @@ def note_new_member(draft: Draft) -> None:
 
 
 def sync_phase_over(draft: Draft) -> None:
-    """Members that never fetched their assignment are removed (spec 2.5)."""
+    """Members that never fetched their assignment are removed (rule 2.5)."""
     for member_id in sorted(draft.generic.unsynced):
         drop_member(draft, member_id, RemovalCause.SYNC_TIMED_OUT)
     prepare_rebalance(draft)
@@ -249,7 +249,7 @@ def join_reply(group: GenericGroup, member_id: str) -> JoinGroupReply:
 
 
 def _discard_assignments(draft: Draft) -> None:
-    """A rebalance that interrupts another wipes what was assigned (spec 2.6)."""
+    """A rebalance that interrupts another wipes what was assigned (rule 2.6)."""
     group = draft.generic
     for member in list(group.members.values()):
         if member.assignment:

@@ -1,6 +1,6 @@
 """The topics of a generic group, as far as its members tell: the group itself needs none of them.
 
-Its leader watches them. DEV (spec 11.2 row 11): after a quiet downgrade the leader does not know
+Its leader watches them. DEV D11: after a quiet downgrade the leader does not know
 that it leads, and a topic that grows would stay unnoticed until the next rebalance. So the group
 watches by itself, from heartbeat to heartbeat, until a join phase makes a leader that knows.
 """
@@ -16,7 +16,7 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscr
 
 def subscribed_topics(group: GenericGroup) -> frozenset[str] | None:
     """What the members subscribe to by the selected protocol; None if that cannot be known: there
-    is no protocol yet, it is not the consumer's, or bytes cannot be read (spec 2.9)."""
+    is no protocol yet, it is not the consumer's, or bytes cannot be read (rule 2.9)."""
     if group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
     names: set[str] = set()

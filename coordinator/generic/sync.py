@@ -1,4 +1,4 @@
-"""SyncGroup on a generic group (spec 2.6)."""
+"""SyncGroup on a generic group (rule 2.6)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Checks that SyncGroup and Heartbeat of a classic member share (spec 5.6 rows 3 to 6)."""
+"""Checks that SyncGroup and Heartbeat of a classic member share (rule 5.6 rows 3 to 6)."""
 
 from coordinator.consumer.admission import check_instance
 from coordinator.draft import Draft

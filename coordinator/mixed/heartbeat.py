@@ -1,4 +1,4 @@
-"""Heartbeat on a consumer group: the member hears whether it has to rejoin (spec 5.7)."""
+"""Heartbeat on a consumer group: the member hears whether it has to rejoin (rule 5.7)."""
 
 from coordinator.consumer.epoch import notice_changed_topics
 from coordinator.consumer.phases import PhaseEvent, move_phase

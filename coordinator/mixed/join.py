@@ -1,4 +1,4 @@
-"""JoinGroup on a consumer group: a classic member is brought onto its epochs (spec 5.2 to 5.5).
+"""JoinGroup on a consumer group: a classic member is brought onto its epochs (rules 5.2 to 5.5).
 
 There is no barrier: the answer does not wait for other members, and nobody leads.
 """
@@ -33,7 +33,7 @@ def join(draft: Draft, event: JoinGroupReceived) -> None:
         and event.instance_id is None
         and event.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
     ):
-        # Nothing is stored: an abandoned id costs nothing (spec 5.3).
+        # Nothing is stored: an abandoned id costs nothing (rule 5.3).
         draft.answer(
             event.token,
             JoinGroupReply(
@@ -50,7 +50,7 @@ def join(draft: Draft, event: JoinGroupReceived) -> None:
 
 
 def _check(draft: Draft, event: JoinGroupReceived) -> None:
-    """The checks of spec 5.2, rows 4 to 6, 8 and 9."""
+    """The checks of rule 5.2 rows 4 to 6, 8 and 9."""
     group, config = draft.consumer, draft.config
     if config.consumer_migration_policy is MigrationPolicy.DISABLED:
         raise GroupError(
@@ -73,7 +73,7 @@ def _check(draft: Draft, event: JoinGroupReceived) -> None:
 def _check_owns_nothing_if_unknown(
     draft: Draft, event: JoinGroupReceived, subscription: Subscription
 ) -> None:
-    """DEV (spec 11.2 row 16): an id that the group does not know may join, but not go on owning.
+    """DEV D16: an id that the group does not know may join, but not go on owning.
 
     It was fenced and has not heard of it. In Kafka it becomes a new member that believes in its
     old partitions until SyncGroup, and whose last commits for them pass, whoever has them by now.
@@ -93,7 +93,7 @@ def _join(draft: Draft, event: JoinGroupReceived, subscription: Subscription) ->
     member_id = event.member_id or member_id_from(event.fresh_id)
     takes_over_native = _take_over(draft, event, member_id)
     if is_away(group, member_id):
-        # DEV: as a native one comes back (spec 3.3). In Kafka its answer may say generation -2.
+        # DEV D26: as a native one comes back (rule 3.3). In Kafka its answer may say generation -2.
         replace_member(draft, member_id, member_id)
     before = group.members.get(member_id)
     after = _described(event, member_id, subscription, before)
@@ -122,7 +122,7 @@ def _join(draft: Draft, event: JoinGroupReceived, subscription: Subscription) ->
 
 def _take_over(draft: Draft, event: JoinGroupReceived, member_id: str) -> bool:
     """True if the instance id was held by a native member until now. The holder is replaced, live
-    or not, if the client comes without a member id (spec 5.3)."""
+    or not, if the client comes without a member id (rule 5.3)."""
     group = draft.consumer
     if event.instance_id is None or event.instance_id not in group.instances:
         return False
@@ -136,7 +136,7 @@ def _take_over(draft: Draft, event: JoinGroupReceived, member_id: str) -> bool:
 def _described(
     event: JoinGroupReceived, member_id: str, subscription: Subscription, before: Member | None
 ) -> Member:
-    """What the member is after this JoinGroup (spec 5.4 step 1); a classic member has no regular
+    """What the member is after this JoinGroup (rule 5.4); a classic member has no regular
     expression (KAFKA-19720)."""
     instance_id = event.instance_id
     if instance_id is None and before is not None:

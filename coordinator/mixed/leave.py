@@ -1,4 +1,4 @@
-"""LeaveGroup on a consumer group: all that may go, go in one step (spec 5.8)."""
+"""LeaveGroup on a consumer group: all that may go, go in one step (rule 5.8)."""
 
 from coordinator.consumer.admission import check_instance
 from coordinator.conversion.fence import fence

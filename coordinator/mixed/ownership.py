@@ -1,4 +1,4 @@
-"""What a JoinGroup proves of the partitions that its sender owns (DEV, spec 11.2 row 5).
+"""What a JoinGroup proves of the partitions that its sender owns (DEV D5).
 
 What a classic member does not list it has given up: Kafka believes every list. But a JoinGroup that
 was delayed, or sent again, tells what the client owned back then. So a list counts only for what

@@ -1,4 +1,4 @@
-"""SyncGroup on a consumer group: the member learns what it was granted (spec 5.6)."""
+"""SyncGroup on a consumer group: the member learns what it was granted (rule 5.6)."""
 
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.conversion.embedded import version_of, write_assignment
@@ -18,8 +18,9 @@ def sync(draft: Draft, event: SyncGroupReceived) -> None:
     member = classic_member(draft, event.member_id, event.instance_id, event.generation)
     assert member.classic is not None
     current = group.assignments[member.member_id]
-    # DEV: before the protocol is looked at. A member that synced late, after its group converted,
-    # names the protocol of the generic group; Kafka's answer to that is fatal for the client.
+    # DEV D27: before the protocol is looked at. A member that synced late, after its group
+    # converted, names the protocol of the generic group; Kafka's answer to that is fatal for the
+    # client.
     if (
         group.assignment_epoch > current.member_epoch
         and current.state is not MemberState.UNREVOKED_PARTITIONS

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: join, stay, acknowledge and leave in one request (spec 3.2 to 3.10)."""
+"""ConsumerGroupHeartbeat: join, stay, acknowledge and leave in one request (rules 3.2 to 3.10)."""
 
 from collections.abc import Set
 
@@ -60,10 +60,10 @@ def _proven_owned(
 ) -> frozenset[Partition] | None:
     """What the member owns as far as this heartbeat proves it, None if it proves nothing.
 
-    DEV: joining always states "nothing", also in a request that was delayed and arrives when its
-    member has partitions; in Kafka that frees what the member was told to revoke and still uses.
-    The heartbeat after it says what is owned. It counts for one that begins here at epoch 0: a new
-    member, or a static one, which is let in again only once it left.
+    DEV D25: joining always states "nothing", also in a request that was delayed and arrives when
+    its member has partitions; in Kafka that frees what the member was told to revoke and still
+    uses. The heartbeat after it says what is owned. It counts for one that begins here at epoch 0:
+    a new member, or a static one, which is let in again only once it left.
     """
     joins_again = current is not None and current.member_epoch > JOIN_EPOCH == event.member_epoch
     return None if joins_again else event.owned

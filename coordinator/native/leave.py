@@ -1,4 +1,4 @@
-"""A member says goodbye by ConsumerGroupHeartbeat: epoch -1, or -2 for a static one (spec 3.10)."""
+"""A member says goodbye by ConsumerGroupHeartbeat: epoch -1, or -2 for a static one (rule 3.10)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A classic consumer, eager or cooperative, as Kafka's Java client behaves (spec section 12).
+"""A classic consumer, eager or cooperative, as Kafka's Java client behaves (rule 12.2).
 
 One machine of four phases. Heartbeats go on while a callback runs; a generation that was reset
 means that everything is lost.

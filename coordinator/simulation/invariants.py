@@ -1,4 +1,4 @@
-"""The invariants by name, and what must hold of a group's state at any time (spec 12.1).
+"""The invariants by name, and what must hold of a group's state at any time (rule 12.1).
 
 `GroupScript` of the tests asks here after every step as well, so that each scenario is a test of
 these rules too. What takes more than one state to see is in `watch.py`.
@@ -18,7 +18,7 @@ from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, Member
 
 
 class Invariant(StrEnum):
-    """What may break; the first ten are numbered as in spec 12.1."""
+    """What may break; the first ten are numbered as in rule 12.1."""
 
     SINGLE_HOLDER = "1: no partition is held by two members"
     EPOCHS = "2: epochs are in order and never go back"

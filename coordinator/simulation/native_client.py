@@ -1,4 +1,4 @@
-"""A consumer of the new protocol, as Kafka's Java client behaves (spec section 12).
+"""A consumer of the new protocol, as Kafka's Java client behaves (rule 12.3).
 
 It reconciles: first it revokes, then it takes what is new, then it acknowledges. While it does, its
 heartbeats do not state what it owns.

@@ -89,7 +89,7 @@ def check_rejoin_changes_nothing(
     """Invariant 4, for a member whose heartbeat was just answered NONE.
 
     Not while a newer target is due or topics have changed. And one that waits for partitions may
-    well collect those that are free already (spec 5.7).
+    well collect those that are free already (rule 5.7).
     """
     group = state.group
     assert isinstance(group, ConsumerGroup)

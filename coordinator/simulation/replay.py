@@ -1,4 +1,4 @@
-"""What a log must bring back, and what its compaction leaves (spec 12.1 rule 8 and section 8)."""
+"""What a log must bring back, and what its compaction leaves (invariant 8, rule 8.4)."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass

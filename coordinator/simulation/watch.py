@@ -1,4 +1,4 @@
-"""Checks every invariant at every step of a run (spec 12.1); the only observer of the driver."""
+"""Checks every invariant at every step of a run (rule 12.1); the only observer of the driver."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -250,8 +250,8 @@ def holders(state: GroupState) -> dict[Partition, str] | None:
 
 
 def _may_commit(group: GenericGroup | ConsumerGroup, commit: OffsetCommitReceived) -> bool:
-    """A member names its epoch, or an older one for what it has held since (spec 2.9, 3.15). After
-    a downgrade it may not know the generation yet (spec 11.2 row 8)."""
+    """A member names its epoch, or an older one for what it has held since (rules 2.9, 3.15). After
+    a downgrade it may not know the generation yet (deviation D8)."""
     if isinstance(group, ConsumerGroup):
         current = group.assignments[commit.member_id]
     elif commit.epoch == group.core.generation:

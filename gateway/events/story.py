@@ -207,7 +207,7 @@ class _Teller:
 
     def _generic_member(self, member: GenericMember) -> Iterator[GatewayEvent]:
         """Somebody new, who has what he had if he replaces another; or an interrupted rebalance
-        takes away what was assigned (spec 2.6)."""
+        takes away what was assigned (rule 2.6)."""
         group = self._state.group
         if not isinstance(group, GenericGroup) or member.member_id not in group.members:
             yield self._comes(member)

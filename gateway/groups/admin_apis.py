@@ -118,7 +118,7 @@ class AdminApis:
     ) -> DescribeGroupsResponse:
         """The classic view.
 
-        DEV (spec 11.3): a consumer group shows its members too, so that older dashboards keep
+        DEV D44: a consumer group shows its members too, so that older dashboards keep
         working.
         """
         version = request.header.api_version
@@ -372,7 +372,7 @@ def _is_live(theirs: ListedGroup | None, *, beside: ListedGroup) -> bool:
 
 
 def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
-    """Filters know no upper and lower case; an unknown value lets nothing pass (spec 3.14)."""
+    """Filters know no upper and lower case; an unknown value lets nothing pass (rule 3.14)."""
     states = {state.lower() for state in message.states_filter}
     types = {type_.lower() for type_ in message.types_filter}
     return (not states or group.group_state.lower() in states) and (

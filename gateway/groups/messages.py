@@ -37,7 +37,7 @@ from kafka_codecs.leave_group import (
 )
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 
-# A JoinGroup before v1 has no rebalance timeout: its session timeout serves (spec 1.2).
+# A JoinGroup before v1 has no rebalance timeout: its session timeout serves (rule 1.2).
 FIRST_JOIN_VERSION_WITH_REBALANCE_TIMEOUT = 1
 # From v7 on an empty protocol name is sent as null (KIP-559).
 FIRST_JOIN_VERSION_WITH_NULL_PROTOCOL = 7

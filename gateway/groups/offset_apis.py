@@ -83,7 +83,7 @@ class OffsetApis:
         if not deletable:
             return OffsetDeleteResponse(topics=kept)
         if self._registry.is_live(message.group_id) and self._anchors.is_here(message.group_id):
-            # DEV: the cluster sees the anchor in the group, and does not know what we know.
+            # DEV D37: the cluster sees the anchor in the group, and does not know what we know.
             refused = offset_delete.answered_here(deletable, image, ErrorCode.NON_EMPTY_GROUP)
             return OffsetDeleteResponse(topics=(*refused, *kept))
         await self._anchors.drop(message.group_id)

@@ -62,7 +62,7 @@ def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> S
 
 def _of_heartbeat(code: ErrorCode) -> ErrorCode:
     """Some clients take COORDINATOR_LOAD_IN_PROGRESS to be fatal here, for Kafka answers NONE while
-    it loads (spec 2.7). We do so only for a group in our log, which its engine refuses: here nobody
+    it loads (rule 2.7). We do so only for a group in our log, which its engine refuses: here nobody
     may be keeping the member's session, and then it must not last for ever on its side."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -89,7 +89,7 @@ def test_an_assignment_and_its_bytes(version: int) -> None:
             "0001 00000001 0001 't' 00000000",
             1,
             Subscription(topics=("t",), user_data=b""),
-            id="kafka-go, kafkajs 1, platformatic 1: the fields of version 0 (DEV)",
+            id="kafka-go, kafkajs 1, platformatic 1: the fields of version 0, deviation D24",
         ),
         pytest.param(
             "0000 00000002 0001 'z' 0001 'a' 00000000",

@@ -1,4 +1,4 @@
-"""Which kind of group a classic request meets (spec 2.2, 5.1)."""
+"""Which kind of group a classic request meets (rules 2.2, 5.1)."""
 
 from collections.abc import Callable
 
@@ -70,7 +70,7 @@ def test_a_sync_must_name_the_protocol(group: GroupScript, given: Situation) -> 
 def test_a_protocol_list_that_is_none(
     group: GroupScript, given: Situation, protocols: Protocols
 ) -> None:
-    """It is refused, never an exception (spec 2.2 rule 7). As in Kafka, a group without members has
+    """It is refused, never an exception (rule 2.2 row 7). As in Kafka, a group without members has
     become an empty generic one by then."""
     given(group)
     before = group.view()

@@ -76,7 +76,7 @@ def test_no_request_is_forgotten_here() -> None:
 
 
 def test_a_refused_join_echoes_what_the_refusal_names() -> None:
-    """And not the id of the request (spec 5.2)."""
+    """And not the id of the request (rule 5.2)."""
     refused = JOIN.refused(GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "who?", member_id="x"))
     assert isinstance(refused, JoinGroupReply)
     assert (refused.member_id, refused.generation) == ("x", -1)
@@ -107,5 +107,5 @@ def test_a_classic_heartbeat_is_not_refused_while_its_group_loads() -> None:
     ],
 )
 def test_a_full_heartbeat(heartbeat: ConsumerHeartbeatReceived, is_full: bool) -> None:
-    """Timeout, a subscription of either kind, owned partitions (spec 3.9)."""
+    """Timeout, a subscription of either kind, owned partitions (rule 3.9)."""
     assert heartbeat.is_full is is_full

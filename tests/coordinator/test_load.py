@@ -1,4 +1,4 @@
-"""What counts of a group's log, and what the group needs then (spec 2.10, 3.12)."""
+"""What counts of a group's log, and what the group needs then (rules 2.10, 3.12)."""
 
 import pytest
 
@@ -38,7 +38,8 @@ def test_sessions_of_a_generic_group_start_anew(group: GroupScript) -> None:
 def test_the_first_session_is_long_enough_to_reconnect(
     group: GroupScript, session_timeout_ms: int, first_ms: int
 ) -> None:
-    """DEV: by default, clients wait up to 10 s before they try again; the next one is their own."""
+    """DEV D41: by default, clients wait up to 10 s before they try again; the next one is their
+    own."""
     group.given_consumer_group(given_classic("c", session_timeout_ms=session_timeout_ms))
     assert group.left_ms(DeadlineKind.SESSION, "c") == first_ms
     group.beat("c", 10)
@@ -68,7 +69,7 @@ def test_who_had_to_revoke_still_has_to(group: GroupScript) -> None:
 
 
 def test_who_is_behind_has_to_rejoin(group: GroupScript) -> None:
-    """DEV 11.2 row 7: PrepareRebalance, with its join timer; others are Stable."""
+    """DEV D7: PrepareRebalance, with its join timer; others are Stable."""
     group.given_consumer_group(
         given_classic("c1", epoch=9), given_classic("c2"), given_native("n1", epoch=9)
     )
@@ -100,7 +101,7 @@ def test_a_downgrade_that_was_not_through_goes_on(group: GroupScript) -> None:
 
 
 def test_a_group_that_no_longer_fits_rebalances(make_group: MakeGroup) -> None:
-    """The limit was lowered while it was away (spec 2.10)."""
+    """The limit was lowered while it was away (rule 2.10)."""
     group = make_group(config=GroupConfig(generic_max_size=1))
     group.given_generic_group(given_generic("a", FOO_0), given_generic("b"))
     assert group.beat("a", 0).error == ErrorCode.REBALANCE_IN_PROGRESS

@@ -1,4 +1,4 @@
-"""Ids that the engine gives to members of a consumer group (spec 3.2, 5.3)."""
+"""Ids that the engine gives to members of a consumer group (rules 3.2, 5.3)."""
 
 from uuid import UUID
 

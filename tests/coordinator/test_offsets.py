@@ -1,4 +1,4 @@
-"""Offsets of a group of either kind: checked here, stored in the cluster (spec 2.9, 3.15)."""
+"""Offsets of a group of either kind: checked here, stored in the cluster (rules 2.9, 3.15)."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_a_returning_static_member_waits_for_its_predecessors_commit(group: Grou
 
 
 def test_a_commit_of_what_it_does_not_hold_keeps_nothing_from_others(group: GroupScript) -> None:
-    """At its own epoch a member may commit any partition (spec 3.15), but blocks only its own."""
+    """At its own epoch a member may commit any partition (rule 3.15), but blocks only its own."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}),
         given_native("n2", target={"foo": (1, 2)}, state=MemberState.UNRELEASED_PARTITIONS),
@@ -148,7 +148,7 @@ def test_offsets_of_a_generic_groups_topics_stay(group: GroupScript) -> None:
 
 
 def test_topics_that_cannot_be_known_count_as_subscribed(group: GroupScript) -> None:
-    """Before a protocol is selected, and if a subscription cannot be read (spec 2.9)."""
+    """Before a protocol is selected, and if a subscription cannot be read (rule 2.9)."""
     member_id = group.take_id()
     group.send_join(member_id)
     assert group.delete_offsets("foo", "bar").subscribed == {"foo", "bar"}
@@ -176,7 +176,7 @@ def test_a_commit_to_no_group(
     group: GroupScript, epoch: int, version: int, is_transactional: bool, error: ErrorCode
 ) -> None:
     """Fine as long as it names no generation; the code of the refusal is one that the version
-    knows (spec 2.9)."""
+    knows (rule 2.9)."""
     foo = {"foo": (0,)}
     _, verdict = group.commit("", epoch, foo, version=version, is_transactional=is_transactional)
     assert verdict.error == error

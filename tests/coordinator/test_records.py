@@ -49,7 +49,7 @@ def test_what_deletes_and_what_does_not() -> None:
 
 
 def test_member_states_are_stored_as_kafka_stores_them() -> None:
-    """Numbers 0 to 2 (spec 3.7)."""
+    """Numbers 0 to 2 (rule 3.7)."""
     assert [state.value for state in MemberState] == [0, 1, 2]
 
 

@@ -16,7 +16,7 @@ def test_every_reply_has_a_code_and_a_reason(kind: type[Reply]) -> None:
 
 
 def test_a_join_that_failed_has_no_generation() -> None:
-    """-1, Kafka's default (spec 1.2)."""
+    """-1, Kafka's default (rule 1.2)."""
     assert JoinGroupReply(error=ErrorCode.UNKNOWN_MEMBER_ID).generation == -1
 
 
@@ -27,7 +27,7 @@ def test_who_syncs_while_the_coordinator_loads_is_told_to_rejoin() -> None:
 
 
 def test_who_beats_while_the_coordinator_loads_is_told_that_all_is_well() -> None:
-    """So that nobody gives up (spec 2.7): aiokafka takes that error to be the end."""
+    """So that nobody gives up (rule 2.7): aiokafka takes that error to be the end."""
     reply = HeartbeatReply.refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     assert reply == HeartbeatReply()
     fenced = HeartbeatReply.refusal(ErrorCode.FENCED_INSTANCE_ID, "replaced")

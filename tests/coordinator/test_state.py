@@ -1,4 +1,4 @@
-"""`apply` and what replay must bear (spec section 8)."""
+"""`apply` and what replay must bear (rule 8.4)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What happens when a deadline is due (spec 2.5, 2.7, 3.12, 5.9)."""
+"""What happens when a deadline is due (rules 2.5, 2.7, 3.12, 5.9)."""
 
 from collections.abc import Iterable
 from typing import Any

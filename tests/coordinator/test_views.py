@@ -1,4 +1,4 @@
-"""How a group looks to admin tools, old and new (spec 3.14)."""
+"""How a group looks to admin tools, old and new (rule 3.14)."""
 
 from coordinator.records import MemberState
 from tests.support.group_records import given_classic, given_generic, given_native

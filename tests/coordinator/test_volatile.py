@@ -21,6 +21,6 @@ def test_a_deadline_is_named_by_kind_and_owner() -> None:
 
 
 def test_phases_are_named_as_kafkas_views_name_them() -> None:
-    """Dashboards compare these strings (spec 2.1)."""
+    """Dashboards compare these strings (rule 2.1)."""
     names = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
     assert [str(phase) for phase in GenericPhase] == names

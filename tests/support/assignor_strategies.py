@@ -118,7 +118,7 @@ def moves(kept: Target, target: Target) -> int:
 
 
 def check_contract(case: Case, target: Target) -> None:
-    """Valid, complete and disjoint (spec section 9)."""
+    """Valid, complete and disjoint (rule 9.3)."""
     assert target.keys() == case.members.keys()
     given = [partition for mine in target.values() for partition in mine]
     assert len(given) == len(set(given)), "a partition was given twice"

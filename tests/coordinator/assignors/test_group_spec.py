@@ -31,7 +31,7 @@ def subscribed_to(*topic_ids_: object) -> Subscriber:
 
 
 def test_every_assignor_that_is_configured_exists() -> None:
-    """Kafka's names (spec 1.5)."""
+    """Kafka's names (rule 1.5)."""
     assert tuple(ASSIGNORS) == GroupConfig().consumer_assignors
 
 
@@ -52,7 +52,7 @@ def test_homogeneous(members: list[Subscriber], is_homogeneous: bool) -> None:
 
 
 def test_a_topic_that_is_not_there() -> None:
-    """An error, never a guess (spec section 9)."""
+    """An error, never a guess (rule 9.3)."""
     spec = spec_of({"a": subscribed_to(FOO)}, {FOO: 3}, {})
     assert spec.partition_count(FOO) == 3
     with pytest.raises(GroupError, match="does not know the topic") as refusal:

@@ -1,4 +1,4 @@
-"""The uniform assignor where subscriptions differ (spec 9.1)."""
+"""The uniform assignor where subscriptions differ (rule 9.1)."""
 
 from itertools import pairwise, product
 
@@ -114,7 +114,7 @@ def test_the_passes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unknown_topic_is_an_error() -> None:
-    """UNKNOWN_SERVER_ERROR (spec section 9)."""
+    """UNKNOWN_SERVER_ERROR (rule 9.3)."""
     with pytest.raises(GroupError) as refusal:
         assign_heterogeneously(spec_of({"a": subscribed_to("foo")}, {BAR: 1}, {}))
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR

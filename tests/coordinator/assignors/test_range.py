@@ -1,4 +1,4 @@
-"""The range assignor (spec 9.2)."""
+"""The range assignor (rule 9.2)."""
 
 from collections.abc import Iterable
 from itertools import pairwise, product
@@ -98,7 +98,7 @@ def test_a_static_member_that_comes_back_gets_what_it_had() -> None:
 
 
 def test_an_unknown_topic_is_an_error() -> None:
-    """UNKNOWN_SERVER_ERROR (spec section 9)."""
+    """UNKNOWN_SERVER_ERROR (rule 9.3)."""
     members = {"a": Subscriber(instance_id=None, topic_ids=frozenset({FOO}))}
     with pytest.raises(GroupError) as refusal:
         assign_range(spec_of(members, {BAR: 1}, {}))

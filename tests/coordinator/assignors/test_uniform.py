@@ -1,4 +1,4 @@
-"""The uniform assignor among equal subscriptions (spec 9.1)."""
+"""The uniform assignor among equal subscriptions (rule 9.1)."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -213,7 +213,7 @@ def test_the_work_follows_the_change(changes: str) -> None:
 
 
 def test_an_unknown_topic_is_an_error() -> None:
-    """UNKNOWN_SERVER_ERROR (spec section 9)."""
+    """UNKNOWN_SERVER_ERROR (rule 9.3)."""
     spec = spec_of(subscribed_to_foo("a"), {BAR: 1}, {})
     with pytest.raises(GroupError) as refusal:
         assign_uniformly(spec)

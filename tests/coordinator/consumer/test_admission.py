@@ -1,4 +1,4 @@
-"""Which member a heartbeat speaks for, and whether its epoch holds (spec 3.3, 3.4)."""
+"""Which member a heartbeat speaks for, and whether its epoch holds (rules 3.3, 3.4)."""
 
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode

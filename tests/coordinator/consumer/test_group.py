@@ -1,4 +1,4 @@
-"""The state of a consumer group and its indexes (spec 3.1, 3.14)."""
+"""The state of a consumer group and its indexes (rules 3.1, 3.14)."""
 
 from dataclasses import replace
 
@@ -157,13 +157,13 @@ def test_only_classic_members_have_a_phase() -> None:
 
 
 def test_a_fresh_group_begins_at_epoch_1() -> None:
-    """So that its first member gets epoch 2 (spec 3.5)."""
+    """So that its first member gets epoch 2 (rule 3.5)."""
     group = ConsumerGroup()
     assert (group.epoch, group.assignment_epoch, group.target_timestamp_ms) == (1, 1, 0)
 
 
 def test_the_state_is_the_first_that_fits() -> None:
-    """Empty, Assigning, Reconciling, Stable (spec 3.14)."""
+    """Empty, Assigning, Reconciling, Stable (rule 3.14)."""
     group = ConsumerGroup()
     states = [group.state]
     group.apply(put("a"))

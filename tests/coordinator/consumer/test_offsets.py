@@ -1,4 +1,4 @@
-"""Which offset requests a consumer group lets through (spec 3.15); see scenarios 68 to 70."""
+"""Which offset requests a consumer group lets through (rule 3.15); see scenarios 68 to 70."""
 
 from collections.abc import Callable, Sequence
 
@@ -68,7 +68,7 @@ def test_a_last_commit_for_a_topic_that_is_gone(
 
 
 def test_a_topic_that_nobody_holds_is_not_taken_for_one_that_is_gone(group: GroupScript) -> None:
-    """A member may commit whatever it likes at its own epoch (spec 3.15)."""
+    """A member may commit whatever it likes at its own epoch (rule 3.15)."""
     group.topics = make_topics(foo=1, bar=1)
     group.given_consumer_group(given_native("m", assigned=FOO_0))
     _token, verdict = group.commit("m", 10, {"foo": (0,), "bar": (0,), "unknown": (0,)})
@@ -113,7 +113,8 @@ def test_who_may_fetch(group: GroupScript) -> None:
 def test_which_fetches_name_a_member(
     group: GroupScript, member_id: str | None, epoch: int, error: ErrorCode
 ) -> None:
-    """Without member and epoch anybody may look. DEV: a classic member need not know its epoch."""
+    """Without member and epoch anybody may look. DEV D28: a classic member need not know its
+    epoch."""
     group.given_consumer_group(given_native("n1"), given_classic("c1"))
     assert group.fetch(member_id, epoch).error == error
 

@@ -63,7 +63,7 @@ def test_where_an_event_leads(
     timers: tuple[int | None, int | None],
 ) -> None:
     """The join timer runs in PrepareRebalance, and being told again does not extend it; the sync
-    timer runs in CompletingRebalance, and each JoinGroup restarts it (spec 5.9)."""
+    timer runs in CompletingRebalance, and each JoinGroup restarts it (rule 5.9)."""
     bring_to(draft, before)
     assert draft.consumer.phases["c1"] is before
     told_before = len(draft.records)

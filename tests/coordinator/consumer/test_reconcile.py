@@ -1,4 +1,4 @@
-"""One member is brought towards its target (spec 3.7)."""
+"""One member is brought towards its target (rule 3.7)."""
 
 from collections.abc import Callable
 
@@ -117,7 +117,7 @@ def test_an_advance_is_keep_and_give(current: Assignment, goal: Goal) -> None:
 @given(currents(), goals(), st.booleans())
 def test_epochs_only_grow(current: Assignment, goal: Goal, subscription_changed: bool) -> None:
     """And never beyond the target's. The epoch before a change is the previous one, by which a
-    member is known whose answer was lost (spec 3.4)."""
+    member is known whose answer was lost (rule 3.4)."""
     after = reconcile(current, goal, subscription_changed=subscription_changed)
     assert current.member_epoch <= after.member_epoch <= goal.assignment_epoch
     assert after is current or after.previous_epoch == current.member_epoch
@@ -212,7 +212,7 @@ def test_the_deadline_to_revoke(group: GroupScript) -> None:
 
 
 def test_all_that_a_member_waits_for_must_be_free(group: GroupScript) -> None:
-    """Part of it is no reason to rejoin; a rejoin for another reason takes it (spec 5.7)."""
+    """Part of it is no reason to rejoin; a rejoin for another reason takes it (rule 5.7)."""
     group.given_consumer_group(
         given_classic("c", target={"foo": (0, 1)}, state=MemberState.UNRELEASED_PARTITIONS),
         given_native("n", assigned={"foo": (1,)}, target={}),
@@ -226,8 +226,8 @@ def test_all_that_a_member_waits_for_must_be_free(group: GroupScript) -> None:
 def test_more_to_revoke_is_more_time_for_a_native_member_only(
     make_group: MakeGroup, given: Callable[..., GivenMember], left_ms: int
 ) -> None:
-    """Each further revocation of a native member has its own deadline (spec 3.12). DEV (spec 11.2
-    row 4): a classic one could put off its end for ever by unsubscribing topic after topic."""
+    """Each further revocation of a native member has its own deadline (rule 3.12). DEV D4: a
+    classic one could put off its end for ever by unsubscribing topic after topic."""
     group = make_group(topics=make_topics(foo=2, bar=1))
     both = {"foo": (0, 1), "bar": (0,)}
     m1 = given("m1", topics=("foo", "bar"), assigned=both, target={"foo": (0,), "bar": (0,)})

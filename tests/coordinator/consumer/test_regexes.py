@@ -1,4 +1,4 @@
-"""Regular expressions as subscriptions (spec 3.13)."""
+"""Regular expressions as subscriptions (rule 3.13)."""
 
 import pytest
 
@@ -226,7 +226,7 @@ def test_an_empty_regex_clears(resolved: GroupScript) -> None:
 
 
 def test_from_one_regex_to_one_that_matches_nothing(make_group: MakeGroup) -> None:
-    """DEV: the target that it leaves behind is computed anew, though the hash says nothing, for
+    """DEV D18: the target that it leaves behind is computed anew, though the hash says nothing, for
     somebody else subscribes to the same topic."""
     group = make_group(topics=make_topics(foo=2))
     group.native("n1", regex="f.*")
@@ -319,7 +319,7 @@ def test_admins_see_the_regex(resolved: GroupScript) -> None:
 
 
 def test_regexes_and_names_that_mean_the_same_are_balanced_alike(make_group: MakeGroup) -> None:
-    """DEV (spec 11.2 row 15): what counts is the topics, however a member names them."""
+    """DEV D15: what counts is the topics, however a member names them."""
     group = make_group(topics=make_topics(foo=4))
     group.native("n1", regex="f.*")
     group.resolve()
@@ -346,7 +346,7 @@ def test_a_regex_that_matches_nothing_changes_nothing(group: GroupScript) -> Non
 
 
 def test_one_of_two_leaves_a_target_behind(group: GroupScript) -> None:
-    """DEV: one that has too much is enough, whoever else has the same regular expression."""
+    """DEV D18: one that has too much is enough, whoever else has the same regular expression."""
     group.given_consumer_group(
         given_native("n1", topics=(), regex="f.*", assigned={"foo": (0, 1)}),
         given_native("n2", topics=(), regex="x.*"),

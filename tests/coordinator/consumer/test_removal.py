@@ -1,4 +1,4 @@
-"""Deleting and replacing members of a consumer group (spec 3.3, 3.11, section 8)."""
+"""Deleting and replacing members of a consumer group (rules 3.3, 3.11, 8.3)."""
 
 from coordinator.records import (
     CurrentAssignment,
@@ -26,7 +26,7 @@ def test_a_member_is_deleted_in_the_order_of_dependency(group: GroupScript) -> N
 
 
 def test_the_deadline_to_revoke_survives_a_replacement(group: GroupScript) -> None:
-    """DEV 11.2 row 4: a static classic member that keeps coming back without its member id and
+    """DEV D4: a static classic member that keeps coming back without its member id and
     still owns what it must give up gains no time."""
     token = group.send_join(instance_id="i1", rebalance_timeout_ms=30_000)
     group.wait(3_000)

@@ -1,4 +1,4 @@
-"""When a member's description bumps the group epoch (spec 3.5)."""
+"""When a member's description bumps the group epoch (rule 3.5)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When the target is computed, by which assignor, and what of it is written (spec 3.6)."""
+"""When the target is computed, by which assignor, and what of it is written (rule 3.6)."""
 
 import pytest
 from hypothesis import given, settings
@@ -69,7 +69,7 @@ def test_most_members_choose_the_assignor(group: GroupScript) -> None:
 
 
 def test_a_group_of_classic_members_computes_its_target_itself(group: GroupScript) -> None:
-    """DEV 11.2 row 6: after the interval, as long as no native member is there to do it."""
+    """DEV D6: after the interval, as long as no native member is there to do it."""
     group.given_consumer_group(
         given_classic("c1", assigned={"foo": (0,)}),
         epoch=11,
@@ -105,7 +105,7 @@ def failing_assignors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("failing_assignors")
 def test_when_the_assignor_fails_nothing_is_written(group: GroupScript) -> None:
-    """UNKNOWN_SERVER_ERROR to whoever asked, by heartbeat or by JoinGroup (spec 3.6, 5.2 row 11);
+    """UNKNOWN_SERVER_ERROR to whoever asked, by heartbeat or by JoinGroup (rules 3.6, 5.2 row 11);
     the member has not joined."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     assert group.native("n2").error is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must look like (spec 3.2)."""
+"""What a ConsumerGroupHeartbeat must look like (rule 3.2)."""
 
 from dataclasses import replace
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Consumer to generic (spec section 6); the scenarios tell the whole stories."""
+"""Consumer to generic (rule 6); the scenarios tell the whole stories."""
 
 import pytest
 
@@ -99,7 +99,7 @@ def test_members_take_along_who_they_are(group: GroupScript) -> None:
 
 def test_a_downgrade_stores_what_a_member_is_still_giving_up(group: GroupScript) -> None:
     """It holds that as well until it has revoked it: after a restart the log alone says so, and a
-    new member must not get it (DEV "held, not target")."""
+    new member must not get it (DEV D17)."""
     group.given_consumer_group(
         given_classic(
             "c1",

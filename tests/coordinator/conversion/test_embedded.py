@@ -24,7 +24,7 @@ TOPICS = make_topics(foo=3)
 
 @pytest.mark.parametrize("user_data", [None, b""])
 def test_an_assignment_without_user_data_is_read(user_data: bytes | None) -> None:
-    """Null and zero-length user data are fine (spec 4.2 step 3)."""
+    """Null and zero-length user data are fine (rule 4.2)."""
     assignment = embedded_assignment({"foo": [0, 2]}, user_data=user_data)
 
     assert read_stored_assignment(assignment, TOPICS, protocol="range") == partitions(
@@ -44,14 +44,14 @@ def test_a_custom_assignors_user_data_is_refused() -> None:
 
 @pytest.mark.parametrize("protocol", ["sticky", "cooperative-sticky"])
 def test_what_a_sticky_assignor_remembers_is_not_needed(protocol: str) -> None:
-    """DEV: librdkafka's leader copies each member's sticky memory into its assignment."""
+    """DEV D23: librdkafka's leader copies each member's sticky memory into its assignment."""
     assignment = embedded_assignment({"foo": [1]}, user_data=b"\0\0\0\1\0\1t")
 
     assert read_stored_assignment(assignment, TOPICS, protocol=protocol) == partitions({"foo": [1]})
 
 
 def test_zero_bytes_are_no_partitions() -> None:
-    """A member that never synced has no assignment at all (spec 4.2 step 3)."""
+    """A member that never synced has no assignment at all (rule 4.2)."""
     assert read_stored_assignment(b"", TOPICS, protocol="range") == frozenset()
 
 
@@ -64,7 +64,7 @@ def test_unknown_topics_are_dropped() -> None:
 
 def test_garbage_is_refused_with_the_code_that_the_caller_names() -> None:
     """The same bytes are INCONSISTENT_GROUP_PROTOCOL in a JoinGroup, GROUP_ID_NOT_FOUND in a
-    conversion (spec 4.2, 5.2)."""
+    conversion (rules 4.2, 5.2)."""
     for code in (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_ID_NOT_FOUND):
         with pytest.raises(GroupError, match="malformed") as refusal:
             read_subscription(b"\0", refuse_with=code)
@@ -73,7 +73,7 @@ def test_garbage_is_refused_with_the_code_that_the_caller_names() -> None:
 
 @pytest.mark.parametrize("version", range(4))
 def test_a_subscription_of_any_version_is_read(version: int) -> None:
-    """No minimum version is required (spec 4.2)."""
+    """No minimum version is required (rule 4.2)."""
     metadata = subscription(["foo"], version=version)
 
     read_version, read = read_subscription(metadata, refuse_with=ErrorCode.GROUP_ID_NOT_FOUND)
@@ -85,7 +85,7 @@ def test_a_subscription_of_any_version_is_read(version: int) -> None:
 def test_an_assignment_starts_with_the_members_version_and_is_never_zero_bytes(
     version: int,
 ) -> None:
-    """An empty assignment is a version and two empty fields (spec 5.6)."""
+    """An empty assignment is a version and two empty fields (rule 5.6)."""
     written = write_assignment((), version, TOPICS)
 
     assert written[:2] == version.to_bytes(2)
@@ -111,7 +111,7 @@ def test_any_bytes_have_a_version(metadata: bytes, version: int) -> None:
 
 
 def test_owned_partitions_of_unknown_topics_are_dropped() -> None:
-    """Names to ids (spec 5.4 step 4)."""
+    """Names to ids (rule 5.4)."""
     listed = [
         TopicPartition(topic="foo", partitions=(1, 2)),
         TopicPartition(topic="gone", partitions=(0,)),

@@ -1,4 +1,4 @@
-"""Removing members of a consumer group (spec 3.11, 6.1)."""
+"""Removing members of a consumer group (rules 3.11, 6.1)."""
 
 from coordinator.conversion.fence import fence
 from coordinator.draft import Draft

@@ -1,4 +1,4 @@
-"""An empty consumer group and a classic joiner (spec 6.6)."""
+"""An empty consumer group and a classic joiner (rule 6.6)."""
 
 from coordinator.errors import ErrorCode
 from coordinator.records import EpochCause, GroupEpoch

@@ -1,4 +1,4 @@
-"""Generic to consumer (spec section 4); the scenarios tell the whole stories."""
+"""Generic to consumer (rule 4); the scenarios tell the whole stories."""
 
 from dataclasses import replace
 
@@ -37,8 +37,8 @@ def causes(group: GroupScript) -> list[EpochCause]:
 def test_a_native_member_that_outlived_its_session_joins_again(
     group: GroupScript, group_is: str
 ) -> None:
-    """DEV: nobody else was native, so the group is no consumer group any more. GROUP_ID_NOT_FOUND
-    would end the client; UNKNOWN_MEMBER_ID makes it join at epoch 0."""
+    """DEV D49: nobody else was native, so the group is no consumer group any more.
+    GROUP_ID_NOT_FOUND would end the client; UNKNOWN_MEMBER_ID makes it join at epoch 0."""
     match group_is:
         case "classic":
             group.given_consumer_group(given_classic("c1"), given_native("n1"))
@@ -80,7 +80,7 @@ def test_a_native_member_does_not_take_its_instance_back(group: GroupScript) -> 
 
 def test_a_protocol_that_a_member_dropped_in_the_meantime_is_not_used(group: GroupScript) -> None:
     """The selected protocol may be one that a parked JoinGroup no longer offers: then the one
-    that would be selected now counts (as DEV 11.2 row 2 says of the first rebalance)."""
+    that would be selected now counts (as DEV D2 says of the first rebalance)."""
     both = (("range", FOO), ("sticky", FOO))
     ids = group.stable_generic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}}, protocols=both)
     assert group.generic.core.protocol == "range"
@@ -269,7 +269,7 @@ def test_a_member_takes_along_its_rack(group: GroupScript) -> None:
 
 
 def test_a_sticky_groups_memory_stops_no_upgrade(group: GroupScript) -> None:
-    """DEV: what librdkafka's leaders keep in assignments is known to the engine anyway."""
+    """DEV D23: what librdkafka's leaders keep in assignments is known to the engine anyway."""
     stored = embedded_assignment({"foo": (0, 1, 2)}, user_data=b"memory")
     c1 = replace(given_generic("c1", assignment=stored), protocols=(("sticky", FOO),))
     value = GenericGroupValue(

@@ -1,4 +1,4 @@
-"""The state of a generic group (spec 2.1, 2.10)."""
+"""The state of a generic group (rules 2.1, 2.10)."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_a_replaced_member_does_not_take_the_instance_id_along() -> None:
 
 
 def test_a_loaded_group_is_stable_and_an_empty_one_empty() -> None:
-    """Only the record of the last distribution survives a failover (spec 2.10)."""
+    """Only the record of the last distribution survives a failover (rule 2.10)."""
     group = GenericGroup()
     group.apply(GenericGroupMetadata(value=value(member("a", "i1"), member("b"))))
     assert group.core.phase is GenericPhase.STABLE

@@ -1,4 +1,4 @@
-"""Checks that several requests to a generic group share (spec 2.4)."""
+"""Checks that several requests to a generic group share (rule 2.4)."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_the_generation_must_be_the_current_one(generic: GenericGroup) -> None:
 def test_who_lagged_at_the_downgrade(
     generic: GenericGroup, member_id: str, generation: int, lagged: bool
 ) -> None:
-    """Known by the epoch it had then (DEV 11.2 row 8)."""
+    """Known by the epoch it had then (DEV D8)."""
     assert is_laggard(generic, member_id, generation) is lagged
     generic.apply(GenericCoreMoved(GenericCore(generation=8)))
     assert not is_laggard(generic, member_id, generation)

@@ -1,4 +1,4 @@
-"""JoinGroup on a generic group (spec 2.2 to 2.4)."""
+"""JoinGroup on a generic group (rules 2.2 to 2.4)."""
 
 import pytest
 
@@ -83,7 +83,7 @@ def test_who_is_turned_away_is_gone_because_the_group_is_full(make_group: MakeGr
 
 
 def test_a_static_member_finds_its_own_place_in_a_full_group(make_group: MakeGroup) -> None:
-    """DEV: in Kafka it waits for its own session to end; a consumer group takes it (4.3.2)."""
+    """DEV D29: in Kafka it waits for its own session to end; a consumer group takes it (4.3.2)."""
     group = make_group(config=GroupConfig(generic_max_size=1))
     stable_static_member(group)
     assert group.join(instance_id="i1").error == ErrorCode.NONE
@@ -126,7 +126,7 @@ def test_the_oldest_unused_id_gives_way(
 def test_an_unused_id_may_hold_up_the_others_for_less_than_a_session(
     make_group: MakeGroup,
 ) -> None:
-    """Row 12 of spec 11.2: a setting; without it the session timeout is the limit, as in Kafka."""
+    """DEV D12: a setting; without it the session timeout is the limit, as in Kafka."""
     group = make_group(config=GroupConfig(generic_pending_id_timeout_ms=500))
     group.given_generic_group(given_generic("a"))
     lost = group.take_id(session_timeout_ms=30_000)

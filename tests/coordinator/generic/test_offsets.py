@@ -1,4 +1,4 @@
-"""Which offset requests a generic group lets through (spec 2.9)."""
+"""Which offset requests a generic group lets through (rule 2.9)."""
 
 import pytest
 

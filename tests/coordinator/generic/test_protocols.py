@@ -1,4 +1,4 @@
-"""Which protocol a group uses (spec 2.2 rule 7, 2.5)."""
+"""Which protocol a group uses (rules 2.2 row 7, 2.5)."""
 
 from collections import Counter
 

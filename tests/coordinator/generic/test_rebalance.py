@@ -1,4 +1,4 @@
-"""The join phase of a generic group (spec 2.5)."""
+"""The join phase of a generic group (rule 2.5)."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_a_join_phase_without_joiners_does_not_spin(
 
 def test_the_first_rebalance_waits_for_those_who_come_late(group: GroupScript) -> None:
     """Each delay in which somebody came is followed by another, within the rebalance timeout; then
-    nobody new is waited for (spec 2.5)."""
+    nobody new is waited for (rule 2.5)."""
     first = group.send_join(group.take_id())  # 10 s of rebalance timeout: delays of 3, 3, 3, 1 s
     for _ in range(3):
         group.wait(2_900)

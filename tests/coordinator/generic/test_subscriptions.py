@@ -1,4 +1,4 @@
-"""The topics of a generic group, and who watches them (spec 2.9, 11.2 row 11)."""
+"""The topics of a generic group, and who watches them (rule 2.9, deviation D11)."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ def given_a_quiet_downgrade(group: GroupScript) -> str:
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_topic_that_grows_after_a_quiet_downgrade(group: GroupScript, is_restarted: bool) -> None:
-    """DEV 11.2 row 11: nobody was told to lead, so the group itself watches, and makes a leader."""
+    """DEV D11: nobody was told to lead, so the group itself watches, and makes a leader."""
     c2 = given_a_quiet_downgrade(group)
     if is_restarted:
         group.restart()

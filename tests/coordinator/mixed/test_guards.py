@@ -1,4 +1,4 @@
-"""Which classic member of a consumer group speaks (spec 5.6 rows 3 to 6)."""
+"""Which classic member of a consumer group speaks (rule 5.6 rows 3 to 6)."""
 
 import pytest
 

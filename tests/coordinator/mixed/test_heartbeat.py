@@ -1,4 +1,4 @@
-"""Heartbeat on a consumer group (spec 5.7); scenarios 42 to 44 tell its answers."""
+"""Heartbeat on a consumer group (rule 5.7); scenarios 42 to 44 tell its answers."""
 
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.errors import ErrorCode
@@ -32,7 +32,7 @@ def test_who_is_told_to_rejoin_is_still_there(group: GroupScript) -> None:
 
 
 def test_classic_members_alone_notice_that_a_topic_grew(make_group: MakeGroup) -> None:
-    """DEV 11.2 row 6: nobody else would look. The next target is computed after the interval, and
+    """DEV D6: nobody else would look. The next target is computed after the interval, and
     then the members are told to rejoin."""
     policy = MigrationPolicy.UPGRADE
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))

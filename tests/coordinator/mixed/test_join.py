@@ -1,4 +1,4 @@
-"""JoinGroup on a consumer group (spec 5.2 to 5.5)."""
+"""JoinGroup on a consumer group (rules 5.2 to 5.5)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.group_script import GroupScript, subscription
 
 
 def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupScript) -> None:
-    """What a JoinGroup does not say about a member is kept (spec 5.4)."""
+    """What a JoinGroup does not say about a member is kept (rule 5.4)."""
     group.native("n1")
     member_id = group.join(instance_id="i1").member_id
     assert group.join(member_id).error == ErrorCode.NONE
@@ -28,7 +28,7 @@ def test_an_empty_instance_id_is_not_no_instance_id(group: GroupScript) -> None:
 
 
 def test_the_last_native_member_turned_classic_under_its_own_id(group: GroupScript) -> None:
-    """The downgrade test runs whenever an instance id is given and held (spec 6.2)."""
+    """The downgrade test runs whenever an instance id is given and held (rule 6.2)."""
     group.native("n1", instance_id="i1")
     reply = group.join("n1", instance_id="i1")
     assert reply.generation == 2
@@ -37,8 +37,8 @@ def test_the_last_native_member_turned_classic_under_its_own_id(group: GroupScri
 
 
 def test_a_fenced_client_does_not_come_back_owning(group: GroupScript) -> None:
-    """DEV (spec 11.2 row 16): it would believe in its partitions until SyncGroup, and its last
-    commits for them would pass. Owning nothing it may come back, with its old id (spec 5.3)."""
+    """DEV D16: it would believe in its partitions until SyncGroup, and its last
+    commits for them would pass. Owning nothing it may come back, with its old id (rule 5.3)."""
     group.given_consumer_group(given_native("n1", assigned={"foo": (0, 1, 2)}))
     reply = group.join("fenced", owned={"foo": (0,)})
     assert (reply.error, reply.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
@@ -52,8 +52,8 @@ def test_a_fenced_client_does_not_come_back_owning(group: GroupScript) -> None:
 def test_who_left_for_a_while_comes_back_by_joining(
     group: GroupScript, instance_id: str | None
 ) -> None:
-    """DEV: at epoch 0, as a native one comes back. In Kafka it would go on at -2 as long as it has
-    something to revoke, a generation with which no SyncGroup and no commit makes sense."""
+    """DEV D26: at epoch 0, as a native one comes back. In Kafka it would go on at -2 as long as it
+    has something to revoke, a generation with which no SyncGroup and no commit makes sense."""
     group.given_consumer_group(
         given_native("n1", target={"foo": (0,)}),
         given_native("n2", assigned={"foo": (0, 1)}, target={"foo": (1,)}, instance_id="i2"),

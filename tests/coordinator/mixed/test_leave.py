@@ -1,4 +1,4 @@
-"""LeaveGroup on a consumer group (spec 5.8); scenarios 47 and 48 tell its codes."""
+"""LeaveGroup on a consumer group (rule 5.8); scenarios 47 and 48 tell its codes."""
 
 from coordinator.errors import ErrorCode
 from coordinator.records import MemberMetadata, RemovalCause

@@ -1,4 +1,4 @@
-"""What a JoinGroup proves of the partitions that its sender owns (spec 11.2 row 5)."""
+"""What a JoinGroup proves of the partitions that its sender owns (deviation D5)."""
 
 import pytest
 

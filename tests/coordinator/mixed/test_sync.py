@@ -1,4 +1,4 @@
-"""SyncGroup on a consumer group (spec 5.6); scenarios 36 to 41 tell its answers."""
+"""SyncGroup on a consumer group (rule 5.6); scenarios 36 to 41 tell its answers."""
 
 from coordinator.errors import ErrorCode
 from coordinator.mixed.sync import embedded_version
@@ -42,7 +42,7 @@ def test_an_empty_assignment_is_not_zero_bytes(group: GroupScript) -> None:
 
 
 def test_the_version_is_that_of_the_first_protocol(group: GroupScript) -> None:
-    """The one whose subscription counts (spec 5.4)."""
+    """The one whose subscription counts (rule 5.4)."""
     protocols = (
         ("range", subscription(["foo"], version=2)),
         ("sticky", subscription(["foo"], version=1)),
@@ -52,7 +52,7 @@ def test_the_version_is_that_of_the_first_protocol(group: GroupScript) -> None:
 
 
 def test_a_late_sync_is_told_to_rejoin_whatever_protocol_it_names(group: GroupScript) -> None:
-    """DEV: the generic group had selected one that is not the member's first; a newer target
+    """DEV D27: the generic group had selected one that is not the member's first; a newer target
     sends the member back to JoinGroup, where it learns the name."""
     protocols = (("range", subscription(["foo"])), ("roundrobin", subscription(["foo"])))
     group.given_consumer_group(

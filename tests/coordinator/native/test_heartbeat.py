@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (spec 3.5 to 3.9); the scenarios tell who may speak."""
+"""ConsumerGroupHeartbeat (rules 3.5 to 3.9); the scenarios tell who may speak."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ ALL = {"foo": (0, 1, 2)}
 
 
 def test_the_first_member_of_a_new_group(group: GroupScript) -> None:
-    """Epoch 2, all partitions, and five kinds of records in Kafka's order (spec section 8)."""
+    """Epoch 2, all partitions, and five kinds of records in Kafka's order (rule 8.2)."""
     reply = group.native("n1")
     assert (reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == ("n1", 2, 5_000)
     assert group.named(reply.assignment) == ALL
@@ -51,7 +51,7 @@ def test_a_full_heartbeat_is_told_the_assignment(
     timeout_ms: int,
     tells: bool,
 ) -> None:
-    """Others only when it changed (spec 3.8)."""
+    """Others only when it changed (rule 3.8)."""
     group.native("n1")
     reply = group.native("n1", 2, topics=topics, owned=owned, rebalance_timeout_ms=timeout_ms)
     assert (reply.assignment is not None) is tells
@@ -109,7 +109,7 @@ def test_an_unsubscription_counts_at_once(make_group: MakeGroup) -> None:
 
 
 def test_a_join_that_comes_late_frees_nothing(group: GroupScript) -> None:
-    """DEV: it states to own nothing because joining does. Its member has partitions by now, and
+    """DEV D25: it states to own nothing because joining does. Its member has partitions by now, and
     goes on using what it was not told to revoke."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
@@ -124,7 +124,7 @@ def test_a_join_that_comes_late_frees_nothing(group: GroupScript) -> None:
 
 
 def test_a_member_that_joins_again_gives_up_with_its_next_heartbeat(group: GroupScript) -> None:
-    """Clients state what they own in the heartbeat after joining (spec 3.9)."""
+    """Clients state what they own in the heartbeat after joining (rule 3.9)."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
         given_native("n2", target={"foo": (1,)}),

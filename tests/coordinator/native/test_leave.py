@@ -1,4 +1,4 @@
-"""Goodbyes of native members (spec 3.10)."""
+"""Goodbyes of native members (rule 3.10)."""
 
 import pytest
 

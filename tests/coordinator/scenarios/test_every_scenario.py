@@ -1,5 +1,5 @@
-"""Each of the 71 scenarios of the spec has its test, and each test its number: `test_NN_...` here,
-or one of those below that name their scenario."""
+"""Each of the 71 scenarios of `gateway/docs/protocol/scenarios.md` has its test, and each test its
+number: `test_NN_...` here, or one of those below that name their scenario."""
 
 import ast
 import re

@@ -53,7 +53,7 @@ def six(make_group: MakeGroup) -> GroupScript:
 
 
 def test_basic(make_group: MakeGroup) -> None:
-    """Three members join, one after the other. The KIP begins at epoch 1, Kafka 4.3 at 2 (spec
+    """Three members join, one after the other. The KIP begins at epoch 1, Kafka 4.3 at 2 (rule
     3.5): every epoch is one more than in the text."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     kip = 1

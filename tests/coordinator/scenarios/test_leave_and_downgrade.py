@@ -161,7 +161,7 @@ def test_54_the_last_native_member_comes_back_classic(group: GroupScript) -> Non
 def test_55_the_last_native_member_comes_back_classic_at_a_bad_time(
     make_group: MakeGroup, why: str
 ) -> None:
-    """DEV 11.2 rows 9 and 10: the joiner waits in the rebalance, where Kafka answers it with
+    """DEV D9, D10: the joiner waits in the rebalance, where Kafka answers it with
     generation 0; and a member that has not settled is reason enough for one."""
     group = make_group(topics=make_topics(foo=3, bar=1))
     # A group that never had a target counts as being at the first assignment epoch.
@@ -185,7 +185,7 @@ def test_55_the_last_native_member_comes_back_classic_at_a_bad_time(
 
 
 def test_56_the_policy_keeps_the_consumer_group(make_group: MakeGroup) -> None:
-    """Its classic members are served on. DEV 11.2 row 6: it computes its next target by itself."""
+    """Its classic members are served on. DEV D6: it computes its next target by itself."""
     policy = MigrationPolicy.UPGRADE
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     given_two_members(group)
@@ -254,7 +254,7 @@ def test_60_the_downgrade_cannot_be_written(group: GroupScript) -> None:
 
 
 def test_a_member_that_lagged_at_the_downgrade_keeps_its_partitions(group: GroupScript) -> None:
-    """DEV 11.2 row 8: its older epoch is known, it is told to rejoin and may still commit; in
+    """DEV D8: its older epoch is known, it is told to rejoin and may still commit; in
     Kafka ILLEGAL_GENERATION makes clients drop their partitions as lost."""
     group.given_consumer_group(
         given_classic("c1", epoch=9, assigned=FOO_0, session_timeout_ms=60_000),
@@ -273,7 +273,7 @@ def test_a_member_that_lagged_at_the_downgrade_keeps_its_partitions(group: Group
 
 
 def test_a_classic_member_that_never_revokes_is_fenced(group: GroupScript) -> None:
-    """DEV 11.2 row 4: it rejoins all the time, and never gives its partition up."""
+    """DEV D4: it rejoins all the time, and never gives its partition up."""
     group.given_consumer_group(
         given_classic("c1", assigned=REST, target={"foo": (1,)}), given_native("n2"), epoch=11
     )
@@ -287,7 +287,7 @@ def test_a_classic_member_that_never_revokes_is_fenced(group: GroupScript) -> No
 
 
 def test_after_a_restart_everybody_has_its_own_time(group: GroupScript) -> None:
-    """DEV 11.2 row 7: a classic member keeps its session length, if it is long enough to reconnect,
+    """DEV D7: a classic member keeps its session length, if it is long enough to reconnect,
     and one that is behind has its rebalance timeout to rejoin."""
     group.given_consumer_group(
         given_classic("c1", epoch=9, assigned=FOO_0, rebalance_timeout_ms=7_000),

@@ -1,5 +1,5 @@
 """Regular expressions from beginning to end: members share them, change them, and hand over to
-classic ones (spec 3.13, 5.4, 6.3, scenario 34)."""
+classic ones (rules 3.13, 5.4, 6.3; scenario 34)."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_34_as_the_last_native_member(group: GroupScript) -> None:
 
 def test_the_last_native_member_leaves(group: GroupScript) -> None:
     """Downgrade: the regular expression goes after the members and before the group itself, in
-    the order in which a log may be cut (spec 8)."""
+    the order in which a log may be cut (rule 8.3)."""
     given_regex_group(group, given_classic("c1", topics=("bar",)))
     group.native("n1", -1, instance_id="i1")
     assert isinstance(group.engine.state.group, GenericGroup)

@@ -1,4 +1,4 @@
-"""Long stories: a group is rolled to the new protocol and back (spec 5.10, 12.1 rules 7, 8, 10).
+"""Long stories: a group is rolled to the new protocol and back (rule 5.10, invariants 7, 8, 10).
 
 Like every scenario, each is replayed from its log cut at each batch, and each step is checked to
 have changed nothing before it was applied.

@@ -138,7 +138,7 @@ def test_06_malformed_bytes_are_refused(group: GroupScript, junk: dict[str, byte
 
 
 def test_06_a_subscription_without_its_last_field(group: GroupScript) -> None:
-    """DEV: version 1 with the fields of version 0, as kafkajs 1 writes it, says no less."""
+    """DEV D24: version 1 with the fields of version 0, as kafkajs 1 writes it, says no less."""
     metadata = b"\x00\x01" + subscription(["foo"], version=0)[2:]
     group.given_generic_group(given_generic("c1", metadata=metadata))
     assert group.native("n1").error == ErrorCode.NONE
@@ -146,7 +146,7 @@ def test_06_a_subscription_without_its_last_field(group: GroupScript) -> None:
 
 
 def test_06_a_refused_upgrade_disturbs_nobody(group: GroupScript) -> None:
-    """DEV 11.2 row 1: Kafka releases the waiting requests before it looks at the bytes."""
+    """DEV D1: Kafka releases the waiting requests before it looks at the bytes."""
     bad = given_generic("c1", assignment=b"\x00\x01 junk")
     group.given_generic_group(bad, given_generic("c2"))
     waiting = group.send_join("c1")
@@ -233,7 +233,7 @@ def test_13_a_static_member_comes_back_native_with_other_topics(make_group: Make
 
 
 def test_14_only_epoch_0_converts(group: GroupScript) -> None:
-    """DEV: a client that believes it is a member hears that it is not, and joins again."""
+    """DEV D49: a client that believes it is a member hears that it is not, and joins again."""
     group.given_generic_group(given_generic("c1", ALL))
     assert group.native("n1", 3).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.view().group_type == "classic"
@@ -247,7 +247,7 @@ def test_15_a_topic_that_is_gone_is_dropped(group: GroupScript) -> None:
 
 
 def test_16_the_conversion_cannot_be_written(group: GroupScript) -> None:
-    """The group is the generic one it was. DEV 11.2 row 1: what waits in it goes on waiting,
+    """The group is the generic one it was. DEV D1: what waits in it goes on waiting,
     for nothing leaves before it is durable."""
     group.given_generic_group(given_generic("c1", ALL), given_generic("c2"), generation=5)
     waiting = group.send_join("c1")

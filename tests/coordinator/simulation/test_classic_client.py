@@ -1,4 +1,4 @@
-"""Classic clients, as the Java client behaves (spec section 12)."""
+"""Classic clients, as the Java client behaves (rule 12.2)."""
 
 from coordinator.generic.group import GenericGroup
 from coordinator.simulation.classic_client import Phase

@@ -83,7 +83,7 @@ def test_a_late_heartbeat_that_has_to_be_believed(epoch: int, expected: int) -> 
 def test_a_late_join_knows_what_its_generation_knew(
     version: int, generation: int, expected: int
 ) -> None:
-    """Without a generation it has to be believed (spec 11.2 row 5). The partitions were granted at
+    """Without a generation it has to be believed (deviation D5). The partitions were granted at
     epoch 2."""
     _stage, excuses, client = an_owner()
     metadata = encode_subscription(Subscription(topics=("foo",), generation_id=generation), version)

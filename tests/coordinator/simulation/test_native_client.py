@@ -1,4 +1,4 @@
-"""Native clients, as the Java client behaves (spec section 12)."""
+"""Native clients, as the Java client behaves (rule 12.3)."""
 
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import ConsumerHeartbeatReceived

@@ -25,7 +25,7 @@ for seed in (1, 2, 3, 4):
 
 @pytest.mark.parametrize("first_seed", range(0, SEEDS, CHUNK))
 def test_nothing_breaks(first_seed: int) -> None:
-    """Every invariant of spec 12.1, at every step; the output names the seed and how to replay."""
+    """Every invariant (rule 12.1), at every step; the output names the seed and how to replay."""
     for seed in range(first_seed, first_seed + CHUNK):
         outcome = simulate(seed)
         assert outcome.invariant is None, failure(outcome)

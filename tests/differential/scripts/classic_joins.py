@@ -1,4 +1,5 @@
-"""JoinGroup and SyncGroup of a classic group: versions, ids, states, protocols (spec 2.2-2.6)."""
+"""JoinGroup and SyncGroup of a classic group: versions, ids, states, protocols (rules 2.2 to
+2.6)."""
 
 from collections.abc import Mapping
 from typing import Any

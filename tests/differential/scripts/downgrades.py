@@ -1,4 +1,4 @@
-"""The last native member goes (spec section 6; section 10, 49 to 59)."""
+"""The last native member goes (rule 6; scenarios 49 to 59)."""
 
 from unittest.mock import ANY
 

@@ -1,4 +1,4 @@
-"""Classic requests to a consumer group (spec section 5; section 10, 19 to 48)."""
+"""Classic requests to a consumer group (rule 5; scenarios 19 to 48)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: validation, epochs, subscriptions, reconciliation (spec 3.2 to 3.10)."""
+"""ConsumerGroupHeartbeat: validation, epochs, subscriptions, reconciliation (rules 3.2 to 3.10)."""
 
 from unittest.mock import ANY
 

@@ -1,4 +1,4 @@
-"""Offsets of groups of both kinds, and what admin tools see and do (spec 2.9, 3.14, 3.15)."""
+"""Offsets of groups of both kinds, and what admin tools see and do (rules 2.9, 3.14, 3.15)."""
 
 from unittest.mock import ANY
 

@@ -1,4 +1,4 @@
-"""Members that subscribe with regular expressions (spec 3.13; section 10, 34)."""
+"""Members that subscribe with regular expressions (rule 3.13; scenario 34)."""
 
 from tests.support.differential.deviations import Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel

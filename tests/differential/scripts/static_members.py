@@ -1,4 +1,4 @@
-"""Static members of both protocols, in every combination (KIP-345; spec 2.3, 3.3, 3.10, 5.3)."""
+"""Static members of both protocols, in every combination (KIP-345; rules 2.3, 3.3, 3.10, 5.3)."""
 
 from tests.support.differential.deviations import Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned

@@ -1,4 +1,4 @@
-"""Topics that appear, grow and vanish while somebody subscribes to them (spec 3.5).
+"""Topics that appear, grow and vanish while somebody subscribes to them (rule 3.5).
 
 Either side learns of it by itself, the gateway after some seconds.
 """

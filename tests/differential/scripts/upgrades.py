@@ -1,4 +1,4 @@
-"""A classic group meets its first native member (spec section 4; section 10, 1 to 18)."""
+"""A classic group meets its first native member (rule 4; scenarios 1 to 18)."""
 
 from tests.support.differential.deviations import Deviation, Unlike
 from tests.support.differential.duel import Duel, Owned

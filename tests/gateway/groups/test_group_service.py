@@ -129,7 +129,7 @@ async def test_a_classic_member_lives_in_every_version(
 
 
 async def test_a_classic_member_of_a_mixed_group_lives_in_old_versions() -> None:
-    """Before v1 a JoinGroup has no rebalance timeout: the session's serves (spec 1.2)."""
+    """Before v1 a JoinGroup has no rebalance timeout: the session's serves (rule 1.2)."""
     async with open_scene() as scene:
         client = scene.client
         await client.native("n")
@@ -188,7 +188,7 @@ async def test_commits_are_stored_in_the_cluster(version: int) -> None:
 
 
 async def test_a_native_member_commits_its_epoch_in_v9_only() -> None:
-    """Earlier versions have no member epoch (spec 3.15)."""
+    """Earlier versions have no member epoch (rule 3.15)."""
     async with open_scene() as scene:
         joined = await scene.client.native("n")
         too_old = await scene.client.commit(
@@ -288,7 +288,7 @@ async def test_the_same_group_twice_in_a_batch_is_refused() -> None:
 
 
 async def test_every_kind_of_group_is_described_to_old_tools() -> None:
-    """Where Kafka shows a consumer group as Dead, its members are shown here (spec 11.3)."""
+    """Where Kafka shows a consumer group as Dead, its members are shown here (deviation D44)."""
     async with open_scene() as scene:
         client = scene.client
         unknown = await client.described(version=0)
@@ -350,7 +350,7 @@ async def test_every_kind_of_group_is_described_to_new_tools() -> None:
 
 
 async def test_groups_are_listed_and_filtered() -> None:
-    """Filters know no upper and lower case; what they do not know matches nothing (spec 3.14)."""
+    """Filters know no upper and lower case; what they do not know matches nothing (rule 3.14)."""
     async with open_scene() as scene, scene.another_client("h") as other:
         await scene.client.enter()
         await other.native("n")

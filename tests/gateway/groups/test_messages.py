@@ -53,7 +53,7 @@ JOIN = JoinGroupRequest(
     ("version", "rebalance_timeout_ms"), [(0, 6_000), (1, 60_000), (9, 60_000)]
 )
 def test_the_first_join_has_no_rebalance_timeout(version: int, rebalance_timeout_ms: int) -> None:
-    """Its session timeout serves (spec 1.2)."""
+    """Its session timeout serves (rule 1.2)."""
     event = messages.join_event(1, header(ApiKey.JOIN_GROUP, version), JOIN, "10.0.0.1", FRESH)
     assert event.rebalance_timeout_ms == rebalance_timeout_ms
     assert event.session_timeout_ms == 6_000

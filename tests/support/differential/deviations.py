@@ -1,6 +1,6 @@
 """Where the gateway answers otherwise than Kafka on purpose, and which scripts show it.
 
-The reasons are in `gateway/docs/rules.md`, under the same names. A difference that a script does
+The reasons are in `gateway/docs/protocol/deviations.md`. A difference that a script does
 not announce with one of these is a bug.
 """
 
@@ -13,28 +13,28 @@ NON_EMPTY_GROUP = 68
 
 
 class Deviation(StrEnum):
-    """Named as in the table of deviations."""
+    """Each cites its row there."""
 
-    LAGGARD = "11.2 row 8"
-    NOT_QUIET = "11.2 rows 9, 10"
-    UNKNOWN_OWNER = "11.2 row 16"
-    LATE_SYNC = "late SyncGroup"
-    LATE_JOIN = "late join"
-    INTERRUPTED = "interrupted rebalance"
-    FULL = "a static member of a full group"
+    LAGGARD = "deviation D8"
+    NOT_QUIET = "deviations D9, D10"
+    UNKNOWN_OWNER = "deviation D16"
+    LATE_SYNC = "deviation D27"
+    LATE_JOIN = "deviation D25"
+    INTERRUPTED = "deviation D22"
+    FULL = "deviation D29"
     """Kafka 4.3.1 turns it away, 4.3.2 does not (KAFKA-20601)."""
-    ANY_LEADER = "who leads after the leader left is up to the coordinator"
+    ANY_LEADER = "rule 2.5: who leads after the leader left is up to the coordinator"
 
-    TARGET_BY_ITSELF = "11.2 row 6"
-    NO_TOPICS = "a member without topics"
-    EMPTY_REGEX = "regex without matches"
-    INTERNAL_ERROR = "internal errors"
-    OVERWRITTEN = "overwritten join"
-    CHANGED_INSTANCE = "changed instance id"
-    OUTLIVED = "outlived session"
-    HELD = "OffsetDelete of a live group"
-    SHORT_SUBSCRIPTION = "short subscription"
-    MALFORMED_BYTES = "malformed bytes"
+    TARGET_BY_ITSELF = "deviation D6"
+    NO_TOPICS = "deviation D39"
+    EMPTY_REGEX = "deviation D18"
+    INTERNAL_ERROR = "deviation D38"
+    OVERWRITTEN = "deviation D33"
+    CHANGED_INSTANCE = "deviation D40"
+    OUTLIVED = "deviation D49"
+    HELD = "deviation D37"
+    SHORT_SUBSCRIPTION = "deviation D24"
+    MALFORMED_BYTES = "deviation D38: malformed bytes"
     """Kafka's parser fails in more than one way, and 4.3.1 knows some of them only: a collection
     longer than the bytes is UNKNOWN_SERVER_ERROR."""
 

@@ -1,4 +1,4 @@
-"""Bugs that the invariants 1 to 5 of spec 12.1 must notice: holders, epochs, answers, liveness."""
+"""Bugs that the invariants 1 to 5 must notice: holders, epochs, answers, liveness."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Bugs that the invariants 6 to 10 of spec 12.1 must notice: fences, conversions, log, offsets."""
+"""Bugs that the invariants 6 to 10 must notice: fences, conversions, log, offsets."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
