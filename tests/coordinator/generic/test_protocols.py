@@ -40,8 +40,8 @@ def test_what_all_support(lists: list[str], common: set[str]) -> None:
     ],
 )
 def test_who_may_join(offered: str, others: list[str], fits: bool) -> None:
-    """Something that all others support must be in the list; a first member needs any list. DEV: no
-    name may be in it twice."""
+    """Something that all others support must be in the list; a first member needs any list. DEV
+    D38: no name may be in it twice."""
     offers = Counter(name for names in others for name in names)
     assert is_acceptable(offering(*offered), offers, len(others)) is fits
 
