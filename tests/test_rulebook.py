@@ -159,7 +159,7 @@ def test_a_planted_page_is_read() -> None:
     book = read_rulebook(PLANTED)
     section, rule = (each for each in book.rules if each.page == "a.md")
     assert section.is_section
-    assert (rule.number, rule.name, rule.rows) == ("3.7", "Reconciling", {"1"})
+    assert (rule.number, rule.name, rule.rows) == ("3.7", "Reconciling", frozenset({"1"}))
     assert rule.deviations == {"D5"}
     (deviation,) = book.deviations
     assert deviation.rules == ("3.7", "3.8")
