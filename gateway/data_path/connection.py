@@ -56,6 +56,9 @@ log = structlog.get_logger()
 ASIDE_FROM_BYTES = 64 * 1024
 """From this size on, decoding or encoding a message takes about ten milliseconds."""
 
+COMMITS_TOGETHER_MAX = 32
+"""Commits of one client that wait for the broker at the same time."""
+
 _T = TypeVar("_T")
 _REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
 _SHORTEST_REQUEST = _REQUEST_START.size - SIZE.size
@@ -310,23 +313,54 @@ class ClientConnection:
         await self._send(header, await self._shared.rewrite(answer))
 
     async def _answer(self, key: ApiKey, size: int) -> None:
+        request = await self._hold_group_request(key, size)
+        if key is ApiKey.OFFSET_COMMIT:
+            await self._answer_commits(request)
+            return
+        response = await self._shared.group_apis.answer(request)
+        if isinstance(response, FindCoordinatorResponse):
+            response = await self._shared.rewrite(response)
+        frame = await self._frame(request.header, response)
+        await self._upstream.idle()
+        last_word = self._shared.group_apis.last_word(request, response)
+        if last_word is not response:
+            frame = await self._frame(request.header, last_word)
+        await send_all(self._sock, frame)
+
+    async def _answer_commits(self, first: GroupRequest) -> None:
+        """With those right behind it that are here already: a heartbeat waits behind all of them,
+        and would wait for a round trip of each."""
+        requests = [first]
+        while (size := self._next_commit(first.header.api_version)) is not None:
+            if len(requests) == COMMITS_TOGETHER_MAX:
+                break
+            requests.append(await self._hold_group_request(ApiKey.OFFSET_COMMIT, size))
+        responses = await self._shared.group_apis.answer_commits(requests)
+        frames = [
+            await self._frame(request.header, response)
+            for request, response in zip(requests, responses, strict=True)
+        ]
+        await self._upstream.idle()
+        await send_all(self._sock, b"".join(frames))
+
+    def _next_commit(self, version: int) -> int | None:
+        """The size of the next request, if it is a commit of this version and here as a whole."""
+        if not self._source.ready(_REQUEST_START.size):
+            return None
+        size, api_key, its_version, _ = self._source.unpack(_REQUEST_START)
+        is_alike = (api_key, its_version) == (ApiKey.OFFSET_COMMIT, version)
+        is_here = size >= _SHORTEST_REQUEST and self._source.ready(SIZE.size + size)
+        return size if is_alike and is_here else None
+
+    async def _hold_group_request(self, key: ApiKey, size: int) -> GroupRequest:
         header, request = await self._hold_request(key, size)
-        group_request = GroupRequest(
+        return GroupRequest(
             header=header,
             message=request,
             client_host=self._client_host,
             upstream=self._upstream,
             node_id=self._upstream.node_id,
         )
-        response = await self._shared.group_apis.answer(group_request)
-        if isinstance(response, FindCoordinatorResponse):
-            response = await self._shared.rewrite(response)
-        frame = await self._frame(header, response)
-        await self._upstream.idle()
-        last_word = self._shared.group_apis.last_word(group_request, response)
-        if last_word is not response:
-            frame = await self._frame(header, last_word)
-        await send_all(self._sock, frame)
 
     async def _hold_request(self, key: ApiKey, size: int) -> tuple[RequestHeader, Struct]:
         header, body = await self._hold(size)

@@ -4,6 +4,7 @@ The data path decodes a group request, waits for the answer and encodes it; what
 whether the cluster is asked for it, is decided behind `GroupApis`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,6 +39,10 @@ class GroupApis(Protocol):
         connection ends. UpstreamLost and WireError may be raised: they close the connection.
         """
         ...
+
+    async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
+        """The responses to OffsetCommits that were there together, otherwise as `answer`."""
+        return [await self.answer(request) for request in requests]
 
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:  # noqa: ARG002
         """What is to leave instead of `response`, or itself: asked just before it does, for it may

@@ -6,7 +6,7 @@ what requests mean.
 """
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import trio
@@ -132,15 +132,39 @@ class Upstream:
         asked. Raises WireError when the answer is malformed, ValueError for a version that the
         broker does not speak. A caller that gives up waiting leaves the connection in order.
         """
+        (answer,) = await self.ask_in_order((message,), version)
+        if answer is None:
+            raise UpstreamLost
+        return answer
+
+    async def ask_in_order(self, messages: Sequence[Struct], version: int) -> Sequence[Any | None]:
+        """Ask all of this, of one api, without waiting for the answers between; None for each
+        answer that did not come.
+
+        All go out on one connection, so the broker takes them up in this order or not at all.
+        Raises UpstreamAway, WireError, ValueError as `ask` does.
+        """
         try:
             connection = await self._opened()
         except UpstreamError:
             raise UpstreamAway from None
-        with trio.move_on_after(_timeout_s(message)):
-            return await connection.ask(message, version, self.client_id)
-        connection.give_up()
-        self._way.doubt(self.node_id, f"no answer to a request in {_timeout_s(message)} s")
-        raise UpstreamLost
+        timeout_s = _timeout_s(messages[0])
+        answers: list[Any | None] = []
+        try:
+            with trio.fail_after(timeout_s):
+                sent = await connection.send(messages, version, self.client_id)
+            for asked in sent:
+                with trio.fail_after(timeout_s):
+                    await asked.arrived()
+                answers.append(await asked.answer())
+        except trio.TooSlowError:
+            connection.give_up()
+            self._way.doubt(self.node_id, f"no answer to a request in {timeout_s} s")
+        except UpstreamAway:
+            raise
+        except UpstreamLost:
+            pass
+        return answers + [None] * (len(messages) - len(answers))
 
     async def idle(self) -> None:
         """Wait until every answer for the client has been sent to it."""

@@ -8,7 +8,7 @@ import contextlib
 import socket
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -47,15 +47,41 @@ class _Expected:
     take: Take | None
 
 
-class _Asked:
+class Asked:
     """An answer on its way to a waiting task of ours."""
 
-    __slots__ = ("answer", "arrived", "upstream_correlation_id")
+    __slots__ = ("_api_version", "_arrived", "_frame", "_key", "upstream_correlation_id")
 
-    def __init__(self, upstream_correlation_id: int) -> None:
+    def __init__(self, upstream_correlation_id: int, key: ApiKey, api_version: int) -> None:
         self.upstream_correlation_id = upstream_correlation_id
-        self.arrived = trio.Event()
-        self.answer: bytes | None = None  # None once arrived: the connection was lost
+        self._key = key
+        self._api_version = api_version
+        self._arrived = trio.Event()
+        self._frame: bytes | None = None  # None once arrived: the connection was lost
+
+    def arrive(self, frame: bytes | None) -> None:
+        """The answer is here, or None: the connection was lost."""
+        self._frame = frame
+        self._arrived.set()
+
+    async def arrived(self) -> None:
+        """Wait until there is something to say; of many answers most are here already."""
+        if not self._arrived.is_set():
+            await self._arrived.wait()
+
+    async def answer(self) -> Any:
+        """The api's response, once it has `arrived`. Raises UpstreamLost when the connection ended
+        first, WireError when the answer is malformed."""
+        if self._frame is None:
+            raise UpstreamLost
+        _, offset = decode_response_header(self._key, self._api_version, self._frame)
+        # librdkafka's mock cluster ends its Metadata answers with one byte too many.
+        trailing_ok = self._key is ApiKey.METADATA
+        response, body = APIS[self._key].response, self._frame[offset:]
+        read = partial(decode, response, body, self._api_version, trailing_ok=trailing_ok)
+        if len(body) > DECODED_AT_ONCE_BYTES_MAX:
+            return await trio.to_thread.run_sync(read)
+        return read()
 
 
 class UpstreamConnection:
@@ -82,7 +108,7 @@ class UpstreamConnection:
         """Whether it has ended, or is about to."""
         self._limits = limits
         self._source = make_source(self.sock)
-        self._expected: deque[_Expected | _Asked] = deque()
+        self._expected: deque[_Expected | Asked] = deque()
         self._unsent = 0  # answers seen, but not yet on their way to the client
         self._asked = 0  # how many of `_expected` are ours
         self._changed = trio.lowlevel.ParkingLot()
@@ -142,38 +168,35 @@ class UpstreamConnection:
         that the broker does not speak. A caller that gives up waiting leaves the connection in
         order.
         """
-        key = message.SCHEMA.api_key
+        (asked,) = await self.send((message,), version, client_id)
+        await asked.arrived()
+        return await asked.answer()
+
+    async def send(
+        self, messages: Sequence[Struct], version: int, client_id: str | None
+    ) -> Sequence[Asked]:
+        """Send requests of one api one behind the other, at once; the broker answers them in this
+        order. Raises as `ask` does, but for what is wrong with an answer."""
+        key = messages[0].SCHEMA.api_key
         assert key is not None
         low, high = self.versions.get(key, (0, -1))
         if not low <= version <= high:
             raise ValueError(f"the upstream does not speak {key.name} version {version}")
-        body = encode(message, version)
+        bodies = [encode(message, version) for message in messages]
         async with self._asking:
             await self.room()
             if self.is_lost:
                 raise UpstreamAway
-            asked = _Asked(self._take_id())
-            header = RequestHeader(
-                api_key=key,
-                api_version=version,
-                correlation_id=asked.upstream_correlation_id,
-                client_id=client_id,
+            sent = [Asked(self._take_id(), key, version) for _ in bodies]
+            self._expected += sent
+            self._asked += len(sent)
+            await self._send_whole(
+                b"".join(
+                    _request(asked.upstream_correlation_id, key, version, client_id, body)
+                    for asked, body in zip(sent, bodies, strict=True)
+                )
             )
-            request = encode_request_header(header) + body
-            self._expected.append(asked)
-            self._asked += 1
-            await self._send_whole(SIZE.pack(len(request)) + request)
-        await asked.arrived.wait()
-        if asked.answer is None:
-            raise UpstreamLost
-        _, offset = decode_response_header(key, version, asked.answer)
-        # librdkafka's mock cluster ends its Metadata answers with one byte too many.
-        trailing_ok = key is ApiKey.METADATA
-        body = asked.answer[offset:]
-        read = partial(decode, APIS[key].response, body, version, trailing_ok=trailing_ok)
-        if len(body) > DECODED_AT_ONCE_BYTES_MAX:
-            return await trio.to_thread.run_sync(read)
-        return read()
+        return sent
 
     # What the connection that owns it uses.
 
@@ -217,13 +240,14 @@ class UpstreamConnection:
         if not self._expected or self._expected[0].upstream_correlation_id != upstream_id:
             raise BadFrame(f"the broker sent answer {upstream_id} out of turn")
         expected = self._expected.popleft()
-        if isinstance(expected, _Asked):
+        if isinstance(expected, Asked):
             self._asked -= 1
             await self._flush(client)
+            frame = None
             try:
-                expected.answer = await self._hold(size)
+                frame = await self._hold(size)
             finally:
-                expected.arrived.set()
+                expected.arrive(frame)
             return
         self._unsent += 1
         if expected.take is None:
@@ -261,8 +285,18 @@ class UpstreamConnection:
         self.is_lost = True
         self.owes |= not self.is_idle
         for expected in self._expected:
-            if isinstance(expected, _Asked):
-                expected.arrived.set()
+            if isinstance(expected, Asked):
+                expected.arrive(None)
         self._expected.clear()
         self._asked = self._unsent = 0
         self._changed.unpark_all()
+
+
+def _request(
+    correlation_id: int, key: ApiKey, version: int, client_id: str | None, body: bytes
+) -> bytes:
+    header = RequestHeader(
+        api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id
+    )
+    start = encode_request_header(header)
+    return SIZE.pack(len(start) + len(body)) + start + body

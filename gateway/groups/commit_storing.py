@@ -1,11 +1,12 @@
-"""A commit that the engine has accepted, on its way to the cluster and back.
+"""Commits that the engine has accepted, on their way to the cluster and back.
 
-It travels on the client's own connection as a commit of the anchor's. What the cluster says against
-the anchor is for the anchor to repair, not for the client to hear. Must not know why the commit was
-accepted.
+They travel on the client's own connection as commits of the anchor's, and those that came together
+go on together. What the cluster says against the anchor is for the anchor to repair, not for the
+client to hear. Must not know why a commit was accepted.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -23,7 +24,7 @@ from gateway.anchor.identity import (
 from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.commit_parts import CommitRequest, CommitResponse
-from gateway.groups.forwarding import forward, highest_version
+from gateway.groups.forwarding import highest_version, version_for
 from gateway.groups.refusals import refusal
 from gateway.groups.registry import Registry
 from kafka_codecs.apis import ApiKey
@@ -31,51 +32,134 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
+_FIRST_OF_AN_INSTANCE = {
+    ApiKey.OFFSET_COMMIT: FIRST_COMMIT_VERSION,
+    ApiKey.TXN_OFFSET_COMMIT: FIRST_TXN_COMMIT_VERSION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A commit, and the token under which its group counts it as in flight."""
+
+    message: CommitRequest
+    token: Token
+
 
 async def store(
     request: GroupRequest,
-    message: CommitRequest,
-    commit: Token,
+    commits: Sequence[Accepted],
     *,
     registry: Registry,
     anchors: Anchors,
-) -> Struct:
-    """The cluster's answer. Its group learns in any case how the commit ended: it holds back the
-    partitions. Raises UpstreamLost."""
-    group_id = message.group_id
-    give_up_s = trio.current_time() + MEMBER_PATIENCE_S
-    ids: AnchorIds | None = None
-    why = ""
-    is_on_its_way = False
+) -> dict[Token, Struct | None]:
+    """The cluster's answers to the commits of one client to one group; None for one that it may
+    never have seen. The group learns in any case how each commit ended: it holds back the
+    partitions. `request` is the first of them."""
+    storing = _Storing(request, commits, registry, anchors)
     try:
-        while (patience_s := give_up_s - trio.current_time()) > 0:
-            is_a_members = message.member_id or registry.is_live(group_id)
-            if is_a_members or await anchors.is_there(group_id):
-                ids = await _held(request, group_id, anchors, patience_s)
-            is_on_its_way = True
-            answer = await _send(request, message, ids)
-            is_on_its_way = False
-            codes = {p.error_code for topic in answer.topics for p in topic.partitions}
-            if ErrorCode.NOT_COORDINATOR in codes:
-                anchors.look_around(group_id)
-            displaced = codes & ABOUT_THE_ANCHOR
-            if ids is None or not displaced:
-                return answer
-            error = AnchorDisplaced("a commit", ErrorCode(min(displaced)))
-            anchors.doubt(group_id, ids, error)
-            why = str(error)
-    except NotAnchored as error:
-        why = str(error)
-    except UpstreamAway:
-        is_on_its_way = False
-        raise
+        await storing.run()
     finally:
-        if is_on_its_way:
-            anchors.commit_lost(group_id, ids, commit)
+        storing.end_all()
+    return storing.answers
+
+
+class _Storing:
+    """What has become of the commits so far, as many as have been answered in `answers`."""
+
+    def __init__(
+        self,
+        request: GroupRequest,
+        commits: Sequence[Accepted],
+        registry: Registry,
+        anchors: Anchors,
+    ) -> None:
+        self.answers: dict[Token, Struct | None] = {}
+        self._request = request
+        self._group_id = commits[0].message.group_id
+        self._open = list(commits)
+        self._registry = registry
+        self._anchors = anchors
+        self._ids: AnchorIds | None = None
+        self._are_on_their_way = False
+
+    async def run(self) -> None:
+        """Until each has an answer."""
+        give_up_s = trio.current_time() + MEMBER_PATIENCE_S
+        why = ""
+        try:
+            while self._open and (patience_s := give_up_s - trio.current_time()) > 0:
+                if await self._is_held():
+                    self._ids = await _held(
+                        self._request, self._group_id, self._anchors, patience_s
+                    )
+                self._are_on_their_way = True
+                answers = await _send(self._request, self._open, self._ids)
+                self._are_on_their_way = False
+                why = self._take(answers)
+        except NotAnchored as error:
+            why = str(error)
+        except UpstreamAway:
+            self._are_on_their_way = False
+            for commit in tuple(self._open):
+                self._end(commit, None)
+        for commit in tuple(self._open):
+            self._refuse(commit, why)
+
+    def end_all(self) -> None:
+        """Whoever waited for them has gone, or there was a bug."""
+        for commit in tuple(self._open):
+            self._end(commit, None, is_lost=self._are_on_their_way)
+
+    async def _is_held(self) -> bool:
+        """Whether only the anchor may commit to the group."""
+        are_a_members = any(commit.message.member_id for commit in self._open)
+        return (
+            are_a_members
+            or self._registry.is_live(self._group_id)
+            or await self._anchors.is_there(self._group_id)
+        )
+
+    def _take(self, answers: Sequence[CommitResponse | None]) -> str:
+        """Leave open what is to be sent again, and say why: what was refused to the anchor. Not if
+        something behind it is settled: an offset could go back."""
+        is_settled_behind, why = False, ""
+        for commit, answer in reversed(list(zip(self._open, answers, strict=True))):
+            displaced = self._displaced(answer)
+            if displaced is None:
+                self._end(commit, answer, is_lost=answer is None)
+                is_settled_behind = True
+                continue
+            why = str(displaced)
+            if is_settled_behind:
+                self._refuse(commit, why)
+        return why
+
+    def _displaced(self, answer: CommitResponse | None) -> AnchorDisplaced | None:
+        """What an answer says against the anchor, which is being repaired then."""
+        if answer is None:
+            return None
+        codes = {p.error_code for topic in answer.topics for p in topic.partitions}
+        if ErrorCode.NOT_COORDINATOR in codes:
+            self._anchors.look_around(self._group_id)
+        displaced = codes & ABOUT_THE_ANCHOR
+        if self._ids is None or not displaced:
+            return None
+        error = AnchorDisplaced("a commit", ErrorCode(min(displaced)))
+        self._anchors.doubt(self._group_id, self._ids, error)
+        return error
+
+    def _refuse(self, commit: Accepted, why: str) -> None:
+        code, version = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, self._request.header.api_version
+        self._end(commit, refusal(commit.message, version, code, why))
+
+    def _end(self, commit: Accepted, answer: Struct | None, *, is_lost: bool = False) -> None:
+        self._open.remove(commit)
+        self.answers[commit.token] = answer
+        if is_lost:
+            self._anchors.commit_lost(self._group_id, self._ids, commit.token)
         else:
-            registry.end_commit(group_id, OffsetCommitEnded(commit=commit))
-    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return refusal(message, request.header.api_version, code, why)
+            self._registry.end_commit(self._group_id, OffsetCommitEnded(commit=commit.token))
 
 
 async def _held(
@@ -89,38 +173,41 @@ async def _held(
 
 
 async def _send(
-    request: GroupRequest, message: CommitRequest, ids: AnchorIds | None
-) -> CommitResponse:
-    """As a commit of the anchor's; as nobody's where there is no anchor: in the embedded cluster,
+    request: GroupRequest, commits: Sequence[Accepted], ids: AnchorIds | None
+) -> Sequence[CommitResponse | None]:
+    """As commits of the anchor's; as nobody's where there is no anchor: in the embedded cluster,
     and in a group without members, to which anybody may commit."""
-    member_id, generation = (ids.member_id, ids.generation) if ids is not None else ("", -1)
-    instance_id = INSTANCE_ID if ids is not None else None
-    answer: CommitResponse
+    knows_members = (
+        request.header.api_key == ApiKey.OFFSET_COMMIT
+        # Kafka before 2.5 checks no member of a transaction's.
+        or highest_version(request.upstream, ApiKey.TXN_OFFSET_COMMIT) >= FIRST_TXN_COMMIT_VERSION
+    )
+    if ids is None or not knows_members:
+        messages = [_as(commit.message, "", -1, None) for commit in commits]
+        return await request.upstream.ask_in_order(messages, version_for(request))
+    messages = [
+        _as(commit.message, ids.member_id, ids.generation, INSTANCE_ID) for commit in commits
+    ]
+    return await request.upstream.ask_in_order(
+        messages, version_for(request, _FIRST_OF_AN_INSTANCE[ApiKey(request.header.api_key)])
+    )
+
+
+def _as(
+    message: CommitRequest, member_id: str, generation: int, instance_id: str | None
+) -> CommitRequest:
     match message:
         case OffsetCommitRequest():
-            answer = await forward(
-                request,
-                replace(
-                    message,
-                    generation_id_or_member_epoch=generation,
-                    member_id=member_id,
-                    group_instance_id=instance_id,
-                ),
-                since_version=FIRST_COMMIT_VERSION if ids is not None else 0,
+            return replace(
+                message,
+                generation_id_or_member_epoch=generation,
+                member_id=member_id,
+                group_instance_id=instance_id,
             )
         case TxnOffsetCommitRequest():
-            if highest_version(request.upstream, ApiKey.TXN_OFFSET_COMMIT) < (
-                FIRST_TXN_COMMIT_VERSION
-            ):  # Kafka before 2.5 checks no member of a transaction's
-                member_id, generation, instance_id = "", -1, None
-            answer = await forward(
-                request,
-                replace(
-                    message,
-                    generation_id=generation,
-                    member_id=member_id,
-                    group_instance_id=instance_id,
-                ),
-                since_version=FIRST_TXN_COMMIT_VERSION if instance_id is not None else 0,
+            return replace(
+                message,
+                generation_id=generation,
+                member_id=member_id,
+                group_instance_id=instance_id,
             )
-    return answer

@@ -18,10 +18,14 @@ async def forward(
 ) -> Any:
     """The cluster's answer to the request, or to `message` in its place.
 
-    In the client's version, or the one next to it that the broker speaks and the message needs.
-    Raises UpstreamLost: whether the broker did what it was asked is then unknown.
+    In the version that `version_for` says. Raises UpstreamLost: whether the broker did what it was
+    asked is then unknown.
     """
     asked = request.message if message is None else message
+    return await request.upstream.ask(asked, version_for(request, since_version))
+
+
+def version_for(request: GroupRequest, since_version: int = 0) -> int:
+    """The client's version, or the one next to it that the broker speaks and the message needs."""
     low, high = request.upstream.versions[ApiKey(request.header.api_key)]
-    wished = max(request.header.api_version, since_version)
-    return await request.upstream.ask(asked, max(low, min(high, wished)))
+    return max(low, min(high, max(request.header.api_version, since_version)))

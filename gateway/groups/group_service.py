@@ -5,6 +5,7 @@ than that of the group's coordinator a client is sent on with NOT_COORDINATOR. N
 no answer that gives partitions leaves, unless the group's anchor holds it in the cluster.
 """
 
+from collections.abc import Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -109,6 +110,33 @@ class GroupService:
             answer = await self._answer(request)
         except UpstreamLost:
             return await self._answer_alone(request)
+        return self._noted(request, answer)
+
+    async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
+        """The answers to OffsetCommits that arrived together: the members of one group that is
+        here need not wait for the cluster between them."""
+        if len(requests) == 1 or not await self._are_of_one_live_group(requests):
+            return [await self.answer(request) for request in requests]
+        try:
+            answers = await self._offsets.commit(requests)
+        except TooManyGroups:  # the group came to its end just now
+            return [await self.answer(request) for request in requests]
+        return [
+            await self._answer_alone(request) if answer is None else self._noted(request, answer)
+            for request, answer in zip(requests, answers, strict=True)
+        ]
+
+    async def _are_of_one_live_group(self, requests: Sequence[GroupRequest]) -> bool:
+        group_ids = {cast(OffsetCommitRequest, each.message).group_id for each in requests}
+        group_id, *others = group_ids
+        if others or not self._registry.is_live(group_id):
+            return False
+        try:
+            return await self._is_at_coordinator(requests[0], group_id)
+        except UpstreamError:
+            return False
+
+    def _noted(self, request: GroupRequest, answer: Struct) -> Struct:
         self._clients.note(request, answer)
         self._speakers.note(request, answer)
         self._tally.note_commit(request, answer)
@@ -309,7 +337,10 @@ class GroupService:
                 )
                 return messages.consumer_heartbeat_response(alive)
             case OffsetCommitRequest() | TxnOffsetCommitRequest():
-                return await self._offsets.commit(request, message)
+                (stored,) = await self._offsets.commit((request,))
+                if stored is None:
+                    raise UpstreamLost
+                return stored
             case OffsetDeleteRequest():
                 return await self._offsets.delete(request, message)
 

@@ -3,6 +3,7 @@
 How an accepted commit is stored is in `commit_storing`, fetches are in `offset_fetch`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -15,7 +16,7 @@ from gateway.anchor.anchors import Anchors
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups import offset_delete
 from gateway.groups.commit_parts import CommitRequest, joined, split
-from gateway.groups.commit_storing import store
+from gateway.groups.commit_storing import Accepted, store
 from gateway.groups.forwarding import forward
 from gateway.groups.refusals import refusal
 from gateway.groups.registry import Registry
@@ -35,28 +36,51 @@ class OffsetApis:
         self._registry = registry
         self._anchors = anchors
 
-    async def commit(self, request: GroupRequest, message: CommitRequest) -> Struct:
-        """Check, then store. Raises UpstreamLost, TooManyGroups."""
+    async def commit(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
+        """Check each commit of one client to one group, then store them, in this order. None for
+        one that the cluster may never have seen. Raises TooManyGroups."""
+        answers: list[Struct | None] = [None] * len(requests)
+        accepted: dict[int, Accepted] = {}
+        try:
+            for index, request in enumerate(requests):
+                checked = await self._checked(request)
+                if isinstance(checked, Accepted):
+                    accepted[index] = checked
+                else:
+                    answers[index] = checked
+        except BaseException:
+            for commit in accepted.values():
+                self._end(commit)
+            raise
+        if accepted:
+            stored = await store(
+                requests[0],
+                tuple(accepted.values()),
+                registry=self._registry,
+                anchors=self._anchors,
+            )
+            for index, commit in accepted.items():
+                answers[index] = _joined(requests[index], commit, stored[commit.token])
+        return answers
+
+    async def _checked(self, request: GroupRequest) -> Accepted | Struct:
+        """What is to be stored of a commit, or the answer if that is nothing."""
+        message, version = cast(CommitRequest, request.message), request.header.api_version
         commit, verdict = await self._check(request, message)
         if verdict.error:
-            code = self._registry.still(verdict.error)
-            return refusal(message, request.header.api_version, code, verdict.why)
-        if verdict.gone:
-            return await self._commit_rest(request, message, commit, verdict.gone)
-        return await store(request, message, commit, registry=self._registry, anchors=self._anchors)
+            return refusal(message, version, self._registry.still(verdict.error), verdict.why)
+        if not verdict.gone:
+            return Accepted(message, commit)
+        gone, rest = split(message, verdict.gone)
+        accepted = Accepted(rest, commit)
+        if rest.topics:
+            return accepted
+        self._end(accepted)
+        return refusal(gone, version, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
 
-    async def _commit_rest(
-        self, request: GroupRequest, message: CommitRequest, commit: Token, gone: frozenset[str]
-    ) -> Struct:
-        """All but the topics that are gone."""
-        refused, rest = split(message, gone)
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        told = refusal(refused, request.header.api_version, code, "")
-        if not rest.topics:
-            self._registry.end_commit(message.group_id, OffsetCommitEnded(commit=commit))
-            return told
-        answer = await store(request, rest, commit, registry=self._registry, anchors=self._anchors)
-        return joined(answer, told)
+    def _end(self, commit: Accepted) -> None:
+        event = OffsetCommitEnded(commit=commit.token)
+        self._registry.end_commit(commit.message.group_id, event)
 
     async def delete(self, request: GroupRequest, message: OffsetDeleteRequest) -> Struct:
         """Offsets of topics that somebody subscribes to stay; the cluster deletes the others, once
@@ -119,3 +143,14 @@ class OffsetApis:
 
         commit, reply = await self._registry.ask(message.group_id, event, names)
         return commit, cast(OffsetVerdict, reply)
+
+
+def _joined(request: GroupRequest, commit: Accepted, answer: Struct | None) -> Struct | None:
+    """The answer to the whole commit: of topics that are gone nothing was stored."""
+    message = cast(CommitRequest, request.message)
+    if answer is None or len(commit.message.topics) == len(message.topics):
+        return answer
+    kept = {topic.name for topic in commit.message.topics}
+    gone, _rest = split(message, frozenset(topic.name for topic in message.topics) - kept)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return joined(answer, refusal(gone, request.header.api_version, code, ""))

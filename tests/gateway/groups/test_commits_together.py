@@ -1,0 +1,209 @@
+"""Commits that one client sends without waiting: in its order, and with no round trip for each."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import trio
+
+from gateway.data_path.connection import COMMITS_TOGETHER_MAX
+from kafka_codecs import decode, encode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import RequestHeader, decode_response_header
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.join_group import JoinGroupResponse
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tests.support.fake_broker import answer, running_fake_broker
+from tests.support.gateway import QUICK, whole_gateway
+from tests.support.group_client import GroupClient, group_client
+from tests.support.offset_broker import OffsetBroker
+from tests.support.wire import Wire, connected, request_frame
+
+VERSION = 8
+HEARTBEAT_VERSION = 4
+LOADING, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION = 14, 25, 22
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A member of a group at the gateway, and a connection on which it commits."""
+
+    broker: OffsetBroker
+    client: GroupClient
+    wire: Wire
+    joined: JoinGroupResponse
+
+    def commit(self, offset: int, *, generation: int | None = None) -> bytes:
+        """The frame of a commit, with the offset as its correlation id."""
+        generation = self.joined.generation_id if generation is None else generation
+        partition = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata=""
+        )
+        message = OffsetCommitRequest(
+            group_id="g",
+            generation_id_or_member_epoch=generation,
+            member_id=self.joined.member_id,
+            topics=(OffsetCommitRequestTopic(name="numbers", partitions=(partition,)),),
+        )
+        return request_frame(ApiKey.OFFSET_COMMIT, VERSION, offset, encode(message, VERSION))
+
+    async def codes(self, count: int) -> list[tuple[int, int]]:
+        """Which commits the next answers are to, and their error codes."""
+        told = []
+        for _ in range(count):
+            frame = await self.wire.frame()
+            offset, body = decode_response_header(ApiKey.OFFSET_COMMIT, VERSION, frame)
+            (topic,) = decode(OffsetCommitResponse, frame[body:], VERSION).topics
+            told.append((offset, topic.partitions[0].error_code))
+        return told
+
+    @property
+    def sent(self) -> list[int]:
+        """The offsets that the cluster was asked to store, in its order."""
+        return [each.topics[0].partitions[0].committed_offset for each in self.broker.commits]
+
+    def answers(self, codes: Sequence[int]) -> None:
+        """The broker looks at so many commits before it answers the first of them."""
+
+        async def handler(wire: Wire, header: RequestHeader, body: bytes) -> None:
+            later = [await wire.frame() for _ in codes[1:]]
+            headers = [header]
+            for frame in later:
+                correlation_id = int.from_bytes(frame[4:8])
+                headers.append(
+                    RequestHeader(
+                        api_key=ApiKey.OFFSET_COMMIT,
+                        api_version=header.api_version,
+                        correlation_id=correlation_id,
+                        client_id=header.client_id,
+                    )
+                )
+            for each, code in zip(headers, codes, strict=True):
+                await answer(wire, each, stored(code))
+
+        self.broker.handlers[ApiKey.OFFSET_COMMIT] = handler
+
+
+def stored(code: int) -> OffsetCommitResponse:
+    """The answer to a commit of one partition."""
+    partition = OffsetCommitResponsePartition(partition_index=0, error_code=code)
+    return OffsetCommitResponse(
+        topics=(OffsetCommitResponseTopic(name="numbers", partitions=(partition,)),)
+    )
+
+
+@asynccontextmanager
+async def open_scene() -> AsyncIterator[Scene]:
+    """Everything that a test here needs, for the length of the block."""
+    with trio.fail_after(20):
+        async with (
+            running_fake_broker(OffsetBroker()) as broker,
+            whole_gateway([broker.address], groups=QUICK) as gateway,
+            group_client(gateway.address, "g") as client,
+            connected(gateway.address) as wire,
+        ):
+            assert isinstance(broker, OffsetBroker)
+            yield Scene(broker, client, wire, await client.enter())
+
+
+async def test_the_broker_has_the_next_commit_before_it_answers_the_first() -> None:
+    """Otherwise what the client sends behind them waits for a round trip of each."""
+    async with open_scene() as on:
+        on.answers((0, 0, 0))
+        await on.wire.send(b"".join(map(on.commit, range(3))))
+        assert await on.codes(3) == [(0, 0), (1, 0), (2, 0)]
+
+
+async def test_all_are_stored_and_answered_in_the_clients_order() -> None:
+    """More than go together, refused ones among them, and a heartbeat behind them."""
+    count = 2 * COMMITS_TOGETHER_MAX + 5
+    stale = {3, COMMITS_TOGETHER_MAX}
+    async with open_scene() as on:
+        commits = [on.commit(n, generation=99 if n in stale else None) for n in range(count)]
+        beat = HeartbeatRequest(
+            group_id="g",
+            generation_id=on.joined.generation_id,
+            member_id=on.joined.member_id,
+        )
+        last = request_frame(
+            ApiKey.HEARTBEAT, HEARTBEAT_VERSION, count, encode(beat, HEARTBEAT_VERSION)
+        )
+        await on.wire.send(b"".join((*commits, last)))
+        told = await on.codes(count)
+        assert told == [(n, ILLEGAL_GENERATION if n in stale else 0) for n in range(count)]
+        assert on.sent == [n for n in range(count) if n not in stale]
+        frame = await on.wire.frame()
+        correlation_id, _ = decode_response_header(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, frame)
+        assert correlation_id == count
+
+
+async def test_what_the_cluster_refused_to_the_anchor_is_sent_again_in_order() -> None:
+    """An admin has removed it: it is taken again, and the client hears nothing of that."""
+    async with open_scene() as on:
+        on.broker.coordinator.group("g").remove_member()
+        await on.wire.send(b"".join(map(on.commit, range(3))))
+        assert await on.codes(3) == [(0, 0), (1, 0), (2, 0)]
+        assert on.sent == [0, 1, 2, 0, 1, 2]
+        assert on.broker.offsets == {0: 2}
+
+
+async def test_nothing_is_sent_again_that_something_newer_has_overtaken() -> None:
+    """An offset would go back. The client may try again, if it still wants that."""
+    async with open_scene() as on:
+        on.answers((UNKNOWN_MEMBER_ID, 0, UNKNOWN_MEMBER_ID))
+        asked = on.broker.handlers[ApiKey.OFFSET_COMMIT]
+        again: list[int] = []
+
+        async def first_three(wire: Wire, header: RequestHeader, body: bytes) -> None:
+            if not again:
+                again.append(-1)
+                await asked(wire, header, body)
+                return
+            request = decode(OffsetCommitRequest, body, header.api_version)
+            again.append(request.topics[0].partitions[0].committed_offset)
+            await answer(wire, header, stored(0))
+
+        on.broker.handlers[ApiKey.OFFSET_COMMIT] = first_three
+        await on.wire.send(b"".join(map(on.commit, range(3))))
+        assert await on.codes(3) == [(0, LOADING), (1, 0), (2, 0)]
+        assert again == [-1, 2]
+
+
+async def test_a_broker_that_goes_away_has_none_of_them_stored_late() -> None:
+    """Not one goes out on another connection while an earlier one may still arrive; then the group
+    goes on."""
+    async with open_scene() as on:
+        on.broker.loses_commits = True
+        await on.wire.send(b"".join(map(on.commit, range(3))))
+        assert await on.codes(3) == [(0, LOADING), (1, LOADING), (2, LOADING)]
+        assert on.sent == [0]
+        on.broker.loses_commits = False
+        mine = {"member_id": on.joined.member_id, "epoch": on.joined.generation_id}
+        while (codes := await on.client.commit({0: 9}, **mine, version=VERSION)) != {0: 0}:  # type: ignore[arg-type]  # noqa: ASYNC110, RUF100
+            assert codes == {0: LOADING}
+            await trio.sleep(0.01)
+        assert on.broker.offsets == {0: 9}
+
+
+async def test_commits_whose_client_hung_up_end_all_the_same() -> None:
+    """Their partitions would never move on."""
+    async with open_scene() as on:
+        on.broker.gate = trio.Event()
+        await on.wire.send(b"".join(map(on.commit, range(3))))
+        await on.broker.asked.wait()
+        await on.wire.stream.aclose()
+        on.broker.gate.set()
+        await on.client.leave(on.joined.member_id)
+        given: set[int] = set()
+        while 0 not in given:
+            await trio.sleep(0.01)
+            assignment = (await on.client.native("n")).assignment
+            topics = assignment.topic_partitions if assignment else ()
+            given = {partition for each in topics for partition in each.partitions}
