@@ -110,6 +110,13 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors, anchor
 
 
+@pytest.mark.parametrize("page", sorted(PAGES.parent.rglob("*.md")), ids=name_of)
+def test_the_files_that_docs_name_exist(page: Path) -> None:
+    """By their paths from the top."""
+    named = PATH.findall(page.read_text())
+    assert [place for place in named if not (ROOT / place).exists()] == []
+
+
 def test_the_index_names_every_page() -> None:
     index = (PAGES / "README.md").read_text()
     pages = {path.name for path in PAGES.glob("*.md")} - {"README.md"}
