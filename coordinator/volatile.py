@@ -90,6 +90,8 @@ class GenericCore:
     """As in `GenericGroupValue`."""
     topics: frozenset[str] | None = None
     """What the members subscribed to when this generation began, None if nobody knows."""
+    topics_hash: int | None = None
+    """The metadata hash of `topics` at that moment."""
     topics_checked: int = -1
     """The version of the topics' image that `unwatched_hash` was compared with."""
     held_at_downgrade: Mapping[str, Assignment] | None = None

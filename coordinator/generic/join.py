@@ -22,6 +22,7 @@ from coordinator.generic.rebalance import (
     remove_member,
     restart_session,
 )
+from coordinator.generic.subscriptions import have_topics_changed, watch_topics
 from coordinator.records import (
     GenericGroupMetadata,
     GenericGroupValue,
@@ -215,10 +216,15 @@ def _replace_static_member(draft: Draft, event: JoinGroupReceived, member_id: st
     draft.disarm(DeadlineKind.SESSION, old_id)
     draft.emit(GenericMemberDropped(old_id, RemovalCause.REPLACED))
     draft.emit(GenericMemberPut(replace(_rejoined(old, event), member_id=member_id)))
-    if group.core.leader == old_id:
+    leads = group.core.leader == old_id
+    if leads:
         draft.emit(GenericCoreMoved(replace(group.core, leader=member_id)))
     protocol_now = selected([member.protocols for member in group.members.values()])
-    if group.phase is GenericPhase.STABLE and protocol_now == protocol_before:
+    # DEV D11: what a leader missed while it was away, nobody else noticed.
+    is_quiet = protocol_now == protocol_before and not (leads and have_topics_changed(draft))
+    if group.phase is GenericPhase.STABLE and is_quiet:
+        if leads and event.version < FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
+            watch_topics(draft)
         if not group.unsynced:
             draft.disarm(DeadlineKind.SYNC_PHASE)
         draft.emit(GenericGroupMetadata(value=group.stored_value()))
@@ -239,7 +245,7 @@ def _replaced_reply(
     if event.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
         members = joined_members(group) if is_leader else ()
         return replace(reply, members=members, skip_assignment=is_leader)
-    # An older client that hears it leads would assign anew: let it believe it follows.
+    # An older client that hears it leads would assign again: let it believe it follows.
     return replace(reply, leader=old_id) if is_leader else reply
 
 

@@ -207,6 +207,7 @@ def _become_empty(draft: Draft) -> None:
         protocol=None,
         leader=None,
         topics=frozenset(),
+        topics_hash=None,
         unwatched_hash=None,
     )
     draft.emit(GenericGroupMetadata(value=draft.generic.stored_value()))
@@ -225,7 +226,9 @@ def _start_generation(draft: Draft) -> None:
         unwatched_hash=None,
         held_at_downgrade=None,
     )
-    _move(draft, topics=subscribed_topics(group))
+    topics = subscribed_topics(group)
+    topics_hash = None if topics is None else draft.topics.metadata_hash(topics)
+    _move(draft, topics=topics, topics_hash=topics_hash)
     draft.emit(SyncsExpected(tuple(group.members)))
     draft.arm(DeadlineKind.SYNC_PHASE, "", _longest_rebalance_timeout_ms(group))
     for member_id, parked in list(group.joins.items()):

@@ -1,8 +1,9 @@
 """The topics of a generic group, as far as its members tell: the group itself needs none of them.
 
-Its leader watches them. DEV D11: after a quiet downgrade the leader does not know
-that it leads, and a topic that grows would stay unnoticed until the next rebalance. So the group
-watches by itself, from heartbeat to heartbeat, until a join phase makes a leader that knows.
+Its leader watches them. DEV D11: after a quiet downgrade the leader does not know that it leads,
+and neither does a static leader that restarts with JoinGroup v8 or older: a topic that grows would
+stay unnoticed until the next rebalance. So the group watches by itself, from heartbeat to
+heartbeat, until a join phase makes a leader that knows.
 """
 
 from dataclasses import replace
@@ -33,6 +34,22 @@ def topics_in_force(group: GenericGroup) -> frozenset[str] | None:
     """The topics of the generation: members that join with others do not count before the next one
     begins. Of a group that was just loaded or downgraded, the topics of its members."""
     return subscribed_topics(group) if group.core.topics is None else group.core.topics
+
+
+def have_topics_changed(draft: Draft) -> bool:
+    """Whether a topic changed since this generation began, as far as that is remembered. A leader
+    that was away has not seen it."""
+    core = draft.generic.core
+    if core.topics is None or core.topics_hash is None:
+        return False
+    return draft.topics.metadata_hash(core.topics) != core.topics_hash
+
+
+def watch_topics(draft: Draft) -> None:
+    """From now on the group notices changes by itself, compared with the topics of this moment."""
+    group = draft.generic
+    topics_hash = draft.topics.metadata_hash(subscribed_topics(group) or ())
+    draft.emit(GenericCoreMoved(replace(group.core, unwatched_hash=topics_hash)))
 
 
 def notice_unwatched_change(draft: Draft) -> bool:

@@ -9,7 +9,7 @@ from coordinator.replies import JoinGroupReply, SyncGroupReply
 from coordinator.volatile import DeadlineKind, GenericMemberDropped, GenericPhase
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_generic
-from tests.support.group_script import GroupScript
+from tests.support.group_script import GroupScript, make_topics
 
 
 def stable_static_member(group: GroupScript, instance_id: str = "i1") -> str:
@@ -170,7 +170,7 @@ def test_the_id_of_who_finds_no_room_is_not_waited_for(make_group: MakeGroup) ->
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_static_leader_that_restarts(group: GroupScript, version: int) -> None:
     """Nobody rebalances. A client that knows how to skip the assignment hears that it leads, and of
-    whom (KIP-814); an older one would assign anew, and hears that its old id leads."""
+    whom (KIP-814); an older one would assign again, and hears that its old id leads."""
     group.given_generic_group(
         given_generic("a", instance_id="i1"), given_generic("b"), generation=3
     )
@@ -182,6 +182,36 @@ def test_a_static_leader_that_restarts(group: GroupScript, version: int) -> None
         assert {member.member_id for member in reply.members} == {reply.member_id, "b"}
     else:
         assert (reply.leader, reply.skip_assignment, reply.members) == ("a", False, ())
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_static_leader_that_does_not_know_that_it_leads(
+    group: GroupScript, *, restarts: bool
+) -> None:
+    """DEV D11: the group watches its topics by itself, also after a restart of the gateway;
+    in Kafka nobody does."""
+    stable_static_member(group)
+    member_id = group.join(instance_id="i1", version=8).member_id
+    group.sync(member_id, 1, instance_id="i1")
+    if restarts:
+        group.restart()
+    assert group.beat(member_id, 1, instance_id="i1").error == ErrorCode.NONE
+    group.topics = make_topics(2, foo=4)
+    beat = group.beat(member_id, 1, instance_id="i1")
+    assert beat.error == ErrorCode.REBALANCE_IN_PROGRESS
+    reply = group.join(member_id, instance_id="i1", version=8)
+    assert (reply.leader, reply.generation) == (member_id, 2)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_what_changed_while_a_static_leader_was_away(group: GroupScript, version: int) -> None:
+    """DEV D11: it returns to the topics as they are now, and would never miss the new
+    partition."""
+    stable_static_member(group)
+    group.topics = make_topics(2, foo=4)
+    reply = group.join(instance_id="i1", version=version)
+    assert (reply.leader, reply.generation) == (reply.member_id, 2)
+    assert not reply.skip_assignment
 
 
 @pytest.mark.parametrize("version", [8, 9])
