@@ -26,6 +26,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
+from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.server import serve
 from gateway.error_groups import first_of
 from gateway.events.event import Listener
@@ -44,6 +45,7 @@ from gateway.groups.registry import Registry
 from gateway.settings import Settings, addresses
 from gateway.state_folder import StateFolderError, locked
 from gateway.state_log.kafka.kafka_log import open_kafka_log
+from gateway.state_log.kafka.transactions import transactional_id
 from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
@@ -165,9 +167,20 @@ async def _run_settings(
             state_log=await kept.enter_async_context(_state_log(settings, data_path)),
             files=kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME))),
             topic=topic,
+            private_topics=_private_topics(settings),
+            private_transactional_ids=_private_transactional_ids(settings),
             stop=stop,
             task_status=task_status,
         )
+
+
+def _private_topics(settings: Settings) -> tuple[str, ...]:
+    state_topic = settings.state_topic if settings.state == "kafka" else None
+    return tuple(filter(None, (state_topic, settings.events_topic)))
+
+
+def _private_transactional_ids(settings: Settings) -> tuple[str, ...]:
+    return (transactional_id(settings.state_topic),) if settings.state == "kafka" else ()
 
 
 async def _obey_signals(
@@ -236,11 +249,14 @@ async def run_gateway(
     state_log: StateLog | None = None,
     files: LineFiles | None = None,
     topic: EventsTopic | None = None,
+    private_topics: tuple[str, ...] = (),
+    private_transactional_ids: tuple[str, ...] = (),
     listener: Listener | None = None,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until `stop`, then drain it. `shows_members`: see `GroupService`. Unless it is
-    given a state log, that is in memory. Without `files` and `topic` events go to the log only.
+    given a state log, that is in memory. Without `files` and `topic` events go to the log only. No
+    client may touch what is private.
 
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
     start, ListenError if a port cannot be had.
@@ -300,12 +316,26 @@ async def run_gateway(
                 shows_members=shows_members,
                 tell=journal.tell,
             )
+            await cluster.topics_for(private_topics)  # from now on their ids are known
+            private_names = PrivateNames(
+                private_topics,
+                private_transactional_ids,
+                topic_ids=lambda: cluster.known_ids(private_topics),
+            )
             nursery.start_soon(registry.pauses.run)
             await registry.resume()
             nursery.start_soon(offsets.run)
             async with trio.open_nursery() as serving:
                 address: Address = await serving.start(
-                    partial(serve, data_path, service, cluster, stop=stop, tell=journal.tell)
+                    partial(
+                        serve,
+                        data_path,
+                        service,
+                        cluster,
+                        stop=stop,
+                        private_names=private_names,
+                        tell=journal.tell,
+                    )
                 )
                 journal.tell(
                     GatewayStarted(

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kafka_codecs.add_offsets_to_txn import AddOffsetsToTxnResponse
+from kafka_codecs.add_partitions_to_txn import AddPartitionsToTxnResponse
 from kafka_codecs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kafka_codecs.alter_partition_reassignments import AlterPartitionReassignmentsResponse
+from kafka_codecs.alter_replica_log_dirs import AlterReplicaLogDirsResponse
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.consumer_group_describe import (
@@ -18,13 +22,17 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafka_codecs.create_partitions import CreatePartitionsResponse
 from kafka_codecs.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kafka_codecs.delete_records import DeleteRecordsResponse
 from kafka_codecs.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafka_codecs.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kafka_codecs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.elect_leaders import ElectLeadersResponse
+from kafka_codecs.end_txn import EndTxnResponse
 from kafka_codecs.errors import WireError
 from kafka_codecs.fetch import FetchRequest, FetchResponse
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -33,6 +41,7 @@ from kafka_codecs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kafka_codecs.init_producer_id import InitProducerIdResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.list_config_resources import (
@@ -40,13 +49,16 @@ from kafka_codecs.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_codecs.list_offsets import ListOffsetsResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafka_codecs.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from kafka_codecs.produce import ProduceResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kafka_codecs.write_txn_markers import WriteTxnMarkersResponse
 
 __all__ = ["APIS", "Api", "ApiKey", "first_flexible_version"]
 
@@ -64,6 +76,7 @@ class Api:
 _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (None, ProduceResponse),
     (FetchRequest, FetchResponse),
+    (None, ListOffsetsResponse),
     (MetadataRequest, MetadataResponse),
     (OffsetCommitRequest, OffsetCommitResponse),
     (OffsetFetchRequest, OffsetFetchResponse),
@@ -77,11 +90,22 @@ _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (ApiVersionsRequest, ApiVersionsResponse),
     (CreateTopicsRequest, CreateTopicsResponse),
     (DeleteTopicsRequest, DeleteTopicsResponse),
+    (None, DeleteRecordsResponse),
+    (None, InitProducerIdResponse),
+    (None, OffsetForLeaderEpochResponse),
+    (None, AddPartitionsToTxnResponse),
+    (None, AddOffsetsToTxnResponse),
+    (None, EndTxnResponse),
+    (None, WriteTxnMarkersResponse),
     (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
     (DescribeConfigsRequest, DescribeConfigsResponse),
     (AlterConfigsRequest, AlterConfigsResponse),
+    (None, AlterReplicaLogDirsResponse),
+    (None, CreatePartitionsResponse),
     (DeleteGroupsRequest, DeleteGroupsResponse),
+    (None, ElectLeadersResponse),
     (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+    (None, AlterPartitionReassignmentsResponse),
     (OffsetDeleteRequest, OffsetDeleteResponse),
     (DescribeClusterRequest, DescribeClusterResponse),
     (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),

@@ -154,6 +154,10 @@ class Cluster:
                     await self._refresh()
         return {name: self._topics[name] for name in names if name in self._topics}
 
+    def known_ids(self, names: Iterable[str]) -> tuple[UUID, ...]:
+        """The ids of those of the named topics that are kept up to date and exist."""
+        return tuple(self._topics[name].topic_id for name in names if name in self._topics)
+
     async def names_of(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
         """The names of those topics that exist. Raises UpstreamError.
 

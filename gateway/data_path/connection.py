@@ -29,19 +29,27 @@ from gateway.data_path.errors import (
     UpstreamLost,
 )
 from gateway.data_path.fetch_away import nothing_fetched
+from gateway.data_path.fetch_held import held_fetch
 from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.produce_acks import acks_of
+from gateway.data_path.produce_topics import ProduceTopics
 from gateway.data_path.splice import PipePool, StreamEnded
 from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource, send_all
 from gateway.data_path.treatments import PRODUCE_ADDRESSES_SINCE, TREATMENTS, Treatment
 from gateway.data_path.upstream import Upstream
-from gateway.data_path.upstream_connection import SIZE, Take, UpstreamConnection
+from gateway.data_path.upstream_connection import (
+    CORRELATION_ID_IN_REQUEST,
+    SIZE,
+    Take,
+    UpstreamConnection,
+)
 from gateway.error_groups import first_of
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.fetch import FetchRequest
+from kafka_codecs.fetch import FetchRequest, FetchResponse
 from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import (
     RequestHeader,
@@ -59,10 +67,15 @@ ASIDE_FROM_BYTES = 64 * 1024
 COMMITS_TOGETHER_MAX = 32
 """Commits of one client that wait for the broker at the same time."""
 
+SEARCHED_BYTES_MAX = 16 * 1024
+"""Up to this size, searching a Produce request for a name costs less than reading its topics."""
+
 _T = TypeVar("_T")
+Rewrite = Callable[[Struct], Awaitable[Struct]]
+"""What becomes of a decoded answer before the client gets it."""
+
 _REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
 _SHORTEST_REQUEST = _REQUEST_START.size - SIZE.size
-_CORRELATION_ID_IN_REQUEST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +84,15 @@ class Surroundings:
 
     limits: Limits
     group_apis: GroupApis
-    rewrite: Callable[[Struct], Awaitable[Struct]]
+    rewrite: Rewrite
     """Puts our addresses in the place of the upstream's, once there are listeners behind them."""
     topic_names: TopicNames
     recall_metadata: Callable[[MetadataRequest], Awaitable[MetadataResponse | None]]
     """What is remembered, while no broker answers."""
     buffers: BufferPool
     pipes: PipePool
+    private_names: PrivateNames = NOTHING_PRIVATE
+    """What no client may touch."""
     aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
     """Threads in which long messages are decoded and encoded: heartbeats need not wait for that."""
 
@@ -190,13 +205,14 @@ class ClientConnection:
             if api_key == ApiKey.PRODUCE:
                 await self._relay_produce(size, version, correlation_id)
             elif treatment is Treatment.RELAY:
-                await self._relay_untouched(api_key, size, correlation_id)
+                await self._relay_guarded(ApiKey(api_key), size, version, correlation_id)
             elif api_key == ApiKey.METADATA and not await self._upstream.is_there():
                 await self._recall_metadata(size)
             elif treatment is Treatment.REWRITE and version > self._upstream.versions[api_key][1]:
                 await self._convert_metadata(size)
             elif treatment is Treatment.REWRITE:
-                take = partial(self._rewritten, ApiKey(api_key), version, correlation_id)
+                rewrite = self._shared.rewrite
+                take = partial(self._rewritten, ApiKey(api_key), version, correlation_id, rewrite)
                 await self._relay(size, correlation_id, take)
             else:
                 await self._answer(ApiKey(api_key), size)
@@ -227,21 +243,49 @@ class ClientConnection:
         return TREATMENTS[ApiKey(api_key)].treatment
 
     async def _relay(self, size: int, correlation_id: int, take: Take | None = None) -> None:
+        connection = await self._opened_with_room()
+        await self._pass_on(connection, size, connection.expect(correlation_id, take))
+
+    async def _opened_with_room(self) -> UpstreamConnection:
         connection = await self._upstream.opened()
         if connection.full:
             await self._flush()
             await connection.room()
-        await self._pass_on(connection, size, connection.expect(correlation_id, take))
+        return connection
 
     async def _relay_produce(self, size: int, version: int, correlation_id: int) -> None:
-        if await self._acks(size, version) == 0:
-            connection = await self._upstream.opened()
-            await self._pass_on(connection, size, connection.unanswered_id())
-            return
+        needs_answer = await self._acks(size, version) != 0
+        topics: ProduceTopics | None = None
+        if self._may_produce_to_private(size):
+            mask_of = self._shared.private_names.mask_of
+            entries_max = self._shared.limits.max_request_entries
+            topics = ProduceTopics(version, mask_of, entries_max=entries_max)
         take: Take | None = None
-        if version >= PRODUCE_ADDRESSES_SINCE:
-            take = partial(self._rewritten, ApiKey.PRODUCE, version, correlation_id)
-        await self._relay(size, correlation_id, take)
+        if topics or version >= PRODUCE_ADDRESSES_SINCE:
+            change = partial(self._produced, topics)
+            take = partial(self._rewritten, ApiKey.PRODUCE, version, correlation_id, change)
+        if needs_answer:
+            connection = await self._opened_with_room()
+            upstream_id = connection.expect(correlation_id, take)
+        else:
+            connection = await self._upstream.opened()
+            upstream_id = connection.unanswered_id()
+        if topics:
+            await self._pass_on_masked(connection, size, upstream_id, topics)
+        else:
+            await self._pass_on(connection, size, upstream_id)
+
+    def _may_produce_to_private(self, size: int) -> bool:
+        """A quick look at a short request that is here as a whole; a long one has to be read."""
+        private, frame_bytes = self._shared.private_names, SIZE.size + size
+        if not private or size > SEARCHED_BYTES_MAX or not self._source.ready(frame_bytes):
+            return bool(private)
+        return private.may_be_in(bytes(self._source.head()[:frame_bytes]))
+
+    async def _produced(self, topics: ProduceTopics | None, answer: Struct) -> Struct:
+        if topics and topics.masked:
+            answer = self._shared.private_names.refused(answer)
+        return await self._shared.rewrite(answer)
 
     async def _relay_untouched(self, api_key: int, size: int, correlation_id: int) -> None:
         try:
@@ -255,11 +299,80 @@ class ClientConnection:
         else:
             await self._relay(size, correlation_id)
 
+    async def _relay_guarded(
+        self, key: ApiKey, size: int, version: int, correlation_id: int
+    ) -> None:
+        """Relay it, unless it names what is the gateway's alone: that is hidden, then refused."""
+        private = self._shared.private_names
+        if not private or not TREATMENTS[key].guarded or not await self._may_name_private(size):
+            await self._relay_untouched(key, size, correlation_id)
+            return
+        frame = await self._hold_frame(size)
+        hidden = private.hide(frame, compact=key.is_flexible(version))
+        if hidden and key is ApiKey.FETCH:
+            await self._fetch_without_private(hidden.frame)
+            return
+        take: Take | None = None
+        if hidden:
+            frame = hidden.frame
+
+            async def refuse(answer: Struct) -> Struct:
+                return private.refused(answer, whole=hidden.whole)
+
+            take = partial(self._rewritten, key, version, correlation_id, refuse)
+        connection = await self._opened_with_room()
+        await connection.send_held(frame, connection.expect(correlation_id, take))
+
+    async def _may_name_private(self, size: int) -> bool:
+        """A quick look at a request that the buffer has room for; a longer one has to be held."""
+        frame_bytes = SIZE.size + size
+        if frame_bytes > BUFFER_BYTES:
+            return True
+        while not self._source.ready(frame_bytes):
+            await self._receive()
+        return self._shared.private_names.may_be_in(bytes(self._source.head()[:frame_bytes]))
+
+    async def _fetch_without_private(self, frame: bytes) -> None:
+        """Fetch the rest of it, outside of every session: those name a topic only once."""
+        header, offset = decode_request_header(frame)
+        entries_max = self._shared.limits.max_request_entries
+        version, body = header.api_version, frame[offset:]
+        request = _read_request(ApiKey.FETCH, version, body, entries_max)
+        assert isinstance(request, FetchRequest)
+        if request.session_epoch > 0:
+            await self._send(header, nothing_fetched(request))
+            return
+        answer: FetchResponse = await self._upstream.ask(held_fetch(request), version)
+        await self._send(header, self._shared.private_names.refused(answer))
+
     async def _pass_on(
         self, connection: UpstreamConnection, size: int, upstream_correlation_id: int
     ) -> None:
-        self._source.patch(_CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
+        self._source.patch(CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
         await self._source.pass_on(size, connection.sock)
+
+    async def _pass_on_masked(
+        self,
+        connection: UpstreamConnection,
+        size: int,
+        upstream_correlation_id: int,
+        topics: ProduceTopics,
+    ) -> None:
+        source, left = self._source, SIZE.size + size
+        source.patch(CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
+        while left and not topics.is_done:
+            here = source.head()[:left]
+            done = topics.advance(here)
+            if done > left or (not done and len(here) in {left, BUFFER_BYTES}):
+                raise BadFrame("a PRODUCE request whose topics cannot be read")
+            if done:
+                await source.pass_bytes(done, connection.sock)
+                left -= done
+                continue
+            await source.flush(connection.sock)
+            if not await source.fill():
+                raise StreamEnded
+        await source.pass_bytes(left, connection.sock)
 
     async def _acks(self, size: int, version: int) -> int:
         frame_bytes = SIZE.size + size
@@ -273,14 +386,14 @@ class ClientConnection:
             await self._receive()
 
     async def _rewritten(
-        self, key: ApiKey, version: int, correlation_id: int, answer: bytes
+        self, key: ApiKey, version: int, correlation_id: int, rewrite: Rewrite, answer: bytes
     ) -> bytes:
         _, offset = decode_response_header(key, version, answer)
         body = answer[offset:]
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
         read = partial(decode, APIS[key].response, body, version, trailing_ok=True)
         message = await self._maybe_aside(read, len(body))
-        rewritten = await self._shared.rewrite(message)
+        rewritten = await rewrite(message)
         write = partial(_framed, key, version, correlation_id, rewritten)
         return await self._maybe_aside(write, len(body))
 
@@ -320,6 +433,8 @@ class ClientConnection:
         response = await self._shared.group_apis.answer(request)
         if isinstance(response, FindCoordinatorResponse):
             response = await self._shared.rewrite(response)
+        if TREATMENTS[key].guarded:
+            response = self._shared.private_names.refused(response)
         frame = await self._frame(request.header, response)
         await self._upstream.idle()
         last_word = self._shared.group_apis.last_word(request, response)
@@ -353,7 +468,8 @@ class ClientConnection:
         return size if is_alike and is_here else None
 
     async def _hold_group_request(self, key: ApiKey, size: int) -> GroupRequest:
-        header, request = await self._hold_request(key, size)
+        private = self._shared.private_names if TREATMENTS[key].guarded else NOTHING_PRIVATE
+        header, request = await self._hold_request(key, size, private)
         return GroupRequest(
             header=header,
             message=request,
@@ -362,12 +478,15 @@ class ClientConnection:
             node_id=self._upstream.node_id,
         )
 
-    async def _hold_request(self, key: ApiKey, size: int) -> tuple[RequestHeader, Struct]:
+    async def _hold_request(
+        self, key: ApiKey, size: int, private: PrivateNames = NOTHING_PRIVATE
+    ) -> tuple[RequestHeader, Struct]:
         header, body = await self._hold(size)
         self._upstream.client_id = header.client_id
-        read = partial(
-            _read_request, key, header.api_version, body, self._shared.limits.max_request_entries
-        )
+        if hidden := private.hide(body, compact=key.is_flexible(header.api_version)):
+            body = hidden.frame
+        entries_max = self._shared.limits.max_request_entries
+        read = partial(_read_request, key, header.api_version, body, entries_max)
         return header, await self._maybe_aside(read, len(body))
 
     async def _answer_api_versions(self, size: int) -> None:
@@ -396,12 +515,15 @@ class ClientConnection:
         self._offered = offer.offered_versions(self._upstream.versions)
 
     async def _hold(self, size: int) -> tuple[RequestHeader, bytes]:
+        frame = await self._hold_frame(size)
+        header, offset = decode_request_header(frame)
+        return header, frame[offset:]
+
+    async def _hold_frame(self, size: int) -> bytes:
         await self._flush()
         if size > self._shared.limits.max_held_request_bytes:
             raise BadFrame(f"a request of {size} bytes that must be held")
-        frame = await self._source.hold(size)
-        header, offset = decode_request_header(frame)
-        return header, frame[offset:]
+        return await self._source.hold(size)
 
     async def _send(
         self, header: RequestHeader, response: Struct, version: int | None = None

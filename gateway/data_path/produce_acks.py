@@ -8,6 +8,9 @@ import struct
 from gateway.data_path.errors import BadFrame
 from kafka_codecs.apis import ApiKey
 
+TAGS_MAX = 256
+"""Tagged fields in one place; they are read again whenever some more bytes have come."""
+
 _SIZE_AND_HEADER_START = 12  # size, api key, api version, correlation id
 _INT16 = struct.Struct(">h")
 _VARINT_BYTES_MAX = 5
@@ -18,40 +21,48 @@ def acks_of(frame: memoryview, api_version: int) -> int | None:
 
     Raises BadFrame for lengths that cannot be.
     """
-    flexible = ApiKey.PRODUCE.is_flexible(api_version)
     try:
-        at = _after_string(frame, _SIZE_AND_HEADER_START)  # client id, never compact
-        if flexible:
-            at = _after_compact_string(frame, _after_tagged_fields(frame, at))
-        else:
-            at = _after_string(frame, at)
-        return int(_INT16.unpack_from(frame, at)[0])
+        return int(_INT16.unpack_from(frame, acks_at(frame, api_version))[0])
     except (struct.error, IndexError):
         return None
 
 
-def _after_string(frame: memoryview, at: int) -> int:
+def acks_at(frame: memoryview, api_version: int) -> int:
+    """Where the acks are. Raises BadFrame, and struct.error or IndexError if more is needed."""
+    at = after_string(frame, _SIZE_AND_HEADER_START)  # client id, never compact
+    if ApiKey.PRODUCE.is_flexible(api_version):
+        return after_compact_string(frame, after_tagged_fields(frame, at))
+    return after_string(frame, at)
+
+
+def after_string(frame: memoryview, at: int) -> int:
+    """Where a nullable string ends that begins at `at`."""
     (length,) = _INT16.unpack_from(frame, at)
     if length < -1:
         raise BadFrame(f"a string of length {length}")
     return at + _INT16.size + max(int(length), 0)
 
 
-def _after_compact_string(frame: memoryview, at: int) -> int:
-    length_and_one, at = _varint(frame, at)
+def after_compact_string(frame: memoryview, at: int) -> int:
+    """Where a nullable compact string ends that begins at `at`."""
+    length_and_one, at = varint(frame, at)
     return at + max(length_and_one - 1, 0)
 
 
-def _after_tagged_fields(frame: memoryview, at: int) -> int:
-    count, at = _varint(frame, at)
+def after_tagged_fields(frame: memoryview, at: int) -> int:
+    """Where tagged fields end that begin at `at`."""
+    count, at = varint(frame, at)
+    if count > TAGS_MAX:
+        raise BadFrame(f"{count} tagged fields")
     for _ in range(count):
-        _, at = _varint(frame, at)
-        size, at = _varint(frame, at)
+        _, at = varint(frame, at)
+        size, at = varint(frame, at)
         at += size
     return at
 
 
-def _varint(frame: memoryview, at: int) -> tuple[int, int]:
+def varint(frame: memoryview, at: int) -> tuple[int, int]:
+    """An unsigned varint, and where it ends."""
     value = 0
     for place in range(_VARINT_BYTES_MAX):
         byte = frame[at + place]

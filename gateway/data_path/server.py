@@ -17,6 +17,7 @@ from gateway.data_path.connection import ClientConnection, Surroundings
 from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.listeners import Listeners
+from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.splice import PipePool
 from gateway.data_path.stream import BufferPool
 from gateway.events.event import Tell
@@ -35,6 +36,7 @@ async def serve(
     cluster: Cluster,
     *,
     stop: trio.Event,
+    private_names: PrivateNames = NOTHING_PRIVATE,
     tell: Tell = write_to_log,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -51,6 +53,7 @@ async def serve(
         rewrite=lambda answer: listeners.rewrite(answer),  # noqa: PLW0108  # not made yet
         topic_names=cluster.names_of,
         recall_metadata=cluster.recall,
+        private_names=private_names,
         buffers=BufferPool(),
         pipes=pipes,
     )

@@ -140,7 +140,14 @@ class FrameSource:
 
         Raises StreamEnded when the source ends before the frame does; the sink is then torn.
         """
-        missing = SIZE_BYTES + size - (self._end - self._start)
+        await self.pass_bytes(SIZE_BYTES + size, sink)
+
+    async def pass_bytes(self, count: int, sink: socket.socket) -> None:
+        """Let so many bytes of the next frame go to `sink`; the rest of it must follow.
+
+        Raises StreamEnded as `pass_on` does.
+        """
+        missing = count - (self._end - self._start)
         if missing <= 0:
             self._start = self._end + missing
             return

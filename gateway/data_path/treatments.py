@@ -46,6 +46,8 @@ class Treated:
     max_version: int
     without_upstream: bool = False
     """Offered in all these versions even if the upstream has no such api: the answer is ours."""
+    guarded: bool = False
+    """Whether it could read, write or change what is the gateway's alone: `private_names.py`."""
     converted_up_to: int | None = None
     """Offered up to here if the upstream speaks any of these versions: we ask it in that one."""
 
@@ -54,20 +56,30 @@ def _relay(low: int, high: int) -> Treated:
     return Treated(treatment=Treatment.RELAY, min_version=low, max_version=high)
 
 
-def _rewrite(low: int, high: int, converted_up_to: int | None = None) -> Treated:
+def _guard(low: int, high: int) -> Treated:
+    return Treated(treatment=Treatment.RELAY, min_version=low, max_version=high, guarded=True)
+
+
+def _rewrite(
+    low: int, high: int, converted_up_to: int | None = None, *, guarded: bool = False
+) -> Treated:
     return Treated(
         treatment=Treatment.REWRITE,
         min_version=low,
         max_version=high,
+        guarded=guarded,
         converted_up_to=converted_up_to,
     )
 
 
-def _answer(low: int, high: int, *, without_upstream: bool = False) -> Treated:
+def _answer(
+    low: int, high: int, *, without_upstream: bool = False, guarded: bool = False
+) -> Treated:
     return Treated(
         treatment=Treatment.ANSWER,
         min_version=low,
         max_version=high,
+        guarded=guarded,
         without_upstream=without_upstream,
     )
 
@@ -80,9 +92,9 @@ def _vet(low: int, high: int, converted_up_to: int | None = None) -> Treated:
 
 TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
     {
-        ApiKey.PRODUCE: _rewrite(3, 13),
-        ApiKey.FETCH: _relay(4, 15),  # v16 has addresses at the end of a frame we never hold
-        ApiKey.LIST_OFFSETS: _relay(1, 11),
+        ApiKey.PRODUCE: _rewrite(3, 13, guarded=True),
+        ApiKey.FETCH: _guard(4, 15),  # v16 has addresses at the end of a frame we never hold
+        ApiKey.LIST_OFFSETS: _guard(1, 11),
         # Members of the new protocol look topics up by id: v12.
         ApiKey.METADATA: _rewrite(0, 13, converted_up_to=12),
         # v9 is the first for members of the new protocol; v10 names topics by id.
@@ -97,29 +109,29 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.DESCRIBE_GROUPS: _answer(0, 6, without_upstream=True),
         ApiKey.LIST_GROUPS: _answer(0, 5, without_upstream=True),
         ApiKey.API_VERSIONS: _answer(0, 4, without_upstream=True),
-        ApiKey.CREATE_TOPICS: _relay(2, 7),
-        ApiKey.DELETE_TOPICS: _relay(1, 6),
-        ApiKey.DELETE_RECORDS: _relay(0, 2),
-        ApiKey.INIT_PRODUCER_ID: _relay(0, 6),
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: _relay(2, 4),
-        ApiKey.ADD_PARTITIONS_TO_TXN: _relay(0, 3),  # from v4 on for brokers only (KIP-890)
-        ApiKey.ADD_OFFSETS_TO_TXN: _relay(0, 4),
-        ApiKey.END_TXN: _relay(0, 5),
-        ApiKey.WRITE_TXN_MARKERS: _relay(1, 2),  # Admin.abortTransaction sends it
+        ApiKey.CREATE_TOPICS: _guard(2, 7),
+        ApiKey.DELETE_TOPICS: _guard(1, 6),
+        ApiKey.DELETE_RECORDS: _guard(0, 2),
+        ApiKey.INIT_PRODUCER_ID: _guard(0, 6),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: _guard(2, 4),
+        ApiKey.ADD_PARTITIONS_TO_TXN: _guard(0, 3),  # from v4 on for brokers only (KIP-890)
+        ApiKey.ADD_OFFSETS_TO_TXN: _guard(0, 4),
+        ApiKey.END_TXN: _guard(0, 5),
+        ApiKey.WRITE_TXN_MARKERS: _guard(1, 2),  # Admin.abortTransaction sends it
         ApiKey.TXN_OFFSET_COMMIT: _vet(0, 5),
         ApiKey.DESCRIBE_ACLS: _relay(1, 3),
         ApiKey.CREATE_ACLS: _relay(1, 3),
         ApiKey.DELETE_ACLS: _relay(1, 3),
         # What is said of brokers has addresses in it, and groups have configs of their own here.
         ApiKey.DESCRIBE_CONFIGS: _answer(1, 4, without_upstream=True),
-        ApiKey.ALTER_CONFIGS: _answer(0, 2),
-        ApiKey.ALTER_REPLICA_LOG_DIRS: _relay(1, 2),
+        ApiKey.ALTER_CONFIGS: _answer(0, 2, guarded=True),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: _guard(1, 2),
         ApiKey.DESCRIBE_LOG_DIRS: _relay(1, 5),
-        ApiKey.CREATE_PARTITIONS: _relay(0, 3),
+        ApiKey.CREATE_PARTITIONS: _guard(0, 3),
         ApiKey.DELETE_GROUPS: _vet(0, 2),
-        ApiKey.ELECT_LEADERS: _relay(0, 2),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: _answer(0, 1, without_upstream=True),
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _relay(0, 1),
+        ApiKey.ELECT_LEADERS: _guard(0, 2),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: _answer(0, 1, without_upstream=True, guarded=True),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _guard(0, 1),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _relay(0, 0),
         ApiKey.OFFSET_DELETE: _vet(0, 0),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: _relay(0, 1),

@@ -30,6 +30,8 @@ from kafka_codecs.header import RequestHeader, decode_response_header, encode_re
 
 SIZE = struct.Struct(">i")
 CORRELATION_ID_IN_ANSWER = 4
+CORRELATION_ID_IN_REQUEST = 8
+_INT32 = struct.Struct(">i")
 _ANSWER_START = struct.Struct(">ii")  # size, correlation id
 _SHORTEST_ANSWER = 4
 _CORRELATION_ID_MAX = 2**31 - 1
@@ -141,6 +143,12 @@ class UpstreamConnection:
         taken = self._next_unanswered_id
         self._next_unanswered_id = taken - 1 if taken > -_CORRELATION_ID_MAX else -1
         return taken
+
+    async def send_held(self, request: bytes, upstream_correlation_id: int) -> None:
+        """Send a request that is held, without its size, under this id. Raises UpstreamLost."""
+        frame = bytearray(SIZE.pack(len(request)) + request)
+        _INT32.pack_into(frame, CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
+        await self._send_whole(frame)
 
     async def room(self) -> None:
         """Wait until not `full`."""
@@ -267,7 +275,7 @@ class UpstreamConnection:
         self._unsent = 0
         self._changed.unpark_all()
 
-    async def _send_whole(self, frame: bytes) -> None:
+    async def _send_whole(self, frame: bytes | bytearray) -> None:
         try:
             await send_all(self.sock, frame)
         except BaseException as error:

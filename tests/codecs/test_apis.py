@@ -9,6 +9,7 @@ from tests.support.codecs import message_id
 VERSIONS = {
     ApiKey.PRODUCE: range(3, 14),
     ApiKey.FETCH: range(4, 19),
+    ApiKey.LIST_OFFSETS: range(1, 12),
     ApiKey.METADATA: range(14),
     ApiKey.OFFSET_COMMIT: range(2, 11),
     ApiKey.OFFSET_FETCH: range(1, 11),
@@ -22,11 +23,22 @@ VERSIONS = {
     ApiKey.API_VERSIONS: range(5),
     ApiKey.CREATE_TOPICS: range(2, 8),
     ApiKey.DELETE_TOPICS: range(1, 7),
+    ApiKey.DELETE_RECORDS: range(3),
+    ApiKey.INIT_PRODUCER_ID: range(7),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: range(2, 5),
+    ApiKey.ADD_PARTITIONS_TO_TXN: range(4),
+    ApiKey.ADD_OFFSETS_TO_TXN: range(5),
+    ApiKey.END_TXN: range(6),
+    ApiKey.WRITE_TXN_MARKERS: range(1, 3),
     ApiKey.TXN_OFFSET_COMMIT: range(6),
     ApiKey.DESCRIBE_CONFIGS: range(1, 5),
     ApiKey.ALTER_CONFIGS: range(3),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: range(1, 3),
+    ApiKey.CREATE_PARTITIONS: range(4),
     ApiKey.DELETE_GROUPS: range(3),
+    ApiKey.ELECT_LEADERS: range(3),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: range(2),
     ApiKey.OFFSET_DELETE: range(1),
     ApiKey.DESCRIBE_CLUSTER: range(3),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: range(2),
@@ -36,7 +48,7 @@ VERSIONS = {
 
 
 def test_the_versions_are_those_of_kafka() -> None:
-    """All versions of Kafka 4.3, and no api more or less than we look into."""
+    """All client versions of Kafka 4.3, and no api more or less than we look into."""
     assert {key: api.versions for key, api in APIS.items()} == VERSIONS
 
 
@@ -47,10 +59,8 @@ def test_an_api_and_its_messages_belong_together(api: Api) -> None:
     assert api.response.__name__ == f"{camel}Response"
     assert api.response.SCHEMA.api_key == api.key
     assert api.response.__module__ == f"kafka_codecs.{api.key.name.lower()}"
-    if api.key == ApiKey.PRODUCE:
-        assert api.request is None
+    if api.request is None:  # relayed, and only its answer is looked into
         return
-    assert api.request is not None
     assert api.request.__name__ == f"{camel}Request"
     assert api.request.SCHEMA == api.response.SCHEMA
 

@@ -28,9 +28,12 @@ _EMBEDDED = {
     Assignment: ("consumer_protocol_assignment", "ConsumerProtocolAssignment"),
 }
 
+_ERROR_CODES = st.sampled_from([code.value for code in ErrorCode])
+
 TAME: dict[str, st.SearchStrategy[Any]] = {
     "unknown_tags": st.just(()),
-    "error_code": st.sampled_from([code.value for code in ErrorCode]),
+    "error_code": _ERROR_CODES,
+    "partition_error_code": _ERROR_CODES,
     "throttle_time_ms": _MILLISECONDS,
     "timeout_ms": _MILLISECONDS,
     "max_wait_ms": _MILLISECONDS,

@@ -9,6 +9,7 @@ import trio
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.group_apis import GroupApis
+from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.server import serve
 from tests.support.forward_everything import ForwardEverything
 
@@ -39,6 +40,7 @@ async def running_gateway(
     config: DataPathConfig | None = None,
     limits: Limits | None = None,
     poll_interval_s: float = 5.0,
+    private_names: PrivateNames = NOTHING_PRIVATE,
 ) -> AsyncIterator[RunningGateway]:
     """Run a data path in front of the cluster at `bootstrap`."""
     stop = trio.Event()
@@ -51,7 +53,14 @@ async def running_gateway(
 
         async def start(task_status: trio.TaskStatus[Address]) -> None:
             apis = group_apis or ForwardEverything()
-            await serve(config, apis, cluster, stop=stop, task_status=task_status)
+            await serve(
+                config,
+                apis,
+                cluster,
+                stop=stop,
+                private_names=private_names,
+                task_status=task_status,
+            )
 
         address = await nursery.start(start)
         yield RunningGateway(address=address, cluster=cluster, stop=stop)

@@ -36,6 +36,11 @@ class Fenced(Exception):  # noqa: N818  (what happened to us)
     cluster gave up on us. Whether the last batch is in the log is for the log to say."""
 
 
+def transactional_id(topic: str, partition: int = 0) -> str:
+    """The one of whoever writes the log: with it anybody could fence us."""
+    return f"{topic}-{partition}"
+
+
 def write_at_once(config: Mapping[str, Any], entry: Entry, *, topic: str, partition: int) -> None:
     """Write a record outside of every transaction, which nobody can be kept from.
 
@@ -68,7 +73,7 @@ class TransactionalWriter:
         self._producer = Producer(
             {
                 **config,
-                "transactional.id": f"{topic}-{partition}",
+                "transactional.id": transactional_id(topic, partition),
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
                 "message.max.bytes": RECORD_BYTES_MAX,

@@ -38,6 +38,14 @@ def test_what_is_decoded_has_codecs_for_every_version() -> None:
             assert APIS[key].request or treated.treatment is Treatment.REWRITE, key
 
 
+def test_what_is_guarded_can_be_refused() -> None:
+    """Its answer is decoded where it names what is the gateway's alone."""
+    for key, treated in TREATMENTS.items():
+        if treated.guarded:
+            versions = APIS[key].versions
+            assert versions[0] <= treated.min_version <= treated.max_version <= versions[-1], key
+
+
 def test_versions_are_in_order() -> None:
     """And nothing is converted that is not known."""
     for treated in TREATMENTS.values():

@@ -1,0 +1,21 @@
+"""AddOffsetsToTxn (key 25), the response only, versions 0 to 4: requests are relayed, not read.
+
+v1 lets a broker answer before it throttles; v2 may answer PRODUCER_FENCED; v3 is flexible; v4 may
+answer TRANSACTION_ABORTABLE (KIP-890).
+
+Errors: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR,
+COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS,
+INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED.
+"""
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.declaration import Struct, message
+from kafka_codecs.primitives import Int16, Int32
+
+
+@message(ApiKey.ADD_OFFSETS_TO_TXN, versions=range(5))
+class AddOffsetsToTxnResponse(Struct):
+    """Whether the group's offsets are part of the transaction now."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0

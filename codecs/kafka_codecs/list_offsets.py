@@ -1,0 +1,39 @@
+"""ListOffsets (key 2), the response only, versions 1 to 11: requests are relayed, not read.
+
+- v2 adds the throttle time; v4 adds the leader epoch; v6 is flexible.
+- v7 to v11 change only what a request may ask for.
+
+Errors, per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
+TOPIC_AUTHORIZATION_FAILED.
+"""
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.primitives import Int16, Int32, Int64
+
+
+@structure
+class ListOffsetsPartitionResponse(Struct):
+    """The offset found in a partition; -1 if there is none."""
+
+    partition_index: Int32
+    error_code: Int16 = 0
+    timestamp: Int64 = -1
+    offset: Int64 = -1
+    leader_epoch: Int32 = wire(since=4, default=-1, ignorable=True)
+
+
+@structure
+class ListOffsetsTopicResponse(Struct):
+    """The answers for a topic."""
+
+    name: str
+    partitions: tuple[ListOffsetsPartitionResponse, ...]
+
+
+@message(ApiKey.LIST_OFFSETS, versions=range(1, 12))
+class ListOffsetsResponse(Struct):
+    """The answer for each partition."""
+
+    throttle_time_ms: Int32 = wire(since=2, default=0, ignorable=True)
+    topics: tuple[ListOffsetsTopicResponse, ...] = ()

@@ -1,0 +1,37 @@
+"""OffsetForLeaderEpoch (key 23), the response only, versions 2 to 4.
+
+Requests are relayed, not read. v3 lets a follower ask; v4 is flexible.
+
+Errors, per partition: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER,
+UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED.
+"""
+
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.declaration import Struct, message, structure
+from kafka_codecs.primitives import Int16, Int32, Int64
+
+
+@structure
+class EpochEndOffset(Struct):
+    """Where a leader epoch ends in a partition; -1 if that is not known."""
+
+    error_code: Int16 = 0
+    partition: Int32
+    leader_epoch: Int32 = -1
+    end_offset: Int64 = -1
+
+
+@structure
+class OffsetForLeaderTopicResult(Struct):
+    """The answers for a topic."""
+
+    topic: str
+    partitions: tuple[EpochEndOffset, ...]
+
+
+@message(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5))
+class OffsetForLeaderEpochResponse(Struct):
+    """The answer for each partition; note that the error code comes first here."""
+
+    throttle_time_ms: Int32 = 0
+    topics: tuple[OffsetForLeaderTopicResult, ...] = ()

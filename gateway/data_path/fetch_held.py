@@ -1,0 +1,24 @@
+"""A Fetch that names what is the gateway's alone, as the broker is asked it: answered at once, with
+no more than can be held, and outside of every session, which would name a topic only once. Pure.
+"""
+
+from dataclasses import replace
+
+from kafka_codecs.fetch import FetchRequest
+
+FETCHED_BYTES_MAX = 1024 * 1024
+"""The broker keeps to it but for a first batch that is longer."""
+
+_NO_SESSION_ID, _NO_SESSION_EPOCH = 0, -1
+
+
+def held_fetch(request: FetchRequest) -> FetchRequest:
+    """The same topics from the same offsets."""
+    return replace(
+        request,
+        max_wait_ms=0,
+        max_bytes=min(request.max_bytes, FETCHED_BYTES_MAX),
+        session_id=_NO_SESSION_ID,
+        session_epoch=_NO_SESSION_EPOCH,
+        forgotten_topics_data=(),
+    )

@@ -1,0 +1,33 @@
+"""AddOffsetsToTxn responses from a table, in both directions."""
+
+import pytest
+
+from kafka_codecs.add_offsets_to_txn import (
+    AddOffsetsToTxnResponse,
+)
+from tests.support.codecs import check_both_ways
+
+ANSWER = AddOffsetsToTxnResponse(error_code=53)
+
+
+@pytest.mark.parametrize(
+    ("version", "wire"),
+    [
+        (
+            0,
+            """
+            00000000 0035                       # throttle_time_ms, error_code
+            """,
+        ),
+        (
+            3,
+            """
+            00000000 0035                       # throttle_time_ms, error_code
+            00
+            """,
+        ),
+    ],
+)
+def test_bytes_from_a_table(version: int, wire: str) -> None:
+    """Written out by hand, as Kafka's schema says."""
+    check_both_ways(ANSWER, version, wire)

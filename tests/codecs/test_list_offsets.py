@@ -1,0 +1,56 @@
+"""ListOffsets responses from a table, in both directions."""
+
+import pytest
+
+from kafka_codecs.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tests.support.codecs import check_both_ways
+
+ANSWER = ListOffsetsResponse(
+    topics=(
+        ListOffsetsTopicResponse(
+            name="t",
+            partitions=(ListOffsetsPartitionResponse(partition_index=3, offset=9),),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "wire"),
+    [
+        (
+            1,
+            """
+            00000001                            # topics
+              0001 't'
+              00000001                          # partitions
+                00000003 0000                   # partition_index, error_code
+                ffffffffffffffff                # timestamp
+                0000000000000009                # offset
+            """,
+        ),
+        (
+            6,
+            """
+            00000000                            # throttle_time_ms
+            02                                  # topics
+              02 't'
+              02                                # partitions
+                00000003 0000                   # partition_index, error_code
+                ffffffffffffffff                # timestamp
+                0000000000000009                # offset
+                ffffffff                        # leader_epoch
+                00
+              00
+            00
+            """,
+        ),
+    ],
+)
+def test_bytes_from_a_table(version: int, wire: str) -> None:
+    """Written out by hand, as Kafka's schema says."""
+    check_both_ways(ANSWER, version, wire)

@@ -1,0 +1,112 @@
+"""The topics of the gateway's state and events, as real clients find them: on real Kafka."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
+from tests.support.serve_process import serving
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+STATE, EVENTS = "private-state", "private-events"
+LIMIT_S = 20
+REFUSED = KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def codes(futures: dict[Any, Future[Any]]) -> set[int]:
+    """How each was answered."""
+    found = set()
+    for future in futures.values():
+        try:
+            future.result()
+        except KafkaException as error:
+            found.add(error.args[0].code())
+        else:
+            found.add(0)
+    return found
+
+
+def admin_commands(admin: AdminClient, topic: str) -> list[Callable[[], dict[Any, Future[Any]]]]:
+    """Each changes the topic, or reads it."""
+    entry = ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    partition = TopicPartition(topic, 0, 0)
+    return [
+        lambda: admin.delete_topics([topic]),
+        lambda: admin.create_topics([NewTopic(topic, 1, 1)]),
+        lambda: admin.create_partitions([NewPartitions(topic, 9)]),
+        lambda: admin.delete_records([partition]),
+        lambda: admin.incremental_alter_configs([resource]),
+        lambda: admin.list_offsets({partition: OffsetSpec.latest()}),  # type: ignore[no-untyped-call]
+    ]
+
+
+def produced(bootstrap: str, *topics: str) -> dict[str, int]:
+    """How a record for each topic was answered, all of one producer."""
+    answers: dict[str, int] = {}
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        answers[message.topic() or ""] = error.code() if error else 0
+
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 100})
+    for topic in topics:
+        producer.produce(topic, b"v", b"k", partition=0, on_delivery=delivered)
+    producer.flush(LIMIT_S)
+    return answers
+
+
+def fetched(bootstrap: str, topic: str) -> int:
+    """What a reader of the topic's first partition is told first."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "r", "auto.offset.reset": "error"}
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        message = consumer.poll(LIMIT_S)
+        assert message is not None
+        error = message.error()
+        return error.code() if error else 0
+    finally:
+        consumer.close()
+
+
+def init_transactions(bootstrap: str, transactional_id: str) -> None:
+    """Fence whoever uses the transactional id."""
+    config = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
+    Producer(config).init_transactions(LIMIT_S)
+
+
+async def test_no_client_touches_the_gateways_topics(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """Not its writer either; and everybody else's topics are as ever."""
+    flags = ("--state=kafka", f"--state-topic={STATE}", f"--events-topic={EVENTS}")
+    async with serving(kafka.bootstrap_servers, tmp_path, *flags) as gateway:
+        run = trio.to_thread.run_sync
+        bootstrap = gateway.bootstrap
+        for topic in (STATE, EVENTS):
+            admin = AdminClient({"bootstrap.servers": bootstrap})
+            for command in admin_commands(admin, topic):
+                assert codes(await run(command)) == {REFUSED}
+            assert await run(produced, bootstrap, topic, TOPIC) == {topic: REFUSED, TOPIC: 0}
+            assert await run(fetched, bootstrap, topic) == REFUSED
+        assert await run(fetched, bootstrap, TOPIC) == 0
+        with pytest.raises(KafkaException) as refused:
+            await run(init_transactions, bootstrap, f"{STATE}-0")
+        assert refused.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert not gateway.events("state_log_lost")

@@ -1,0 +1,135 @@
+"""What is the gateway's alone: hidden in requests, refused in answers."""
+
+from uuid import UUID, uuid4
+
+import pytest
+
+from gateway.data_path.private_names import (
+    TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    PrivateNames,
+)
+from kafka_codecs import decode, encode
+from kafka_codecs.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from kafka_codecs.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_codecs.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+STATE, EVENTS, WRITER = "groupferry-state", "groupferry-events", "groupferry-state-0"
+STATE_ID = uuid4()
+PRIVATE = PrivateNames((STATE, EVENTS), (WRITER,), topic_ids=lambda: (STATE_ID,))
+
+
+def names_of(frame: bytes, version: int) -> list[str]:
+    """The topics that a CreateTopics request names."""
+    return [topic.name for topic in decode(CreateTopicsRequest, frame, version).topics]
+
+
+def creation(*names: str) -> CreateTopicsRequest:
+    """A request to create topics."""
+    topics = tuple(
+        CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names
+    )
+    return CreateTopicsRequest(topics=topics)
+
+
+@pytest.mark.parametrize(("version", "compact"), [(4, False), (5, True)])
+def test_private_topics_get_names_that_no_topic_can_have(version: int, compact: bool) -> None:
+    """Each its own; the others keep theirs, also those that contain a private name."""
+    others = ["orders", f"my-{STATE}", f"{STATE}-2", STATE[:-1]]
+    frame = encode(creation(*others, STATE, EVENTS), version)
+    hidden = PRIVATE.hide(frame, compact=compact)
+    assert hidden is not None
+    assert len(hidden.frame) == len(frame)
+    assert not hidden.whole
+    assert names_of(hidden.frame, version) == [*others, "!" + STATE[1:], '"' + EVENTS[1:]]
+
+
+@pytest.mark.parametrize(("version", "compact"), [(4, False), (5, True)])
+def test_a_request_without_private_names_is_left_alone(version: int, compact: bool) -> None:
+    """Though the quick look may have to let one through that only looks like it."""
+    frame = encode(creation("orders", f"my-{STATE}"), version)
+    assert PRIVATE.may_be_in(frame)
+    assert PRIVATE.hide(frame, compact=compact) is None
+    assert not PRIVATE.may_be_in(encode(creation("orders"), version))
+
+
+def test_names_longer_than_a_byte_can_say_are_found() -> None:
+    """A compact string's length takes two bytes from 127 on."""
+    name = "n" * 249
+    frame = encode(creation(name), 5)
+    hidden = PrivateNames((name,)).hide(frame, compact=True)
+    assert hidden is not None
+    assert names_of(hidden.frame, 5) == ["!" + name[1:]]
+
+
+def test_topic_ids_are_hidden_as_names_are() -> None:
+    """The id that takes its place is of no version that anybody draws ids from."""
+    frame = encode(
+        DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=STATE_ID),), timeout_ms=1), 6
+    )
+    assert PRIVATE.may_be_in(frame)
+    hidden = PRIVATE.hide(frame, compact=True)
+    assert hidden is not None
+    (topic,) = decode(DeleteTopicsRequest, hidden.frame, 6).topics
+    assert topic.topic_id.version != STATE_ID.version
+    assert PRIVATE.mask_of(STATE_ID.bytes) == topic.topic_id.bytes
+
+
+def test_the_answer_refuses_what_was_hidden_and_nothing_else() -> None:
+    """Names and ids come back with the error."""
+    hidden_id = PRIVATE.mask_of(STATE_ID.bytes)
+    assert hidden_id is not None
+    answer = PRIVATE.refused(
+        DeleteTopicsResponse(
+            responses=(
+                DeletableTopicResult(name="orders"),
+                DeletableTopicResult(name="!" + STATE[1:], error_code=3, error_message="unknown"),
+                DeletableTopicResult(name=None, topic_id=UUID(bytes=hidden_id), error_code=100),
+            )
+        )
+    )
+    orders, state, by_id = answer.responses
+    assert (orders.error_code, state.error_code, by_id.error_code) == (
+        0,
+        TOPIC_AUTHORIZATION_FAILED,
+        TOPIC_AUTHORIZATION_FAILED,
+    )
+    assert (state.name, state.error_message) == (STATE, "it belongs to the gateway")
+    assert by_id.topic_id == STATE_ID
+
+
+def test_a_private_transactional_id_refuses_the_whole_request() -> None:
+    """With it anybody could fence the writer of the state log."""
+    hidden = PRIVATE.hide(b"\0\x12" + WRITER.encode(), compact=False)
+    assert hidden is not None
+    assert hidden.whole
+    answer = PRIVATE.refused(
+        AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=(
+                AddPartitionsToTxnTopicResult(
+                    name="orders",
+                    results_by_partition=(AddPartitionsToTxnPartitionResult(partition_index=0),),
+                ),
+            )
+        ),
+        whole=True,
+    )
+    (topic,) = answer.results_by_topic_v3_and_below
+    (result,) = topic.results_by_partition
+    assert result.partition_error_code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert PRIVATE.mask_of(WRITER.encode()) is None  # it is no topic's name
+
+
+def test_without_private_names_there_is_nothing_to_look_for() -> None:
+    """The state in a file, and no topic for events."""
+    assert not PrivateNames()
+    assert PRIVATE

@@ -1,0 +1,222 @@
+"""No client reads, writes or changes what is the gateway's alone; the rest is served as ever."""
+
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from gateway.data_path.config import Limits
+from gateway.data_path.connection import SEARCHED_BYTES_MAX
+from gateway.data_path.private_names import TOPIC_AUTHORIZATION_FAILED, PrivateNames
+from gateway.data_path.stream import BUFFER_BYTES
+from kafka_codecs import decode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from kafka_codecs.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from kafka_codecs.header import RequestHeader, decode_response_header
+from kafka_codecs.metadata import MetadataRequest
+from kafka_codecs.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tests.support.data_path import running_gateway
+from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, running_fake_broker
+from tests.support.wire import Wire, connected, produce_frame
+
+STATE, OTHER = b"groupferry-state", b"orders"
+UNKNOWN_TOPIC = 3
+FETCH_SESSION_ID_NOT_FOUND = 70
+
+
+@dataclass(slots=True)
+class Topics(FakeBroker):
+    """A broker that has every topic whose name a topic can have, and keeps what is produced."""
+
+    stored: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.versions = {**KAFKA_3, ApiKey.DELETE_TOPICS: (0, 6)}
+        self.handlers = {
+            ApiKey.PRODUCE: self.produce,
+            ApiKey.FETCH: self.fetch,
+            ApiKey.DELETE_TOPICS: self.delete,
+        }
+
+    async def produce(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        """Answer for every topic named in the request, in the older layout."""
+        self.stored.append(body)
+        named = [name for name in (STATE, b"!" + STATE[1:], OTHER) if b"\0" + _short(name) in body]
+        responses = tuple(
+            TopicProduceResponse(
+                name=name.decode(),
+                partition_responses=(
+                    PartitionProduceResponse(
+                        index=0, base_offset=0, error_code=_error(name.decode())
+                    ),
+                ),
+            )
+            for name in named
+        )
+        await answer(wire, header, ProduceResponse(responses=responses))
+
+    async def fetch(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        """Answer for every topic."""
+        request = decode(FetchRequest, body, header.api_version)
+        assert request.session_epoch == -1
+        topics = tuple(
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=(
+                    PartitionData(
+                        partition_index=0,
+                        error_code=_error(topic.topic),
+                        high_watermark=1,
+                        aborted_transactions=None,
+                        records=b"records",
+                    ),
+                ),
+            )
+            for topic in request.topics
+        )
+        await answer(wire, header, FetchResponse(responses=topics))
+
+    async def delete(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        """Delete topics by name."""
+        request = decode(DeleteTopicsRequest, body, header.api_version)
+        responses = tuple(
+            DeletableTopicResult(name=name, error_code=_error(name)) for name in request.topic_names
+        )
+        await answer(wire, header, DeleteTopicsResponse(responses=responses))
+
+
+def _short(name: bytes) -> bytes:
+    return bytes([len(name)]) + name
+
+
+def _error(name: str) -> int:
+    return UNKNOWN_TOPIC if name.startswith("!") else 0
+
+
+@asynccontextmanager
+async def ground(limits: Limits | None = None) -> AsyncIterator[tuple[Topics, Wire]]:
+    """A client of a gateway that keeps its state in a topic."""
+    private = PrivateNames((STATE.decode(),))
+    async with running_fake_broker(Topics()) as broker:
+        assert isinstance(broker, Topics)
+        async with (
+            running_gateway([broker.address], limits=limits, private_names=private) as gateway,
+            connected(gateway.address) as client,
+        ):
+            yield broker, client
+
+
+async def produced(client: Wire, frame: bytes, version: int) -> dict[str, int]:
+    """The error code of each topic."""
+    await client.send(frame)
+    body = await client.frame()
+    correlation_id, offset = decode_response_header(ApiKey.PRODUCE, version, body)
+    assert correlation_id == 7
+    answered = decode(ProduceResponse, body[offset:], version)
+    return {each.name: each.partition_responses[0].error_code for each in answered.responses}
+
+
+async def test_nothing_is_produced_to_a_private_topic_and_the_rest_is_stored() -> None:
+    """However long the request is, and wherever in it the topic stands; it is never held whole."""
+    limits = Limits(max_held_request_bytes=BUFFER_BYTES)
+    async with ground(limits) as (broker, client):
+        for size in (10, SEARCHED_BYTES_MAX, 3 * BUFFER_BYTES):
+            records = b"r" * size
+            frame = produce_frame(8, {OTHER: [records, records], STATE: [b"tombstone"]})
+            assert await produced(client, frame, 8) == {
+                OTHER.decode(): 0,
+                STATE.decode(): TOPIC_AUTHORIZATION_FAILED,
+            }
+            assert broker.stored[-1].count(records) >= 2
+            assert _short(STATE) not in broker.stored[-1]
+
+
+async def test_records_that_hold_the_name_pass_as_they_are() -> None:
+    """A topic's name in somebody's data is no topic."""
+    async with ground() as (broker, client):
+        frame = produce_frame(8, {OTHER: [b"\0" + _short(STATE)]})
+        answered = await produced(client, frame, 8)
+        assert answered[OTHER.decode()] == 0
+        assert STATE in broker.stored[-1]
+
+
+async def test_what_is_produced_without_an_answer_is_hidden_as_well() -> None:
+    """Nobody is told: the broker closes, or says nothing."""
+    async with ground() as (broker, client):
+        await client.send(produce_frame(8, {STATE: [b"tombstone"]}, acks=0))
+        assert (await client.ask(MetadataRequest(topics=()), 4, 9)).brokers
+        assert broker.stored
+        assert _short(STATE) not in broker.stored[-1]
+
+
+async def test_a_produce_request_that_ends_in_mid_topic_ends_the_connection() -> None:
+    """What follows would be taken for the rest of it."""
+    async with ground() as (_, client):
+        frame = produce_frame(8, {STATE: [b"tombstone"]})[:-4]
+        await client.send(struct.pack(">i", len(frame) - 4) + frame[4:])
+        assert await client.at_end()
+
+
+async def test_a_private_topic_is_not_deleted_and_others_are() -> None:
+    """Each is answered for itself, under its own name."""
+    async with ground() as (_, client):
+        names = (OTHER.decode(), STATE.decode())
+        answered = await client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1), 5)
+        assert [(each.name, each.error_code) for each in answered.responses] == [
+            (OTHER.decode(), 0),
+            (STATE.decode(), TOPIC_AUTHORIZATION_FAILED),
+        ]
+
+
+async def test_requests_longer_than_the_buffer_are_looked_through_as_well() -> None:
+    """They are held; what has no private name in it passes."""
+    async with ground() as (_, client):
+        many = tuple(f"topic-{number}" for number in range(BUFFER_BYTES // 8))
+        for names in (many, (*many, STATE.decode())):
+            answered = await client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1), 5)
+            refused = [each.name for each in answered.responses if each.error_code]
+            assert refused == list(names[len(many) :])
+
+
+def fetch(session_epoch: int, *names: bytes) -> FetchRequest:
+    """A consumer's request."""
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)
+    topics = tuple(FetchTopic(topic=name.decode(), partitions=(partition,)) for name in names)
+    return FetchRequest(
+        max_wait_ms=500, min_bytes=1, session_epoch=session_epoch, session_id=0, topics=topics
+    )
+
+
+async def test_nothing_is_read_of_a_private_topic_and_others_are() -> None:
+    """Without a session: there the topic would be named only once."""
+    async with ground() as (_, client):
+        answered = await client.ask(fetch(0, OTHER, STATE), 11)
+        assert answered.session_id == 0
+        assert [(each.topic, each.partitions[0].error_code) for each in answered.responses] == [
+            (OTHER.decode(), 0),
+            (STATE.decode(), TOPIC_AUTHORIZATION_FAILED),
+        ]
+        assert answered.responses[0].partitions[0].records == b"records"
+
+
+async def test_a_private_topic_gets_into_no_fetch_session() -> None:
+    """The client is to begin a new one, and is refused there."""
+    async with ground() as (_, client):
+        answered = await client.ask(fetch(5, STATE), 11)
+        assert answered.error_code == FETCH_SESSION_ID_NOT_FOUND
