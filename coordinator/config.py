@@ -1,4 +1,5 @@
-"""The settings of the engine, named as Kafka's broker configs and with Kafka's defaults."""
+"""The settings of the engine, named as Kafka's broker configs and with Kafka's defaults (rule
+1.5)."""
 
 from dataclasses import dataclass
 from enum import StrEnum

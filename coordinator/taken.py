@@ -1,6 +1,6 @@
 """Somebody else has the group: every member here is fenced, for a partition has one owner only.
 
-Not a rule of Kafka's, where a group is in one place. Who took it is not known here.
+DEV D36: in Kafka a group is in one place. Who took it is not known here.
 """
 
 from coordinator.consumer.group import ConsumerGroup

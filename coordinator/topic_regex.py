@@ -1,4 +1,5 @@
-"""Regular expressions over topic names, as KIP-848 wants them: RE2, and the complete name.
+"""Regular expressions over topic names, as KIP-848 wants them: RE2, and the complete name
+(rule 3.13).
 
 RE2 takes time in proportion to the name, whatever the pattern. A broker uses RE2J, which knows the
 same syntax. Must not know groups, or where the names come from.

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.errors import ErrorCode
+from gateway.data_path.treatments import TREATMENTS
+from kafka_codecs.apis import ApiKey
 from tests.support import rulebook
 from tests.support.rulebook import (
     FIELDS,
@@ -115,6 +118,28 @@ def test_the_files_that_docs_name_exist(page: Path) -> None:
     """By their paths from the top."""
     named = PATH.findall(page.read_text())
     assert [place for place in named if not (ROOT / place).exists()] == []
+
+
+def test_the_table_of_versions_is_that_of_the_data_path() -> None:
+    """Rule 1.1."""
+    rows = re.findall(
+        r"^\| \w+ \| (\d+) \|.*\| (\d+)(?:\u2013(\d+))?(, without upstream)? \|$",
+        pages_on_disk()["errors-and-versions.md"],
+        re.MULTILINE,
+    )
+    assert len(rows) > 20
+    for key, low, high, without_upstream in rows:
+        treated = TREATMENTS[ApiKey(int(key))]
+        offered = (treated.min_version, treated.max_version, treated.without_upstream)
+        assert offered == (int(low), int(high or low), bool(without_upstream)), key
+
+
+def test_the_table_of_codes_has_all_of_the_engine() -> None:
+    """Rule 1.4."""
+    page = pages_on_disk()["errors-and-versions.md"]
+    rows = re.findall(r"^\| (-?\d+) \| ([A-Z_]+) \|", page, re.MULTILINE)
+    engines = {(str(code.value), code.name) for code in ErrorCode if code}
+    assert engines <= set(rows)
 
 
 def test_the_index_names_every_page() -> None:

@@ -1,4 +1,5 @@
-"""The group epoch grows, once per request, for a cause or because a subscribed topic changed."""
+"""The group epoch grows, once per request, for a cause or because a subscribed topic
+changed (rule 3.5)."""
 
 from coordinator.draft import Draft
 from coordinator.records import EpochCause, GroupEpoch
