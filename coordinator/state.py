@@ -32,6 +32,7 @@ from coordinator.volatile import (
     MemberPhaseMoved,
     RegexResolution,
     RegexResolutionMoved,
+    RepetitionMoved,
     Token,
     TopicsChecked,
     VolatileRecord,
@@ -101,6 +102,7 @@ class GroupState(Forkable):
                 | CurrentAssignment()
                 | RegularExpression()
                 | MemberPhaseMoved()
+                | RepetitionMoved()
                 | TopicsChecked()
             ):
                 self._apply_to_consumer_group(record)

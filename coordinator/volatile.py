@@ -204,6 +204,23 @@ class MemberPhaseMoved:
     phase: MemberPhase
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repetition:
+    """Every answer tells a native member its assignment until the member acknowledges it. After a
+    load nobody knows whether it has: then the repetition ends at `until_ms`, wall-clock
+    milliseconds, for a member that has nothing to acknowledge."""
+
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RepetitionMoved:
+    """The member's assignment is repeated from now on; None: it no longer is."""
+
+    member_id: str
+    repetition: Repetition | None
+
+
 @dataclass(frozen=True, slots=True)
 class TopicsChecked:
     """The metadata hash was compared with this version of the topics' image."""
@@ -274,6 +291,7 @@ VolatileRecord = (
     | DeadlineSet
     | DeadlineCleared
     | MemberPhaseMoved
+    | RepetitionMoved
     | TopicsChecked
     | CommitStarted
     | CommitEnded

@@ -26,7 +26,13 @@ from coordinator.records import (
 from coordinator.table import Table
 from coordinator.tally import Tally
 from coordinator.topics import Partition
-from coordinator.volatile import MemberPhase, MemberPhaseMoved, TopicsChecked
+from coordinator.volatile import (
+    MemberPhase,
+    MemberPhaseMoved,
+    Repetition,
+    RepetitionMoved,
+    TopicsChecked,
+)
 
 ConsumerRecord = (
     GroupEpoch
@@ -36,6 +42,7 @@ ConsumerRecord = (
     | CurrentAssignment
     | RegularExpression
     | MemberPhaseMoved
+    | RepetitionMoved
     | TopicsChecked
 )
 
@@ -76,6 +83,7 @@ class ConsumerGroup(Forkable):
         "phases",
         "regex_subscribers",
         "regexes",
+        "repetitions",
         "standings",
         "subscribers",
         "subscriptions",
@@ -99,6 +107,7 @@ class ConsumerGroup(Forkable):
         self.targets: Table[str, frozenset[Partition]] = Table()
         self.assignments: Table[str, Assignment] = Table()
         self.phases: Table[str, MemberPhase] = Table()
+        self.repetitions: Table[str, Repetition] = Table()
         self.holders: Table[Partition, str] = Table()
         self.target_owners = Owners()
         self.loads = Loads()
@@ -172,6 +181,8 @@ class ConsumerGroup(Forkable):
                 self._put_regex(regex, resolved)
             case MemberPhaseMoved(member_id, phase):
                 self.phases.put(member_id, phase)
+            case RepetitionMoved(member_id, repetition):
+                self._put_repetition(member_id, repetition)
             case TopicsChecked(version):
                 self.topics_checked = version
 
@@ -196,6 +207,14 @@ class ConsumerGroup(Forkable):
             self.phases.drop(member_id)
         elif member_id not in self.phases:
             self.phases.put(member_id, MemberPhase.STABLE)
+        if member is None or member.is_classic:
+            self.repetitions.drop(member_id)
+
+    def _put_repetition(self, member_id: str, repetition: Repetition | None) -> None:
+        if repetition is None:
+            self.repetitions.drop(member_id)
+        else:
+            self.repetitions.put(member_id, repetition)
 
     def _count_in(self, member: Member) -> None:
         self.subscribers.add(member.topic_names)

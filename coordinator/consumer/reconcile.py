@@ -5,7 +5,7 @@ it has; a partition is granted only while nobody else holds it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from coordinator.draft import Draft
@@ -34,18 +34,46 @@ def reconcile_member(
     current = group.assignments.get(member_id, Assignment(member_epoch=0, previous_epoch=0))
     if group.is_settled(member_id) and not subscription_changed:
         return
-    goal = Goal(
+    goal = _goal(draft, member, owned)
+    reconciled = reconcile(current, goal, subscription_changed=subscription_changed)
+    if reconciled == current and member_id in group.assignments:
+        return
+    draft.emit(CurrentAssignment(member_id=member_id, value=reconciled))
+    _keep_revocation_deadline(draft, member, current.state, reconciled.state)
+
+
+def reassign_member(draft: Draft, member: Member) -> None:
+    """The member joins again, and is assigned all that it holds; it goes on towards its target at
+    once only if that takes no revocation.
+
+    DEV D25: joining always states to own nothing, also in a request that was delayed and arrives
+    when its member has partitions; in Kafka that frees what the member was told to revoke and still
+    uses. Here it proves nothing. The member has to own something to prove that it gave it up: told
+    that it has nothing, as it believes itself, it would have nothing to acknowledge. Its deadline
+    for a revocation runs on.
+    """
+    current = whole = draft.consumer.assignments[member.member_id]
+    if current.pending_revocation:
+        state = MemberState.UNRELEASED_PARTITIONS  # which is never where a member comes to rest
+        whole = replace(current, state=state, assigned=current.held, pending_revocation={})
+    reconciled = reconcile(whole, _goal(draft, member, None), subscription_changed=False)
+    if reconciled.pending_revocation:
+        reconciled = whole
+    else:
+        draft.disarm(DeadlineKind.REVOCATION, member.member_id)
+    if reconciled != current:
+        draft.emit(CurrentAssignment(member_id=member.member_id, value=reconciled))
+
+
+def _goal(draft: Draft, member: Member, owned: frozenset[Partition] | None) -> Goal:
+    group, member_id = draft.consumer, member.member_id
+    return Goal(
         target=group.target_of(member_id),
         assignment_epoch=group.assignment_epoch,
         topic_ids=draft.topics.ids(group.topics_of(member)),
         owned=owned,
         is_free=lambda partition: draft.is_free_for(partition, member_id),
     )
-    reconciled = reconcile(current, goal, subscription_changed=subscription_changed)
-    if reconciled == current and member_id in group.assignments:
-        return
-    draft.emit(CurrentAssignment(member_id=member_id, value=reconciled))
-    _keep_revocation_deadline(draft, member, reconciled.state)
 
 
 def reconcile(current: Assignment, goal: Goal, *, subscription_changed: bool) -> Assignment:
@@ -112,16 +140,19 @@ def _only(
     return {p: epoch for p, epoch in assigned.items() if p in partitions}
 
 
-def _keep_revocation_deadline(draft: Draft, member: Member, state: MemberState) -> None:
+def _keep_revocation_deadline(
+    draft: Draft, member: Member, before: MemberState, now: MemberState
+) -> None:
     """A native member gets a new deadline with each further revocation (rule 3.12).
 
-    DEV D4: a classic member has the deadline too, and rejoining does not extend
-    it; in Kafka a cooperative client that never gives a partition up blocks it for ever.
+    DEV D4: a classic member has the deadline too; in Kafka a cooperative client that never gives a
+    partition up blocks it for ever. Rejoining extends nobody's.
     """
     is_running = draft.is_armed(DeadlineKind.REVOCATION, member.member_id)
-    if state is not MemberState.UNREVOKED_PARTITIONS:
+    has_rejoined = member.is_classic or before is not MemberState.UNREVOKED_PARTITIONS
+    if now is not MemberState.UNREVOKED_PARTITIONS:
         draft.disarm(DeadlineKind.REVOCATION, member.member_id)
-    elif not (member.is_classic and is_running):
+    elif not (is_running and has_rejoined):
         draft.arm(DeadlineKind.REVOCATION, member.member_id, member.rebalance_timeout_ms)
 
 

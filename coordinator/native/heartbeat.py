@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from coordinator.consumer.admission import admit
 from coordinator.consumer.phases import end_phase
-from coordinator.consumer.reconcile import reconcile_member
+from coordinator.consumer.reconcile import reassign_member, reconcile_member
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.consumer.validation import JOIN_EPOCH, check_heartbeat
@@ -16,7 +16,7 @@ from coordinator.native.leave import leave
 from coordinator.records import Assignment, Member
 from coordinator.replies import ConsumerHeartbeatReply
 from coordinator.topics import Partition
-from coordinator.volatile import DeadlineKind
+from coordinator.volatile import DeadlineKind, Repetition, RepetitionMoved
 
 
 def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
@@ -36,14 +36,18 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     update_target(draft)
     group = draft.consumer
     current_before = group.assignments.get(member_id)
-    owned = _proven_owned(event, current_before)
-    reconcile_member(draft, after, owned, subscription_changed=has_changed(before, after))
+    # One that repeats its previous epoch has not heard of the current one: it goes no further.
+    is_behind = current_before is not None and current_before.member_epoch != event.member_epoch
+    if not is_behind:
+        reconcile_member(draft, after, event.owned, subscription_changed=has_changed(before, after))
+    elif event.member_epoch == JOIN_EPOCH:
+        reassign_member(draft, after)
     draft.arm(DeadlineKind.SESSION, member_id, draft.config.consumer_session_timeout_ms)
     current = group.assignments[member_id]
+    is_changed = current is not current_before and _assigned(current) != _assigned(current_before)
+    is_awaited = _awaits_acknowledgement(draft, event, current, is_changed=is_changed)
     # Joining is full, too: `check_heartbeat` saw to that.
-    must_tell = event.is_full or (
-        current is not current_before and _assigned(current) != _assigned(current_before)
-    )
+    must_tell = event.is_full or is_behind or is_changed or is_awaited
     draft.answer(
         event.token,
         ConsumerHeartbeatReply(
@@ -55,18 +59,28 @@ def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
     )
 
 
-def _proven_owned(
-    event: ConsumerHeartbeatReceived, current: Assignment | None
-) -> frozenset[Partition] | None:
-    """What the member owns as far as this heartbeat proves it, None if it proves nothing.
+def _awaits_acknowledgement(
+    draft: Draft, event: ConsumerHeartbeatReceived, current: Assignment, *, is_changed: bool
+) -> bool:
+    """Whether the member may not have heard of its assignment.
 
-    DEV D25: joining always states "nothing", also in a request that was delayed and arrives when
-    its member has partitions; in Kafka that frees what the member was told to revoke and still
-    uses. The heartbeat after it says what is owned. It counts for one that begins here at epoch 0:
-    a new member, or a static one, which is let in again only once it left.
+    DEV D53: what changes at the epoch that the member states is repeated until it states to own
+    just that: the answer may be lost, and nothing else would show it. What changes with the epoch
+    needs no repetition: whoever states the new one has heard the answer.
     """
-    joins_again = current is not None and current.member_epoch > JOIN_EPOCH == event.member_epoch
-    return None if joins_again else event.owned
+    member_id, now_ms = event.member_id, draft.now_ms
+    before = draft.consumer.repetitions.get(member_id)
+    is_open = before is not None and (before.until_ms is None or now_ms < before.until_ms)
+    is_acknowledged = event.owned == _assigned(current)
+    is_awaited = not is_acknowledged and (is_open or is_changed or event.owned is not None)
+    after = before if is_open else None
+    if is_acknowledged or event.member_epoch != current.member_epoch:
+        after = None
+    elif is_changed or event.owned is not None:
+        after = Repetition()
+    if after != before:
+        draft.emit(RepetitionMoved(member_id, after))
+    return is_awaited
 
 
 def _assigned(current: Assignment | None) -> Set[Partition]:

@@ -254,10 +254,13 @@ def _deadlines_of_consumer_group(
         if phase is MemberPhase.COMPLETING_REBALANCE:
             expected.add(DeadlineKey(DeadlineKind.SYNC, member_id))
     for member_id, current in group.assignments.items():
+        revocation = {DeadlineKey(DeadlineKind.REVOCATION, member_id)}
         if current.state is MemberState.UNREVOKED_PARTITIONS:
-            revocation = {DeadlineKey(DeadlineKind.REVOCATION, member_id)}
             is_away = current.member_epoch == STATIC_LEAVE_EPOCH
             expected |= running & revocation if is_away else revocation
+        if current.state is MemberState.UNRELEASED_PARTITIONS:
+            # It joined again, and still has no more time to revoke.
+            expected |= running & revocation
     if group.epoch > group.assignment_epoch and not group.has_native_members:
         # Armed by the first event after a restart.
         expected |= running & {DeadlineKey(DeadlineKind.TARGET_DUE)}

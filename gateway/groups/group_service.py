@@ -388,7 +388,8 @@ def _is_of_a_member(message: GroupMessage) -> bool:
 def _gives(answer: Struct) -> bool:
     """Whether whoever reads it may start to consume partitions, or to give them to others.
 
-    That the engine counts them as theirs already does no harm: the answer was lost, as it were.
+    The engine counts them as theirs already. It repeats an answer that was withheld, as it does
+    one that was lost, until its receiver acknowledges it.
     """
     match answer:
         case JoinGroupResponse(error_code=0) | SyncGroupResponse(error_code=0):

@@ -118,13 +118,13 @@ def test_a_join_that_comes_late_frees_nothing(group: GroupScript) -> None:
     )
     late = group.native("n1")
     assert (late.error, late.member_epoch) == (ErrorCode.NONE, 10)
-    assert group.named(late.assignment) == {"foo": (0,)}
+    assert group.named(late.assignment) == {"foo": (0, 1)}
     group.native("n2", 10, owned={})
     assert group.assigned("n2") == {}
 
 
-def test_a_member_that_joins_again_gives_up_with_its_next_heartbeat(group: GroupScript) -> None:
-    """Clients state what they own in the heartbeat after joining (rule 3.9)."""
+def test_a_member_that_joins_again_gives_up_what_it_does_not_take(group: GroupScript) -> None:
+    """The heartbeat after joining states what it owns (rule 3.9)."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
         given_native("n2", target={"foo": (1,)}),
@@ -133,6 +133,116 @@ def test_a_member_that_joins_again_gives_up_with_its_next_heartbeat(group: Group
     assert group.native("n1").member_epoch == 10
     assert group.native("n1", 10, owned={"foo": (0,)}).member_epoch == 11
     assert group.named(group.native("n2", 10, owned={}).assignment) == {"foo": (1,)}
+
+
+@pytest.mark.parametrize("was_told_to_revoke", [False, True])
+def test_a_member_that_joins_again_is_told_what_it_holds(
+    group: GroupScript, was_told_to_revoke: bool
+) -> None:
+    """Though its target shares nothing with that. A client that believes to have nothing takes
+    an empty assignment for no change: it would acknowledge nothing, and nothing would move before
+    its rebalance timeout."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0,)}, target={"foo": (1,)}),
+        given_native("n2", assigned={"foo": (1,)}, target={"foo": (0,)}),
+        epoch=11,
+    )
+    if was_told_to_revoke:
+        assert group.named(group.native("n1", 10).assignment) == {}
+    reply = group.native("n1")
+    assert group.named(reply.assignment) == {"foo": (0,)}
+    taken = group.native("n1", 10, owned={"foo": (0,)})
+    assert group.named(taken.assignment) == {}
+    assert group.native("n1", 10, owned={}).member_epoch == 11
+    assert group.named(group.native("n2", 10, owned={}).assignment) == {"foo": (0,)}
+
+
+def test_joining_again_gives_no_more_time_to_revoke(group: GroupScript) -> None:
+    """Otherwise a member could keep its partitions for ever (deviation D4)."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0,)}, target={"foo": (1,)}),
+        given_native("n2", target={"foo": (0,)}),
+        epoch=11,
+    )
+    group.native("n1", 10)
+    group.wait(6_000)
+    group.native("n1")
+    group.native("n1", 10, owned={"foo": (0,)})
+    assert group.left_ms(DeadlineKind.REVOCATION, "n1") == 4_000
+    group.wait(4_000)
+    assert "n1" not in group.consumer.members
+
+
+def test_a_member_that_joins_again_is_granted_what_is_free_at_once(group: GroupScript) -> None:
+    """Nothing of that takes a proof."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0,)}, target={"foo": (0, 1)}), epoch=11
+    )
+    reply = group.native("n1")
+    assert (reply.member_epoch, group.named(reply.assignment)) == (11, {"foo": (0, 1)})
+
+
+def test_a_revocation_is_repeated_until_it_is_acknowledged(group: GroupScript) -> None:
+    """Its answer may be lost or withheld, and librdkafka goes on with short heartbeats."""
+    group.given_consumer_group(
+        given_native("n1", assigned=ALL, target={"foo": (0,)}),
+        given_native("n2", target={"foo": (1, 2)}),
+        epoch=11,
+    )
+    for owned in (None, None, ALL, None):
+        assert group.named(group.native("n1", 10, owned=owned).assignment) == {"foo": (0,)}
+    reply = group.native("n1", 10, owned={"foo": (0,)})
+    assert (reply.member_epoch, reply.assignment) == (11, None)
+    assert group.native("n1", 11).assignment is None
+
+
+def test_a_grant_at_the_same_epoch_is_repeated_until_it_is_acknowledged(group: GroupScript) -> None:
+    """The member that waited for the partition has the epoch already: nothing that it sends
+    shows whether it has heard."""
+    group.given_consumer_group(
+        given_native("n1", assigned=ALL, target={"foo": (0,)}),
+        given_native("n2", target={"foo": (1, 2)}),
+        epoch=11,
+    )
+    assert group.native("n2", 10, owned={}).member_epoch == 11
+    group.native("n1", 10, owned={"foo": (0,)})
+    for owned in (None, {}, {"foo": (1,)}, None):
+        assert group.named(group.native("n2", 11, owned=owned).assignment) == {"foo": (1, 2)}
+    assert group.native("n2", 11, owned={"foo": (1, 2)}).assignment is None
+    assert group.native("n2", 11).assignment is None
+
+
+def test_who_states_its_previous_epoch_is_told_until_it_states_the_new_one(
+    group: GroupScript,
+) -> None:
+    """It goes no further meanwhile: its next step would make the epoch that it states too old."""
+    group.given_consumer_group(
+        given_native("n1", target=ALL), given_native("n2", assigned=ALL, target={}), epoch=11
+    )
+    group.native("n2", 10, owned={})
+    for _ in range(3):
+        reply = group.native("n1", 10)
+        assert (reply.member_epoch, group.named(reply.assignment)) == (11, ALL)
+        group.native("n3")
+        group.native("n3", -1)
+        group.wait(1_000)
+    assert group.native("n1", 11, owned=ALL).error == ErrorCode.NONE
+
+
+def test_after_a_load_everybody_is_told_once_more(group: GroupScript) -> None:
+    """Until a member acknowledges; one that has nothing to acknowledge hears it for its rebalance
+    timeout."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0,)}), given_native("n2", assigned={"foo": (1, 2)})
+    )
+    assert group.named(group.native("n1", 10).assignment) == {"foo": (0,)}
+    assert group.native("n1", 10, owned={"foo": (0,)}).assignment is None
+    assert group.native("n1", 10).assignment is None
+    group.wait(9_999)
+    assert group.native("n2", 10).assignment is not None
+    group.wait(1)
+    assert group.native("n2", 10).assignment is None
+    assert not group.consumer.repetitions
 
 
 def test_a_static_member_that_left_starts_with_nothing(group: GroupScript) -> None:
