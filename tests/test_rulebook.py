@@ -120,6 +120,19 @@ def test_the_files_that_docs_name_exist(page: Path) -> None:
     assert [place for place in named if not (ROOT / place).exists()] == []
 
 
+def test_the_functions_that_the_architecture_names_exist() -> None:
+    """`Class.method`, somewhere in the code."""
+    page = (PAGES.parent / "architecture.md").read_text()
+    named = re.findall(r"`([A-Z]\w+)\.(\w+)`", page)
+    assert len(named) > 10
+    code = [path.read_text() for path in texts() if path.suffix == ".py"]
+    assert [
+        f"{owner}.{method}"
+        for owner, method in named
+        if not any(f"class {owner}" in text and f"def {method}(" in text for text in code)
+    ] == []
+
+
 def test_the_table_of_versions_is_that_of_the_data_path() -> None:
     """Rule 1.1."""
     rows = re.findall(
