@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 from xdist.remote import Producer
 
+from tests.support.effort import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.side_by_side import ByShareOrFile, slow_ones_first
 from tests.support.spark import running_spark
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # A slow machine is no failure: time is measured in tests/bench/ only.
-hypothesis.settings.register_profile("groupferry", deadline=None)
+hypothesis.settings.register_profile("groupferry", deadline=None, max_examples=examples())
 hypothesis.settings.load_profile("groupferry")
 
 SPARK_TIMEOUT_S = 600

@@ -17,6 +17,7 @@ from tests.support.codecs_kio import (
     plain,
     schema,
 )
+from tests.support.effort import examples
 
 EVERY_MESSAGE = pytest.mark.parametrize(
     ("message_type", "version"), every_message(), ids=message_id
@@ -24,7 +25,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
 
 
 @EVERY_MESSAGE
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(data=st.data())
 def test_kio_reads_what_we_write_and_writes_what_we_read(
     message_type: type[Struct], version: int, data: st.DataObject

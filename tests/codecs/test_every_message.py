@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.declaration import Struct
 from tests.support.codecs import every_message, every_record_part, message_id, sample, values
+from tests.support.effort import examples
 
 EVERY_MESSAGE = pytest.mark.parametrize(
     ("message_type", "version"), [*every_message(), *every_record_part()], ids=message_id
@@ -16,7 +17,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
 
 
 @EVERY_MESSAGE
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(data=st.data())
 def test_what_is_encoded_decodes_to_the_same(
     message_type: type[Struct], version: int, data: st.DataObject
@@ -64,7 +65,7 @@ def test_one_wrong_byte_is_an_error_or_another_message(
 
 
 @EVERY_MESSAGE
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(wire=st.binary(max_size=256))
 def test_random_bytes_fail_only_with_wire_error(
     message_type: type[Struct], version: int, wire: bytes

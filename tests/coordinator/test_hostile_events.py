@@ -27,6 +27,7 @@ from coordinator.records import MemberState
 from coordinator.replies import LeaveGroupReply
 from coordinator.state import GroupState
 from coordinator.topics import Partition
+from tests.support.effort import examples
 from tests.support.group_records import given_classic, given_generic, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, subscription, topic_id
 
@@ -262,7 +263,7 @@ def others(state: GroupState, named: set[str]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=examples(200))
 @given(event=requests)
 def test_whatever_is_sent(situation: str, event: Request) -> None:
     """It is answered or parked; a refusal has no record, unless it leaves a group without members

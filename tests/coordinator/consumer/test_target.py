@@ -14,6 +14,7 @@ from coordinator.topics import Topic, Topics
 from coordinator.volatile import DeadlineKind
 from tests.coordinator.conftest import MakeGroup
 from tests.support.assignor_strategies import Case, check_contract, fewest_moves, moves
+from tests.support.effort import examples
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics, topic_id
 
@@ -200,7 +201,7 @@ def case_of(group: GroupScript, old: Target) -> Case:
     return Case(dict(spec.members), spec.partition_counts, old)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(DEEDS, max_size=14))
 def test_whatever_happens_to_a_group_its_target_is_balanced_and_sticky(
     deeds: list[tuple[str, str, tuple[str, ...] | int | None]],

@@ -1,9 +1,12 @@
 """Deeds of chance."""
 
+import pytest
+
 from coordinator.simulation.plan import CHAOS_MS
 from coordinator.simulation.run import Run
 
 
+@pytest.mark.simulation
 def test_everything_happens_sooner_or_later() -> None:
     """In a few seeds: clients come, go, die and freeze, topics and the gateway change."""
     told: set[str] = set()

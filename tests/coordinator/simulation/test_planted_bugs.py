@@ -1,5 +1,6 @@
 """The simulator bites: every planted bug is found, and by a check that is meant for it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,18 @@ from tests.coordinator.simulation.planted_bugs.hunt import BUGS, SEEDS_MAX, hunt
 PAGE = Path(__file__).parents[3] / "gateway" / "docs" / "simulator.md"
 
 
+def seed_on_the_page(bug: Bug) -> int:
+    row = re.search(rf"^\| `{bug.name}` \|.*\| (\d+) \|$", PAGE.read_text(), re.MULTILINE)
+    return int(row[1]) if row is not None else 0
+
+
+@pytest.mark.simulation
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug: Bug) -> None:
-    """Within 200 seeds, of which `test_run.py` shows that without it nothing breaks."""
-    outcome = hunt(bug)
+    """Within 200 seeds, of which `test_run.py` shows that without it nothing breaks. The page says
+    which seed found it last; if the simulator has changed since, the others have their turn."""
+    outcome = hunt(bug, first_seed=seed_on_the_page(bug))
     assert outcome is not None, f"{SEEDS_MAX} seeds, and nobody noticed: {bug.what}"
     assert outcome.invariant in bug.checks, failure(outcome)
 

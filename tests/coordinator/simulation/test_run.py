@@ -23,6 +23,7 @@ for seed in (1, 2, 3, 4):
 """
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("first_seed", range(0, SEEDS, CHUNK))
 def test_nothing_breaks(first_seed: int) -> None:
     """Every invariant (rule 12.1), at every step; the output names the seed and how to replay."""
@@ -31,6 +32,7 @@ def test_nothing_breaks(first_seed: int) -> None:
         assert outcome.invariant is None, failure(outcome)
 
 
+@pytest.mark.simulation
 def test_a_run_is_worth_its_time() -> None:
     """Much happens, in each seed or at least in some."""
     outcomes = [simulate(seed) for seed in range(12)]
@@ -40,6 +42,7 @@ def test_a_run_is_worth_its_time() -> None:
         assert sum(outcome.counts.get(name, 0) for outcome in outcomes) > 0, name
 
 
+@pytest.mark.simulation
 def test_a_seed_tells_the_same_story_in_every_process() -> None:
     """Line by line, whatever the hashes of strings are."""
     path = os.pathsep.join(sys.path)

@@ -1,0 +1,12 @@
+"""How many examples a property test draws: few while working, more in CI."""
+
+import os
+
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+_FACTOR = {"quick": 0.1, "default": 1.0, "deep": 2.0}[PROFILE]
+_EXAMPLES_MIN = 3
+
+
+def examples(count: int = 100) -> int:
+    """`count` as drawn by default; fewer or more under the profiles `quick` and `deep`."""
+    return max(_EXAMPLES_MIN, round(count * _FACTOR))
