@@ -1,6 +1,10 @@
 """How many examples a property test draws: few while working, more in CI."""
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 _FACTOR = {"quick": 0.1, "default": 1.0, "deep": 2.0}[PROFILE]
@@ -10,3 +14,8 @@ _EXAMPLES_MIN = 3
 def examples(count: int = 100) -> int:
     """`count` as drawn by default; fewer or more under the profiles `quick` and `deep`."""
     return max(_EXAMPLES_MIN, round(count * _FACTOR))
+
+
+def thinned_out(every: Sequence[T]) -> Sequence[T]:
+    """All of them; under the profile `quick` the first and the last."""
+    return [every[0], every[-1]] if PROFILE == "quick" and len(every) > 1 else every
