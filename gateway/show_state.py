@@ -19,7 +19,8 @@ from gateway.cluster.own_topics import is_there
 from gateway.state_log.kafka.content import newest
 from gateway.state_log.kafka.kafka_log import CLIENT_ID, PARTITION
 from gateway.state_log.kafka.reading import read_all
-from gateway.state_log.log import StateLogError, StateLogUnusable
+from gateway.state_log.log import StateLogError
+from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite_reader import read_state
 from kafka_codecs import WireError, state_records
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
@@ -35,15 +36,14 @@ def of_folder(folder: Path, group_id: str | None) -> bool:
     if state is None:
         return False
     for row in state.rows:
-        assert row.entry.value is not None
-        _show(row.position, row.entry.key, row.entry.value, group_id)
+        _show({"position": row.position}, row.entry, group_id)
     return True
 
 
 def of_topic(upstream: Sequence[Address], topic: str, group_id: str | None) -> None:
     """Print the records of the log in the cluster, of one group, or of all and of the log itself.
 
-    Raises StateLogError; StateLogUnusable for a record that cannot be read.
+    Raises StateLogError.
     """
     config = client_config(upstream, CLIENT_ID)
     try:
@@ -52,24 +52,28 @@ def of_topic(upstream: Sequence[Address], topic: str, group_id: str | None) -> N
     except KafkaException as error:
         raise StateLogError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
     entries = read_all(config, topic=topic, partition=PARTITION)
-    for position, (key, value) in enumerate(newest(entries), start=1):
-        try:
-            _show(position, key, value, group_id)
-        except WireError as error:
-            raise StateLogUnusable(f"topic {topic} is no state log: {error}") from None
+    for position, (offset, key, value) in enumerate(newest(entries), start=1):
+        _show({"position": position, "offset": offset}, Entry(key, value), group_id)
 
 
-def _show(position: int, key_bytes: bytes, value_bytes: bytes, group_id: str | None) -> None:
-    record_type, key = state_records.decode_key(key_bytes)
-    if group_id is not None and getattr(key, "group_id", None) != group_id:
-        return
-    shown = {
-        "position": position,
-        "type": record_type.name,
-        **_as_json("key", key),
-        "value": _as_json("value", state_records.decode_value(record_type, value_bytes)),
-    }
-    sys.stdout.write(json.dumps(shown, ensure_ascii=False) + "\n")
+def _show(place: dict[str, int], entry: Entry, group_id: str | None) -> None:
+    assert entry.value is not None
+    of_group = None
+    try:
+        record_type, key = state_records.decode_key(entry.key)
+        of_group = getattr(key, "group_id", None)
+        value = state_records.decode_value(record_type, entry.value)
+        shown = {
+            "type": record_type.name,
+            **_as_json("key", key),
+            "value": _as_json("value", value),
+        }
+    except WireError as error:
+        shown = {"unreadable": str(error), "key": entry.key.hex(), "value": entry.value.hex()}
+        if of_group is not None:
+            shown = {"group_id": of_group, **shown}
+    if group_id is None or of_group == group_id:
+        sys.stdout.write(json.dumps(place | shown, ensure_ascii=False) + "\n")
 
 
 def _as_json(name: str, value: Any) -> Any:

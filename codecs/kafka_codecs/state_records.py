@@ -29,6 +29,9 @@ OUR_TAGS = 10_000
 OUR_TYPES = 20_000
 """The first record type of ours."""
 
+TYPES_EACH = 100
+"""Kafka's record types are below this, ours so many at the most."""
+
 NO_HASH = -1
 
 
@@ -324,6 +327,15 @@ def decode_key(data: bytes) -> tuple[RecordType, Key]:
     except ValueError:
         raise WireError(f"record type {number} is not known") from None
     return record_type, decode(LAYOUTS[record_type][0], fields, _KEY_VERSION)
+
+
+def is_of_later_groupferry(key: bytes) -> bool:
+    """Whether a key's type is not known but may be known to a later groupferry."""
+    if len(key) < _INT16.size:
+        return False
+    (number,) = _INT16.unpack_from(key)
+    may_be_a_type = 0 <= number < TYPES_EACH or 0 <= number - OUR_TYPES < TYPES_EACH
+    return may_be_a_type and number not in set(RecordType)
 
 
 def encode_value(value: Value) -> bytes:

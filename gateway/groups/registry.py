@@ -83,6 +83,8 @@ class Registry:
         for group_id in await self._state_log.told_group_ids():
             await trio.lowlevel.checkpoint()  # there may be thousands
             self._journal.take_up(group_id, await self._state_log.last_events(group_id))
+        for group_id, why in (await self._state_log.unreadable_groups()).items():
+            log.error("group_unreadable", group_id=group_id, reason=why)
         left_out = 0
         for group_id in await self._state_log.group_ids():
             await trio.lowlevel.checkpoint()  # there may be thousands
@@ -179,8 +181,10 @@ class Registry:
         return (await self._stored(group_id)).describe_configs()
 
     async def group_ids(self) -> tuple[str, ...]:
-        """Every group that is in memory or in the log. Raises StateLogError."""
-        return tuple(dict.fromkeys((*self._tasks, *await self._state_log.group_ids())))
+        """Every group that is in memory or in the log, and can be read. Raises StateLogError."""
+        unreadable = await self._state_log.unreadable_groups()
+        known = dict.fromkeys((*self._tasks, *await self._state_log.group_ids()))
+        return tuple(each for each in known if each not in unreadable)
 
     async def groups_with_configs(self) -> tuple[str, ...]:
         """Those that override some config. Raises StateLogError."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from coordinator.records import DurableRecord, is_tombstone
 from gateway.state_log.last_events import LastEvents, LogRecord
+from gateway.state_log.log import StateLogUnreadable
 
 
 class CompactedLog:
@@ -16,14 +17,19 @@ class CompactedLog:
     def __init__(self) -> None:
         self._groups: dict[str, dict[Hashable, DurableRecord]] = {}
         self._last_events: dict[str, LastEvents] = {}
+        self.unreadable: dict[str, str] = {}
+        """The groups of which a record cannot be read, and why."""
 
     def read(self, group_id: str) -> Sequence[DurableRecord]:
-        """The records of one group, none if there is no such group."""
+        """The records of one group, none if there is no such group. Raises StateLogUnreadable: a
+        group of which some record is missing would be another group."""
+        if group_id in self.unreadable:
+            raise StateLogUnreadable(self.unreadable[group_id])
         return tuple(self._groups.get(group_id, {}).values())
 
     def group_ids(self) -> Collection[str]:
-        """The groups that have records."""
-        return tuple(self._groups)
+        """The groups that have records and can be read."""
+        return tuple(each for each in self._groups if each not in self.unreadable)
 
     def last_events(self, group_id: str) -> LastEvents | None:
         """The events of the last batch of one group that had some."""

@@ -1,6 +1,6 @@
 """The interface of every state log."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from coordinator.records import DurableRecord
@@ -15,6 +15,10 @@ class StateLogError(Exception):
 class StateLogRefused(StateLogError):  # noqa: N818  (what happened)
     """The batch has a record that cannot be written, however well the log is: one too large, or
     with a value that it has no bytes for."""
+
+
+class StateLogUnreadable(StateLogError):  # noqa: N818  (what it is)
+    """A record of the group cannot be read, so nobody knows what the group is; says which."""
 
 
 class StateLogUnusable(Exception):  # noqa: N818  (the log is fine with being refused)
@@ -51,7 +55,7 @@ class StateLog(Protocol):
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
         """The records that bring the group back, in the order they were written.
 
-        Raises StateLogError.
+        Raises StateLogError, StateLogUnreadable for one of `unreadable_groups`.
         """
         ...
 
@@ -60,7 +64,11 @@ class StateLog(Protocol):
         ...
 
     async def group_ids(self) -> Collection[str]:
-        """The groups that have records. Raises StateLogError."""
+        """The groups that have records and can be read. Raises StateLogError."""
+        ...
+
+    async def unreadable_groups(self) -> Mapping[str, str]:
+        """The groups of which a record cannot be read, and why. Raises StateLogError."""
         ...
 
     async def told_group_ids(self) -> Collection[str]:

@@ -1,6 +1,6 @@
 """A state log that lasts as long as the process: for the demo and for tests."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from uuid import uuid4
 
 from coordinator.records import DurableRecord
@@ -16,19 +16,22 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.id = uuid4().hex
-        self._records = CompactedLog()
+        self.records = CompactedLog()
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
-        return self._records.read(group_id)
+        return self.records.read(group_id)
 
     async def group_ids(self) -> Collection[str]:
-        return self._records.group_ids()
+        return self.records.group_ids()
 
     async def last_events(self, group_id: str) -> LastEvents | None:
-        return self._records.last_events(group_id)
+        return self.records.last_events(group_id)
+
+    async def unreadable_groups(self) -> Mapping[str, str]:
+        return self.records.unreadable
 
     async def told_group_ids(self) -> Collection[str]:
-        return self._records.told_group_ids()
+        return self.records.told_group_ids()
 
     async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
-        self._records.put(group_id, batch)
+        self.records.put(group_id, batch)

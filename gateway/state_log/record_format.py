@@ -41,6 +41,14 @@ class Entry(NamedTuple):
     value: bytes | None
 
 
+class StoredEntry(NamedTuple):
+    """A record in bytes as it is in the topic."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
 def encode_record(group_id: str, record: LogRecord) -> Entry:
     """The bytes of a record. Raises WireError if it has a value that cannot be written."""
     if isinstance(record, LastEvents):

@@ -4,7 +4,7 @@ Owns who waits for which transaction: groups that write at the same time share o
 is read once, at the start; from then on the log answers from memory.
 """
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLogError, StateLogRefused, StateLogUnsure
 from gateway.state_log.record_format import encode_record
-from gateway.state_log.sqlite_reader import read_state
+from gateway.state_log.sqlite_reader import Unreadable, read_state
 from gateway.state_log.sqlite_writer import Batch, SqliteWriter
 from kafka_codecs.errors import WireError
 
@@ -65,6 +65,9 @@ class SqliteLog:
 
     async def last_events(self, group_id: str) -> LastEvents | None:
         return self._records.last_events(group_id)
+
+    async def unreadable_groups(self) -> Mapping[str, str]:
+        return self._records.unreadable
 
     async def told_group_ids(self) -> Collection[str]:
         return self._records.told_group_ids()
@@ -126,7 +129,10 @@ def _open(folder: Path) -> SqliteLog:
     found = read_state(folder)
     records = CompactedLog()
     for row in found.rows if found else ():
-        records.put(row.group_id, [row.record])
+        if isinstance(row.record, Unreadable):
+            records.unreadable.setdefault(row.group_id, row.record.why)
+        else:
+            records.put(row.group_id, [row.record])
     if found is not None and not found.is_marked:
         log.warning("state_log_unmarked", folder=str(folder))
     return SqliteLog(SqliteWriter.open(folder, found), records)

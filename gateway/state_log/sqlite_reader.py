@@ -30,6 +30,13 @@ BUSY_S = 5.0
 """How long another process may hold the file's lock before that is an error."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that is as it was written, and that this groupferry cannot read."""
+
+    why: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRow:
     """One record as it is in the file."""
@@ -37,7 +44,7 @@ class StoredRow:
     position: int
     group_id: str
     entry: Entry
-    record: LogRecord
+    record: LogRecord | Unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,12 +188,11 @@ def _checked(row: Any) -> StoredRow:
             entry = Entry(key, value)
             if checksum_of(position, group_id, entry) != checksum:
                 raise _Damage(f"record {position}, of {group_id!r}, does not match its checksum")
+            record: LogRecord | Unreadable
             try:
                 _group_id, record = decode_record(entry)
-            except WireError as error:
-                raise _Damage(
-                    f"record {position}, of {group_id!r}, cannot be read: {error}"
-                ) from None
+            except WireError as error:  # it costs its group, and nobody else
+                record = Unreadable(f"record {position} of {FILE_NAME} cannot be read: {error}")
             return StoredRow(position=position, group_id=group_id, entry=entry, record=record)
         case _:
             raise _Damage(f"record {row[0]!r} is none")

@@ -8,7 +8,10 @@ import pytest
 
 from gateway import cli
 from gateway.state_log.last_events import LastEvents
+from gateway.state_log.log import StateLogUnreadable
+from gateway.state_log.record_format import Entry, encode_record
 from gateway.state_log.sqlite import open_sqlite_log
+from gateway.state_log.sqlite_writer import Batch
 from tests.support.durable_records import BAR, FOO, GROUP, RECORDS
 
 
@@ -49,6 +52,32 @@ async def test_every_record_is_one_line_also_beside_a_gateway(
         for held in current["assigned_partitions"]
     } == {str(FOO): ([0, 2], [3, 12]), str(BAR): ([1], [5])}
     assert by_type["LAST_EVENTS"]["value"] == {"sequence": 7, "lines": list(events.lines)}
+
+
+async def test_an_unreadable_record_is_shown_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It costs its group; the others are shown, and served."""
+    key = encode_record(GROUP, RECORDS["group_epoch"]).key
+    async with open_sqlite_log(tmp_path) as log:
+        bad = Batch(GROUP, [Entry(key, b"\x00\x63")])
+        assert log._writer.write([bad]) == [None]  # noqa: SLF001, RUF100
+        await log.append("other", [RECORDS["group_epoch"]])
+    unreadable, other = shown(capsys, tmp_path)
+    assert unreadable == {
+        "position": 1,
+        "group_id": GROUP,
+        "unreadable": "ConsumerGroupMetadataValue has no version 99",
+        "key": key.hex(),
+        "value": "0063",
+    }
+    assert other["group_id"] == "other"
+    assert shown(capsys, tmp_path, "--group", GROUP) == [unreadable]
+    async with open_sqlite_log(tmp_path) as log:
+        assert await log.read("other") == (RECORDS["group_epoch"],)
+        assert list(await log.unreadable_groups()) == [GROUP]
+        with pytest.raises(StateLogUnreadable, match=r"record 1 of state\.sqlite cannot be read"):
+            await log.read(GROUP)
 
 
 def test_a_folder_without_a_log_is_one_line(

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.log import StateLogUnusable
-from gateway.state_log.record_format import Entry, decode_record
+from gateway.state_log.record_format import Entry, StoredEntry, decode_record
 from kafka_codecs.errors import WireError
 from kafka_codecs.state_records import (
+    Key,
     LogIdValue,
     LogKey,
     LogOwnerValue,
@@ -17,6 +18,7 @@ from kafka_codecs.state_records import (
     decode_value,
     encode_key,
     encode_value,
+    is_of_later_groupferry,
 )
 
 LOG_ID_KEY = encode_key(RecordType.LOG_ID, LogKey())
@@ -31,6 +33,8 @@ class Content:
     log_id: str | None = None
     owner: LogOwnerValue | None = None
     groups: CompactedLog = field(default_factory=CompactedLog)
+    ignored: dict[int, str] = field(default_factory=dict)
+    """The offsets of records that are about nothing that we know, and why."""
 
 
 def id_entry(log_id: str) -> Entry:
@@ -49,38 +53,51 @@ def renewal_entry(owner: LogOwnerValue) -> Entry:
     return Entry(LOG_RENEWAL_KEY, encode_value(LogRenewalValue(owner_id=owner.owner_id)))
 
 
-def newest(entries: Iterable[Entry]) -> Iterable[tuple[bytes, bytes]]:
-    """Of each key the last value, in the order of writing: what was overwritten, most of a log, is
-    not to be decoded."""
-    live: dict[bytes, bytes] = {}
-    for key, value in entries:
-        live.pop(key, None)
-        if value is not None:
-            live[key] = value
-    return live.items()
+def newest(entries: Iterable[StoredEntry]) -> Iterable[StoredEntry]:
+    """Of each key the last record that has a value, in the order of writing: what was overwritten,
+    most of a log, is not to be decoded."""
+    live: dict[bytes, StoredEntry] = {}
+    for entry in entries:
+        live.pop(entry.key, None)
+        if entry.value is not None:
+            live[entry.key] = entry
+    return live.values()
 
 
-def content_of(entries: Iterable[Entry]) -> Content:
-    """Raises StateLogUnusable for a log that this groupferry cannot read."""
+def content_of(entries: Iterable[StoredEntry]) -> Content:
+    """What the log comes down to. A record of a group that cannot be read costs that group; one of
+    nobody's is passed over. Raises StateLogUnusable if what it says of the log itself cannot be
+    read, or is of a later groupferry."""
     content = Content()
-    for key, value in newest(entries):
+    for offset, key_bytes, value_bytes in newest(entries):
+        assert value_bytes is not None
         try:
-            _put(content, key, value)
+            record_type, key = decode_key(key_bytes)
         except WireError as error:
-            raise StateLogUnusable(
-                f"the state log has a record that this groupferry cannot read ({error}):"
-                " it is damaged, or was written by a newer groupferry"
-            ) from None
+            if is_of_later_groupferry(key_bytes):
+                raise StateLogUnusable(
+                    f"the record at offset {offset} of the state log was written by a newer"
+                    " groupferry: start that one again"
+                ) from None
+            content.ignored[offset] = str(error)
+            continue
+        try:
+            _put(content, record_type, key, Entry(key_bytes, value_bytes))
+        except WireError as error:
+            why = f"the record at offset {offset} of the state log cannot be read: {error}"
+            if isinstance(key, LogKey):
+                raise StateLogUnusable(why) from None
+            content.groups.unreadable.setdefault(key.group_id, why)
     return content
 
 
-def _put(content: Content, key_bytes: bytes, value_bytes: bytes) -> None:
-    record_type, key = decode_key(key_bytes)
+def _put(content: Content, record_type: RecordType, key: Key, entry: Entry) -> None:
     if not isinstance(key, LogKey):
-        group_id, record = decode_record(Entry(key_bytes, value_bytes))
+        group_id, record = decode_record(entry)
         content.groups.put(group_id, (record,))
         return
-    match decode_value(record_type, value_bytes):
+    assert entry.value is not None
+    match decode_value(record_type, entry.value):
         case LogIdValue(log_id=log_id):
             content.log_id = log_id
         case LogOwnerValue() as owner:

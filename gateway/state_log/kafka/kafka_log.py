@@ -9,7 +9,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -127,6 +127,9 @@ class KafkaLog:
     async def last_events(self, group_id: str) -> LastEvents | None:
         return self._groups.last_events(group_id)
 
+    async def unreadable_groups(self) -> Mapping[str, str]:
+        return self._groups.unreadable
+
     async def told_group_ids(self) -> Collection[str]:
         return self._groups.told_group_ids()
 
@@ -181,6 +184,8 @@ class KafkaLog:
         """Write what waits, and now and then that we are still here. Raises Fenced,
         StateLogUnusable."""
         writer, content = taken.writer, taken.content
+        for offset, why in content.ignored.items():
+            log.error("state_record_ignored", topic=self._topic, offset=offset, reason=why)
         self._content = content
         self._lease.renew(taken.asked_ms)
         claim_again_at_s = math.inf

@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 
 from gateway.state_log.log import StateLogError
-from gateway.state_log.record_format import Entry
+from gateway.state_log.record_format import StoredEntry
 
 READ_SILENCE_S = 10.0
 """A cluster that says nothing for so long cannot be read."""
@@ -28,7 +28,7 @@ _NO_GROUP = "groupferry-state-log"
 """librdkafka wants a name; nothing joins that group or commits to it."""
 
 
-def read_all(config: Mapping[str, Any], *, topic: str, partition: int) -> Iterator[Entry]:
+def read_all(config: Mapping[str, Any], *, topic: str, partition: int) -> Iterator[StoredEntry]:
     """Every record from the first to the last that there is now, oldest first. Call it after the
     writer before us was fenced, or it may miss what that one is still writing.
 
@@ -53,7 +53,7 @@ def read_all(config: Mapping[str, Any], *, topic: str, partition: int) -> Iterat
             for message in consumer.consume(_AT_A_TIME, _AT_A_TIME_S):
                 error = message.error()
                 if error is None:
-                    yield Entry(message.key() or b"", message.value())
+                    yield StoredEntry(message.offset() or 0, message.key() or b"", message.value())
                 elif error.code() == KafkaError._PARTITION_EOF:
                     return
                 elif error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # it may just be new

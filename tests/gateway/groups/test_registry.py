@@ -8,6 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from coordinator.errors import ErrorCode
 from gateway.groups.hosting import Mode
 from gateway.groups.registry import RESUME_RETRY_S, TooManyGroups
+from gateway.state_log.log import StateLogUnreadable
 from tests.support.hosted_groups import GROUP, hosted_groups
 
 
@@ -124,6 +125,33 @@ async def test_a_log_that_is_lost_before_its_groups_are_taken_up_is_waited_for(
         await wait_all_tasks_blocked()
         assert groups.registry.is_live(GROUP)
     assert {line["event"] for line in lines} >= {"resume_delayed", "groups_resumed"}
+
+
+async def test_an_unreadable_group_is_refused_and_the_others_are_served(
+    autojump_clock: MockClock,
+) -> None:
+    """And one line says which record of it cannot be read."""
+    async with hosted_groups() as before:
+        await before.native("m", group="damaged")
+        await before.native("n")
+        log = before.log
+    log.records.unreadable["damaged"] = "the record at offset 7 cannot be read"
+    async with hosted_groups(log=log) as groups:
+        with capture_logs() as lines:
+            await groups.registry.resume()
+        await wait_all_tasks_blocked()
+        assert groups.registry.is_live(GROUP)
+        (line,) = [each for each in lines if each["event"] == "group_unreadable"]
+        assert (line["group_id"], line["reason"]) == (
+            "damaged",
+            "the record at offset 7 cannot be read",
+        )
+        refused = await groups.native("m", group="damaged")
+        assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await groups.registry.group_ids() == (GROUP,)
+        assert await groups.registry.groups_with_configs() == ()
+        with pytest.raises(StateLogUnreadable):
+            await log.read("damaged")
 
 
 async def test_more_groups_than_allowed_are_left_out_and_told(autojump_clock: MockClock) -> None:

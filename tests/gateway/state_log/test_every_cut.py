@@ -23,7 +23,7 @@ from coordinator.simulation.run import Run
 from coordinator.simulation.watch import Watch
 from coordinator.simulation.world import World
 from gateway.state_log.kafka.content import content_of
-from gateway.state_log.record_format import Entry, encode_record
+from gateway.state_log.record_format import Entry, StoredEntry, encode_record
 
 GROUP = "orders"
 DEMO_ROLL = Path(__file__).parents[2] / "golden" / "demo_roll_v1.jsonl"
@@ -86,7 +86,9 @@ def left_over(batches: Sequence[Bytes], dice: random.Random) -> Iterator[Bytes]:
 def load(entries: Bytes, config: GroupConfig) -> GroupEngine:
     """The group as a gateway finds it."""
     engine = GroupEngine(GROUP, config)
-    engine.load(content_of(entries).groups.read(GROUP), now_ms=1)
+    engine.load(
+        content_of([StoredEntry(0, *entry) for entry in entries]).groups.read(GROUP), now_ms=1
+    )
     return engine
 
 

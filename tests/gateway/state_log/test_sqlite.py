@@ -394,11 +394,15 @@ async def test_a_changed_file_is_refused(tmp_path: Path, sql: str, why: str) -> 
     assert (tmp_path / "state.sqlite").read_bytes() == before
 
 
-async def test_a_record_that_a_later_groupferry_wrote_is_refused(tmp_path: Path) -> None:
+async def test_a_record_that_a_later_groupferry_wrote_costs_its_group(tmp_path: Path) -> None:
     """It is whole, but nobody here knows what it means."""
     async with open_sqlite_log(tmp_path) as log:
         log._writer.write([Batch(GROUP, [Entry(b"\x7f\x00", b"\x00\x00")])])
-    assert "cannot be read: record type 32512 is not known" in await refusal(tmp_path)
+        await log.append("other", [epoch(1)])
+    why = "record 1 of state.sqlite cannot be read: record type 32512 is not known"
+    async with open_sqlite_log(tmp_path) as log:
+        assert await log.unreadable_groups() == {GROUP: why}
+        assert await log.read("other") == (epoch(1),)
 
 
 async def test_the_end_of_the_write_ahead_log_cannot_get_lost(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from coordinator.records import TargetAssignmentMetadata
-from gateway.state_log.kafka.content import content_of, id_entry, owner_entry
-from gateway.state_log.log import StateLogUnusable
-from gateway.state_log.record_format import Entry, encode_record
+from gateway.state_log.kafka.content import LOG_ID_KEY, content_of, id_entry, owner_entry
+from gateway.state_log.log import StateLogUnreadable, StateLogUnusable
+from gateway.state_log.record_format import Entry, StoredEntry, encode_record
 from kafka_codecs.state_records import LogOwnerValue
 
 
@@ -17,7 +17,7 @@ def test_the_newest_of_each_key() -> None:
         encode_record("a", TargetAssignmentMetadata(epoch=3)),
         encode_record("b", TargetAssignmentMetadata(epoch=None)),
     ]
-    groups = content_of(entries).groups
+    groups = content_of(stored(*entries)).groups
     assert groups.read("a") == (TargetAssignmentMetadata(epoch=3),)
     assert groups.group_ids() == ("a",)
 
@@ -27,21 +27,53 @@ def test_whose_log_it_is() -> None:
     first, second = (
         LogOwnerValue(owner_id=name, host="h", process_id=1, since=2) for name in ("one", "two")
     )
-    content = content_of([owner_entry(first), id_entry("log"), owner_entry(second)])
+    content = content_of(stored(owner_entry(first), id_entry("log"), owner_entry(second)))
     assert (content.log_id, content.owner) == ("log", second)
     assert (content_of([]).log_id, content_of([]).owner) == (None, None)
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        Entry(b"", b""),
-        Entry(b"\x7f\xff\x00", b"\x00\x00"),
-        Entry(encode_record("a", TargetAssignmentMetadata(epoch=1)).key, b"\x00\x63"),
-    ],
-    ids=["no key", "a type of later", "a version of later"],
-)
-def test_what_cannot_be_read_is_not_passed_over(entry: Entry) -> None:
+def stored(*entries: Entry) -> list[StoredEntry]:
+    """The same in a topic, from its first offset on."""
+    return [StoredEntry(offset, *entry) for offset, entry in enumerate(entries)]
+
+
+EPOCH = TargetAssignmentMetadata(epoch=1)
+
+
+def test_an_unreadable_record_costs_its_group_and_nobody_else() -> None:
     """A group of which some record is missing would be another group."""
-    with pytest.raises(StateLogUnusable, match="newer groupferry"):
-        content_of([entry])
+    bad = Entry(encode_record("a", EPOCH).key, b"\x00\x63")
+    groups = content_of(stored(encode_record("b", EPOCH), bad)).groups
+    assert groups.read("b") == (EPOCH,)
+    assert groups.group_ids() == ("b",)
+    with pytest.raises(StateLogUnreadable, match="offset 1 of the state log cannot be read"):
+        groups.read("a")
+
+
+def test_what_was_overwritten_need_not_be_readable() -> None:
+    """That is how a group is had back."""
+    bad = Entry(encode_record("a", EPOCH).key, b"garbage")
+    assert content_of(stored(bad, encode_record("a", EPOCH))).groups.read("a") == (EPOCH,)
+    gone = encode_record("a", TargetAssignmentMetadata(epoch=None))
+    assert content_of(stored(bad, gone)).groups.read("a") == ()
+
+
+@pytest.mark.parametrize("key", [b"", b"k", b"garbage", b"\x00\x03"], ids=repr)
+def test_a_record_of_nobody_is_passed_over(key: bytes) -> None:
+    """Somebody else has written it, not a gateway; its offset is told."""
+    content = content_of(stored(encode_record("a", EPOCH), Entry(key, b"value")))
+    assert content.groups.read("a") == (EPOCH,)
+    assert list(content.ignored) == [1]
+
+
+@pytest.mark.parametrize("key", [b"\x00\x11\x00", b"\x4e\x7f\x00"], ids=["Kafka's", "ours"])
+def test_a_type_of_a_later_groupferry_is_not_passed_over(key: bytes) -> None:
+    """It may say something of a group that we would have to know."""
+    with pytest.raises(StateLogUnusable, match=r"offset 0 .* newer groupferry"):
+        content_of(stored(Entry(key, b"value")))
+
+
+def test_what_the_log_says_of_itself_must_be_readable() -> None:
+    """Whose log it is, and which."""
+    with pytest.raises(StateLogUnusable, match="offset 1 of the state log cannot be read"):
+        content_of(stored(encode_record("a", EPOCH), Entry(LOG_ID_KEY, b"garbage")))
