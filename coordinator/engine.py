@@ -12,7 +12,7 @@ from coordinator import classic_requests, group_configs, offsets
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.regexes import regexes_resolved
-from coordinator.consumer.target import schedule_target
+from coordinator.conversion import classic_only
 from coordinator.deadlines import DeadlineQueue
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError, InvariantError
@@ -113,7 +113,7 @@ class GroupEngine:
                 raise InvariantError("what has happened cannot be refused") from refusal
             return Step(replies=((event.token, event.refused(refusal)),))
         if isinstance(draft.state.group, ConsumerGroup):
-            schedule_target(draft)
+            classic_only.schedule(draft)
         return Step(records=tuple(draft.records), replies=tuple(draft.replies))
 
     def apply(self, record: Record) -> None:

@@ -1,18 +1,14 @@
 """What happens when a deadline is due (rules 2.5, 2.7, 3.12, 5.9). Who set it is not known here."""
 
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.consumer.target import update_target
+from coordinator.conversion import classic_only
 from coordinator.conversion.fence import fence
 from coordinator.draft import Draft
-from coordinator.errors import GroupError
 from coordinator.generic import rebalance
 from coordinator.generic.group import GenericGroup
 from coordinator.offsets import end_commit
 from coordinator.records import RemovalCause
 from coordinator.volatile import DeadlineCleared, DeadlineKey, DeadlineKind
-
-TARGET_RETRY_MS = 1_000
-"""How long after an assignor failed a group without native members computes its target again."""
 
 FENCE_CAUSES = {
     DeadlineKind.SESSION: RemovalCause.SESSION_EXPIRED,
@@ -58,10 +54,6 @@ def _in_generic_group(draft: Draft, group: GenericGroup, key: DeadlineKey) -> No
 
 def _in_consumer_group(draft: Draft, group: ConsumerGroup, key: DeadlineKey) -> None:
     if key.kind is DeadlineKind.TARGET_DUE:
-        try:
-            update_target(draft)
-        except GroupError:
-            # An assignor failed, and nobody is there to hear of it: try again later.
-            draft.arm(key.kind, "", TARGET_RETRY_MS)
+        classic_only.go_on(draft)
     elif key.owner in group.members:
         fence(draft, {key.owner: FENCE_CAUSES[key.kind]})

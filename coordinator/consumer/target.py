@@ -10,32 +10,21 @@ from coordinator.consumer.group import ConsumerGroup
 from coordinator.draft import Draft
 from coordinator.records import TargetAssignmentMember, TargetAssignmentMetadata
 from coordinator.topics import Topics
-from coordinator.volatile import DeadlineKind
 
 
 def update_target(draft: Draft) -> None:
     """Compute the target if the group moved on, at most once per assignment interval (rule 3.6)."""
     group = draft.consumer
-    if group.assignment_epoch < group.epoch and draft.now_ms >= _due_at_ms(draft):
+    if group.assignment_epoch < group.epoch and draft.now_ms >= target_due_at_ms(draft):
         _compute_target(draft)
 
 
-def schedule_target(draft: Draft) -> None:
-    """DEV D6: a group without native members computes its target by itself.
-
-    In Kafka only native heartbeats and JoinGroups do, so that the partitions of a member that
-    left an all-classic consumer group stay unassigned until somebody joins.
-    """
-    group = draft.consumer
-    is_due = (
-        group.assignment_epoch < group.epoch
-        and bool(group.members)
-        and not group.has_native_members
-    )
-    if not is_due:
-        draft.disarm(DeadlineKind.TARGET_DUE)
-    elif not draft.is_armed(DeadlineKind.TARGET_DUE):
-        draft.arm(DeadlineKind.TARGET_DUE, "", max(0, _due_at_ms(draft) - draft.now_ms))
+def target_due_at_ms(draft: Draft) -> int:
+    """When the assignment interval allows the next target, wall-clock milliseconds; 0: at once."""
+    computed_at_ms = draft.consumer.target_timestamp_ms
+    if not computed_at_ms or computed_at_ms > draft.now_ms:  # stored while the clock was ahead
+        return 0
+    return computed_at_ms + draft.config.consumer_assignment_interval_ms
 
 
 def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
@@ -44,13 +33,6 @@ def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
     if not votes:
         return config.consumer_assignors[0]
     return max(sorted(votes), key=lambda name: votes[name])
-
-
-def _due_at_ms(draft: Draft) -> int:
-    computed_at_ms = draft.consumer.target_timestamp_ms
-    if not computed_at_ms or computed_at_ms > draft.now_ms:  # stored while the clock was ahead
-        return 0
-    return computed_at_ms + draft.config.consumer_assignment_interval_ms
 
 
 def _compute_target(draft: Draft) -> None:

@@ -5,6 +5,7 @@ There is no barrier: the answer does not wait for other members, and nobody lead
 
 from coordinator.config import MigrationPolicy
 from coordinator.consumer.admission import check_instance, check_room, is_away
+from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.removal import replace_member
@@ -52,10 +53,15 @@ def join(draft: Draft, event: JoinGroupReceived) -> None:
 def _check(draft: Draft, event: JoinGroupReceived) -> None:
     """The checks of rule 5.2 rows 4 to 6, 8 and 9."""
     group, config = draft.consumer, draft.config
-    if config.consumer_migration_policy is MigrationPolicy.DISABLED:
+    if (
+        config.consumer_migration_policy is MigrationPolicy.DISABLED
+        and group.has_native_members
+        and not _is_classic_already(group, event)
+    ):
         raise GroupError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            "the migration policy disabled keeps classic members out of consumer groups",
+            "the migration policy disabled keeps new classic members out of a consumer group that"
+            " has native ones",
         )
     check_room(draft, group, event.member_id, event.instance_id)
     classic_count = len(group.members) - group.native_count
@@ -68,6 +74,20 @@ def _check(draft: Draft, event: JoinGroupReceived) -> None:
         )
     if event.member_id and event.instance_id is not None:
         check_instance(group, event.instance_id, event.member_id)
+
+
+def _is_classic_already(group: ConsumerGroup, event: JoinGroupReceived) -> bool:
+    """DEV D60: whether the policy disabled would shut out a classic member that is in.
+
+    It may have joined under another policy. The group itself tells it to rejoin, and the refusal
+    ends its client. A restart of a static member is no new member either. Kafka refuses them all;
+    and so it does where everybody is classic, though that mixes nothing.
+    """
+    member_id = event.member_id
+    if not member_id and event.instance_id is not None:
+        member_id = group.instances.get(event.instance_id, "")
+    member = group.members.get(member_id)
+    return member is not None and member.is_classic
 
 
 def _check_owns_nothing_if_unknown(

@@ -261,7 +261,7 @@ def _deadlines_of_consumer_group(
         if current.state is MemberState.UNRELEASED_PARTITIONS:
             # It joined again, and still has no more time to revoke.
             expected |= running & revocation
-    if group.epoch > group.assignment_epoch and not group.has_native_members:
-        # Armed by the first event after a restart.
+    if group.members and not group.has_native_members:
+        # Armed by the first event after a restart, if there is something to do.
         expected |= running & {DeadlineKey(DeadlineKind.TARGET_DUE)}
     return expected

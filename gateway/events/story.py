@@ -371,7 +371,7 @@ def _departure(group: ConsumerGroup, records: Sequence[Record]) -> str:
                 return f"{id_} switched"
             case _:
                 pass
-    return "the group was empty"
+    return "only classic members are left" if group.members else "the group was empty"
 
 
 def _carried_over(state: GroupState, topics: Topics) -> dict[str, frozenset[Partition]]:

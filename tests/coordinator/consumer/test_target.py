@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Target
-from coordinator.config import GroupConfig
+from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.consumer import target as target_module
 from coordinator.consumer.target import group_spec, preferred_assignor
 from coordinator.errors import ErrorCode, GroupError
@@ -69,23 +69,6 @@ def test_most_members_choose_the_assignor(group: GroupScript) -> None:
     assert group.consumer.assignor == "range"
 
 
-def test_a_group_of_classic_members_computes_its_target_itself(group: GroupScript) -> None:
-    """DEV D6: after the interval, as long as no native member is there to do it."""
-    group.given_consumer_group(
-        given_classic("c1", assigned={"foo": (0,)}),
-        epoch=11,
-        assignment_epoch=10,
-        timestamp_ms=group.now_ms - 400,
-    )
-    group.beat("c1", 10)
-    assert group.left_ms(DeadlineKind.TARGET_DUE) == 600
-    group.wait(100)
-    group.beat("c1", 10)
-    assert group.left_ms(DeadlineKind.TARGET_DUE) == 500
-    group.native("n1")
-    assert group.left_ms(DeadlineKind.TARGET_DUE) is None
-
-
 def test_an_empty_group_computes_no_target(group: GroupScript) -> None:
     """As in Kafka 4.3, where its assignment epoch stays behind until somebody joins."""
     group.native("n1")
@@ -124,7 +107,9 @@ def test_when_the_assignor_fails_nothing_is_written(group: GroupScript) -> None:
 @pytest.mark.usefixtures("failing_assignors")
 def test_when_the_assignor_fails_and_nobody_asked(make_group: MakeGroup) -> None:
     """A group of classic members tries again, and time goes on for everybody else."""
-    group = make_group(config=GroupConfig(reconnect_timeout_ms=0))
+    policy = MigrationPolicy.UPGRADE
+    config = GroupConfig(reconnect_timeout_ms=0, consumer_migration_policy=policy)
+    group = make_group(config=config)
     group.given_consumer_group(
         given_classic("c1", session_timeout_ms=60_000),
         given_classic("c2", session_timeout_ms=5_000),
@@ -137,7 +122,7 @@ def test_when_the_assignor_fails_and_nobody_asked(make_group: MakeGroup) -> None
     assert group.left_ms(DeadlineKind.TARGET_DUE) == 500
     assert group.consumer.assignment_epoch == 10
     group.wait(1_000)
-    assert set(group.generic.members) == {"c1"}
+    assert set(group.consumer.members) == {"c1"}
 
 
 def test_the_assignor_sees_the_union_of_names_and_regexes(group: GroupScript) -> None:

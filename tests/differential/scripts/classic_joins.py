@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.differential.deviations import Deviation, Unlike
+from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, WAITS, Duel, Owned
 from tests.support.differential.profiles import MAIN, TIGHT
 from tests.support.differential.script import script
@@ -59,7 +59,7 @@ async def requests_to_a_group_that_is_not_there(duel: Duel) -> None:
     await duel.leave()
     await duel.join("A", "made-up")
     await duel.join("A", "made-up", instance="i1")
-    await duel.native("N", 3)
+    await duel.native("N", 3, unlike=UNKNOWN_NATIVE)
     await duel.native("N", -1)
     await duel.native("N", -2, instance="i1")
     await duel.describe_classic()

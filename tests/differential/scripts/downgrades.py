@@ -2,7 +2,7 @@
 
 from unittest.mock import ANY
 
-from tests.support.differential.deviations import Deviation, Unlike
+from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import DOWNGRADE, MAIN, TIGHT
 from tests.support.differential.script import script
@@ -37,8 +37,7 @@ async def the_last_native_member_leaves(duel: Duel) -> None:
     await duel.beat("A", error=27)
     await duel.sync("A", error=27)
     await duel.commit("A", {"foo": {0: 4}}, error=0)
-    outlived = Unlike.error(Deviation.OUTLIVED, kafka=69, gateway=25)
-    await duel.native("N", 2, unlike=outlived)
+    await duel.native("N", 2, unlike=UNKNOWN_NATIVE)
     await duel.native("N", -1)
     await duel.join("A")
     await duel.sync("A", {"A": ALL_FOO})

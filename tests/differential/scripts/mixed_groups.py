@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.differential.deviations import Deviation, Unlike
+from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import DISABLED, DOWNGRADE, MAIN, UPGRADE
 from tests.support.differential.script import script
@@ -238,7 +238,7 @@ async def admins_remove_the_native_members(duel: Duel) -> None:
         await duel.beat("A", unlike=told)
         return
     await duel.list()
-    await duel.native("N")
+    await duel.native("N", unlike=UNKNOWN_NATIVE)
 
 
 @script()

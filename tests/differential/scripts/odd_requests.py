@@ -1,6 +1,6 @@
 """Requests that no client sends, and states that few people think of."""
 
-from tests.support.differential.deviations import Deviation, Unlike
+from tests.support.differential.deviations import UNKNOWN_NATIVE
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import MAIN, UPGRADE
 from tests.support.differential.script import script
@@ -100,8 +100,7 @@ async def a_classic_member_turns_native_under_its_own_id(duel: Duel) -> None:
 @script()
 async def a_heartbeat_of_the_other_protocol_changes_nothing(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
-    outlived = Unlike.error(Deviation.OUTLIVED, kafka=69, gateway=25)
-    await duel.native("A", 1, unlike=outlived)
+    await duel.native("A", 1, unlike=UNKNOWN_NATIVE)
     await duel.native("A", -1, error=69)
     await duel.beat("A", error=0)
     await duel.native("N", 0)

@@ -1,6 +1,6 @@
 """Static members of both protocols, in every combination (KIP-345; rules 2.3, 3.3, 3.10, 5.3)."""
 
-from tests.support.differential.deviations import Deviation, Unlike
+from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import MAIN, TIGHT, UPGRADE
 from tests.support.differential.script import script
@@ -210,8 +210,7 @@ async def the_last_native_instance_turns_classic_quietly(duel: Duel) -> None:
     await duel.sync("A", instance="i1")
     await duel.beat("A", instance="i1")
     await duel.describe_classic()
-    unknown = Unlike.error(Deviation.OUTLIVED, kafka=69, gateway=25)
-    await duel.native("N", unlike=unknown)
+    await duel.native("N", unlike=UNKNOWN_NATIVE)
     fenced = Unlike.error(Deviation.OUTLIVED, kafka=69, gateway=82)
     await duel.native("N", instance="i1", unlike=fenced)
     await duel.native("N2", 0, instance="i1")

@@ -65,6 +65,11 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
             "the_last_native_member_leaves-downgrade",
             "a_heartbeat_of_the_other_protocol_changes_nothing",
             "the_last_native_instance_turns_classic_quietly",
+            "static_member_becomes_native_without_a_rebalance",
+            "requests_to_a_group_that_is_not_there",
+            "admins_remove_the_native_members-main",
+            "admins_remove_the_native_members-downgrade",
+            "requests_that_are_invalid",
         }
     ),
     Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_another_members_place"}),
@@ -112,6 +117,10 @@ class Unlike:
                 }
             ),
         )
+
+
+UNKNOWN_NATIVE = Unlike.error(Deviation.OUTLIVED, kafka=69, gateway=25)
+"""A heartbeat of a native member that no consumer group has."""
 
 
 def _deletions(codes: Mapping[str, Mapping[int, int]]) -> Mapping[str, Any]:

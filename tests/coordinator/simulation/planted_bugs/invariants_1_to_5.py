@@ -199,7 +199,7 @@ def nobody_looks_at_topics(patch: Patch) -> None:
 @noticed_by(Invariant.LIVENESS)
 def a_target_is_never_due(patch: Patch) -> None:
     """A group of classic members only does not compute a target when somebody left."""
-    patch.setattr("coordinator.engine.schedule_target", lambda _draft: None)
+    patch.setattr("coordinator.engine.classic_only.schedule", lambda _draft: None)
 
 
 @noticed_by(Invariant.LIVENESS)

@@ -1,0 +1,42 @@
+"""A consumer group that has classic members only, because the policy or a limit kept it from being
+downgraded when its last native member went.
+
+DEV D6: it goes on by itself. In Kafka only native heartbeats and JoinGroups compute a target, so
+that the partitions of a member that left stay unassigned until somebody joins; and only a removal
+downgrades, even if a restart brought another policy.
+"""
+
+from coordinator.consumer.target import target_due_at_ms, update_target
+from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
+from coordinator.draft import Draft
+from coordinator.errors import GroupError
+from coordinator.volatile import DeadlineKind
+
+TARGET_RETRY_MS = 1_000
+"""How long after an assignor failed the group computes its target again."""
+
+
+def schedule(draft: Draft) -> None:
+    """Arm the timer of such a group if there is something to do, and disarm it otherwise."""
+    group = draft.consumer
+    if may_downgrade_without(draft, ()):
+        wait_ms = 0
+    elif group.members and not group.has_native_members and group.assignment_epoch < group.epoch:
+        wait_ms = max(0, target_due_at_ms(draft) - draft.now_ms)
+    else:
+        draft.disarm(DeadlineKind.TARGET_DUE)
+        return
+    if not draft.is_armed(DeadlineKind.TARGET_DUE):
+        draft.arm(DeadlineKind.TARGET_DUE, "", wait_ms)
+
+
+def go_on(draft: Draft) -> None:
+    """Become a generic group, if that is allowed by now, or compute a target."""
+    if may_downgrade_without(draft, ()):
+        downgrade_after_removal(draft, {})
+        return
+    try:
+        update_target(draft)
+    except GroupError:
+        # An assignor failed, and nobody is there to hear of it.
+        draft.arm(DeadlineKind.TARGET_DUE, "", TARGET_RETRY_MS)

@@ -1,0 +1,112 @@
+"""A consumer group of classic members alone (DEV D6), and who may be in it (DEV D60)."""
+
+from dataclasses import replace
+
+import pytest
+
+from coordinator.config import GroupConfig, MigrationPolicy
+from coordinator.errors import ErrorCode
+from coordinator.volatile import DeadlineKind, GenericPhase
+from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import given_classic, given_native
+from tests.support.group_script import GroupScript
+
+FOO_0 = {"foo": (0,)}
+REST = {"foo": (1, 2)}
+
+NO_DOWNGRADE = (MigrationPolicy.UPGRADE, MigrationPolicy.DISABLED)
+
+
+def under(make_group: MakeGroup, policy: MigrationPolicy) -> GroupScript:
+    return make_group(config=GroupConfig(consumer_migration_policy=policy))
+
+
+def restart_under(group: GroupScript, **changes: object) -> None:
+    """The gateway comes back with other settings."""
+    group.config = replace(group.config, **changes)  # type: ignore[arg-type]
+    group.restart()
+
+
+def test_it_computes_its_target_itself(make_group: MakeGroup) -> None:
+    """After the interval, as long as no native member is there to do it."""
+    group = under(make_group, MigrationPolicy.UPGRADE)
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0),
+        epoch=11,
+        assignment_epoch=10,
+        timestamp_ms=group.now_ms - 400,
+    )
+    group.beat("c1", 10)
+    assert group.left_ms(DeadlineKind.TARGET_DUE) == 600
+    group.wait(100)
+    group.beat("c1", 10)
+    assert group.left_ms(DeadlineKind.TARGET_DUE) == 500
+    group.native("n1")
+    assert group.left_ms(DeadlineKind.TARGET_DUE) is None
+
+
+@pytest.mark.parametrize("policy", NO_DOWNGRADE)
+def test_who_is_told_to_rejoin_is_let_in(make_group: MakeGroup, policy: MigrationPolicy) -> None:
+    """Whatever the policy: the group itself asks for the JoinGroup, and the refusal would end every
+    client of it."""
+    group = under(make_group, policy)
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0),
+        given_classic("c2", assigned={"foo": (1,)}, instance_id="i2"),
+        given_native("n1", assigned={"foo": (2,)}),
+    )
+    group.native("n1", -1)
+    group.wait(0)
+    assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.join("c1").generation == 11
+    assert group.join(instance_id="i2").error == ErrorCode.NONE
+    assert group.beat("c1", 11).error == ErrorCode.NONE
+    assert group.view().state == "Stable"
+
+
+@pytest.mark.parametrize("policy", NO_DOWNGRADE)
+def test_a_new_member_mixes_nothing(make_group: MakeGroup, policy: MigrationPolicy) -> None:
+    """A classic consumer that is restarted comes back under a new id."""
+    group = under(make_group, policy)
+    group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_classic("c2"))
+    group.leave("c2")
+    assert group.join("c3").error == ErrorCode.NONE
+    assert group.consumer.members.keys() == {"c1", "c3"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"consumer_migration_policy": MigrationPolicy.DOWNGRADE}, {"generic_max_size": 2}],
+    ids=["policy", "size"],
+)
+def test_it_is_downgraded_once_that_is_allowed(
+    make_group: MakeGroup, change: dict[str, object]
+) -> None:
+    """By the first sign of life after the restart that brought another policy or limit."""
+    policy = MigrationPolicy.UPGRADE
+    if "generic_max_size" in change:
+        policy = MigrationPolicy.BIDIRECTIONAL
+    config = GroupConfig(consumer_migration_policy=policy, generic_max_size=1)
+    group = make_group(config=config)
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0), given_classic("c2", assigned=REST)
+    )
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    assert group.left_ms(DeadlineKind.TARGET_DUE) is None
+    restart_under(group, **{"generic_max_size": 2, **change})
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    group.wait(0)
+    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
+    assert group.generic.core.generation == 10
+    assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_the_last_native_member_becomes_classic_under_its_own_id(group: GroupScript) -> None:
+    """Kafka runs no downgrade test then; here the group is generic as soon as that is allowed."""
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0), given_native("n1", assigned=REST)
+    )
+    assert group.join("n1", owned=REST).generation == 10
+    group.wait(0)
+    assert group.generic.members.keys() == {"c1", "n1"}
+    assert group.sync("n1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
