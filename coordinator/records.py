@@ -39,6 +39,8 @@ class EpochCause(StrEnum):
     MEMBER_JOINED = "member_joined"
     MEMBER_REMOVED = "member_removed"
     SUBSCRIPTION_CHANGED = "subscription_changed"
+    RACK_CHANGED = "rack_changed"
+    ASSIGNOR_CHANGED = "assignor_changed"
     REGEX_RESOLVED = "regex_resolved"
     TOPICS_CHANGED = "topics_changed"
     GROUP_REMOVED = "group_removed"

@@ -7,6 +7,7 @@ from coordinator.consumer.regexes import (
     forget_unused_regexes,
     start_resolution_if_due,
 )
+from coordinator.consumer.target import preferred_assignor
 from coordinator.draft import Draft
 from coordinator.records import EpochCause, Member, MemberMetadata
 
@@ -17,9 +18,10 @@ def put_member(
     """Persist what the member says of itself, if that is new, and bump the epoch if it counts, or
     if the group needs a new target for another reason.
 
-    Rack, timeouts, client id and host, assignor and protocol change no partition: they bump
-    nothing. Raises GroupError INVALID_REGULAR_EXPRESSION.
+    Timeouts, client id and host and protocol change no partition: they bump nothing. Raises
+    GroupError INVALID_REGULAR_EXPRESSION.
     """
+    assignor_before = _assignor(draft)
     if after != before:
         draft.emit(MemberMetadata(member_id=after.member_id, value=after))
     if before is None or before.topic_regex != after.topic_regex:
@@ -28,6 +30,9 @@ def put_member(
     if after != before:
         forget_unused_regexes(draft)
     cause = _cause(draft.consumer, before, after)
+    # DEV: another assignor counts at once, as in Kafka 4.4 (KAFKA-20434).
+    if cause is None and assignor_before not in (None, _assignor(draft)):
+        cause = EpochCause.ASSIGNOR_CHANGED
     if cause is None and needs_target:
         cause = EpochCause.REBALANCE_INTERRUPTED
     bump_epoch_if_needed(draft, cause)
@@ -42,10 +47,20 @@ def has_changed(before: Member | None, after: Member) -> bool:
     )
 
 
+def _assignor(draft: Draft) -> str | None:
+    """The one in force, None as long as the group is not there."""
+    group = draft.state.group
+    return preferred_assignor(group, draft.config) if isinstance(group, ConsumerGroup) else None
+
+
 def _cause(group: ConsumerGroup, before: Member | None, after: Member) -> EpochCause | None:
-    """A regular expression that is not resolved yet bumps nothing now: its resolution will."""
+    """A regular expression that is not resolved yet bumps nothing now: its resolution will.
+
+    DEV: another rack does, as in Kafka 4.4 (KAFKA-20909).
+    """
     if not has_changed(before, after):
-        return None
+        has_moved = before is not None and before.rack_id != after.rack_id
+        return EpochCause.RACK_CHANGED if has_moved else None
     is_resolved = after.topic_regex in group.regexes
     if before is None:
         return EpochCause.MEMBER_JOINED if after.topic_names or is_resolved else None

@@ -45,11 +45,34 @@ def test_a_new_member_bumps_if_it_wants_something(
 
 
 def test_what_moves_no_partition_bumps_nothing(group: GroupScript) -> None:
-    """Timeout and assignor are written, and that is all."""
+    """A timeout is written, and that is all; so is a wish for the assignor that is in force."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
-    group.native("n1", 10, assignor="range", rebalance_timeout_ms=1)
-    assert group.consumer.members["n1"].server_assignor == "range"
+    group.native("n1", 10, assignor="uniform", rebalance_timeout_ms=1)
+    assert group.consumer.members["n1"].server_assignor == "uniform"
     assert causes(group) == []
+
+
+def test_another_assignor_bumps(group: GroupScript) -> None:
+    """DEV KAFKA-20434: one that most members ask for now; a wish that changes no majority waits."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0, 2)}), given_native("n2", assigned={"foo": (1,)})
+    )
+    group.native("n1", 10, assignor="range")
+    assert causes(group) == [EpochCause.ASSIGNOR_CHANGED]
+    assert group.consumer.assignor == "range"
+    assert group.named(group.consumer.target_of("n1")) == {"foo": (0, 1)}
+    group.native("n2", 10, assignor="uniform")
+    assert causes(group) == []
+
+
+def test_another_rack_bumps(group: GroupScript) -> None:
+    """DEV KAFKA-20909. Staying where it is, or saying nothing of it, does not."""
+    group.given_consumer_group(given_native("n1", assigned=ALL))
+    group.native("n1", 10, rack_id="a")
+    assert causes(group) == [EpochCause.RACK_CHANGED]
+    for rack_id in ("a", None):
+        group.native("n1", 11, rack_id=rack_id)
+        assert causes(group) == []
 
 
 def test_a_topic_that_grew_bumps(group: GroupScript) -> None:
