@@ -64,15 +64,20 @@ def check_session_timeout(draft: Draft, event: JoinGroupReceived) -> None:
 def join(draft: Draft, event: JoinGroupReceived) -> None:
     """Decide a JoinGroup; the caller knows that the group is generic or missing.
 
-    A missing group is created by its first JoinGroup without an id, even if that is then refused.
+    A missing group is created by its first JoinGroup without an id. DEV D55: not by one that is
+    refused, which would leave an empty group behind for every name that somebody tries.
     """
+    was_nothing = draft.state.group is None and not draft.records
     if draft.state.group is None:
         _create_group(draft, event)
     elif not _has_room(draft, event):
         _turn_away(draft, event)
         return
     if not _protocols_fit(draft.generic, event):
-        draft.answer(event.token, _wrong_protocols(event))
+        refusal = _wrong_protocols(event)
+        if was_nothing:
+            raise refusal
+        draft.answer(event.token, event.refused(refusal))
     elif event.member_id:
         _join_with_id(draft, event)
     else:
@@ -114,19 +119,19 @@ def _turn_away(draft: Draft, event: JoinGroupReceived) -> None:
     draft.answer(event.token, JoinGroupReply(error=ErrorCode.GROUP_MAX_SIZE_REACHED, why=why))
 
 
+def _wrong_protocols(event: JoinGroupReceived) -> GroupError:
+    return GroupError(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        "the protocol type differs from the group's, no protocol is common to all members, or one"
+        " is listed twice",
+        member_id=event.member_id,
+    )
+
+
 def _protocols_fit(group: GenericGroup, event: JoinGroupReceived) -> bool:
     count = len(group.members)
     type_fits = event.protocol_type == group.core.protocol_type if count else event.protocol_type
     return bool(type_fits) and is_acceptable(event.protocols, group.offers, count)
-
-
-def _wrong_protocols(event: JoinGroupReceived) -> JoinGroupReply:
-    return JoinGroupReply(
-        error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        why="the protocol type differs from the group's, no protocol is common to all members, or"
-        " one is listed twice",
-        member_id=event.member_id,
-    )
 
 
 def _join_without_id(draft: Draft, event: JoinGroupReceived) -> None:

@@ -142,6 +142,12 @@ class Anchors:
         if limit.cancelled_caught:
             raise NotAnchored("the anchor has not left yet")
 
+    def let_go(self, group_id: str) -> None:
+        """Nobody was let in after all: there is nothing to linger for."""
+        anchor = self._anchors.get(group_id)
+        if anchor is not None and not anchor.turn.locked():
+            anchor.drop()
+
     def release_waiting(self) -> None:
         """From now on nobody waits here: the gateway is about to end."""
         self._is_ending = True

@@ -192,13 +192,13 @@ class Cluster:
         found: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, failure)
         missing = tuple(found)
         for node_id in self._nodes_in_turn(doubtful):
+            if not missing:
+                break
             try:
                 found |= await self._coordinators_told_by(node_id, missing)
             except UpstreamError as error:
                 found |= dict.fromkeys(missing, error)
             missing = tuple(each for each in missing if isinstance(found[each], UpstreamError))
-            if not missing:
-                break
         return found
 
     async def _coordinators_told_by(

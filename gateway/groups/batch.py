@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.engine import GroupEngine, Step
-from coordinator.events import Event
+from coordinator.events import Event, Request
 from coordinator.records import DurableRecord
+from coordinator.replies import Reply
 from coordinator.topics import Topics
 from gateway.events.journal import Told
 from gateway.events.refusals import refused_conversion
@@ -61,6 +62,14 @@ class Batch:
         if (refused := refused_conversion(engine.state, event, step)) is not None:
             events.append(refused)
         self.decisions.append(Decision(event, step, Told(events, now_ms)))
+
+    def refusal(self, event: Request, *, now_ms: int, topics: Topics) -> Reply | None:
+        """What the event would be refused with after the decisions so far; None if it would not be,
+        or if it changes something all the same."""
+        step = self._latest().handle(event, now_ms=now_ms, topics=topics)
+        if step.records:
+            return None
+        return next((reply for _token, reply in step.replies if reply.error), None)
 
     def _latest(self) -> GroupEngine:
         if not self.decisions:

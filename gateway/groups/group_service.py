@@ -6,7 +6,7 @@ no answer that gives partitions leaves, unless the group's anchor holds it in th
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 from uuid import uuid4
 
 import structlog
@@ -14,7 +14,6 @@ import trio
 
 from coordinator.errors import ErrorCode
 from coordinator.replies import (
-    ConsumerHeartbeatReply,
     HeartbeatReply,
     JoinGroupReply,
     LeaveGroupReply,
@@ -69,6 +68,9 @@ from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
 log = structlog.get_logger()
+
+Entry = JoinGroupRequest | ConsumerGroupHeartbeatRequest
+"""What may let somebody in."""
 
 
 class GroupService:
@@ -264,11 +266,17 @@ class GroupService:
         try:
             if not await self._is_at_coordinator(request, message.group_id):
                 return refusal(message, version, ErrorCode.NOT_COORDINATOR, "")
+            was_held = self._anchors.is_here(message.group_id)
             if _lets_in(message):
+                refused = await self._refused(request, message)
+                if refused is not None:
+                    return refused
                 await self._hold(message)
             answer = await self._ask_engine(request, message)
             if self._registry.is_live(message.group_id):
                 await self._keep(message.group_id, gives=_gives(answer))
+            elif not was_held and _is_refusal(answer):
+                self._anchors.let_go(message.group_id)
         except NotAnchored as error:
             code, why = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)
         except UpstreamError as error:
@@ -279,6 +287,14 @@ class GroupService:
         else:
             return answer
         return refusal(message, version, code, why)
+
+    async def _refused(self, request: GroupRequest, message: Entry) -> Struct | None:
+        """The engine's refusal, before the group is taken in the cluster for a request that leads
+        to nothing. Raises TooManyGroups."""
+        if self._anchors.is_here(message.group_id):
+            return None
+        reply = await self._registry.refusal(message.group_id, _entry(request, message))
+        return None if reply is None else _entered(reply, request.header.api_version)
 
     async def _hold(self, message: GroupMessage) -> None:
         """Hold the group before somebody may be let in. Raises NotAnchored, TooManyGroups."""
@@ -305,14 +321,11 @@ class GroupService:
         )
 
     async def _ask_engine(self, request: GroupRequest, message: GroupMessage) -> Struct:
-        header, host = request.header, request.client_host
+        header = request.header
         match message:
-            case JoinGroupRequest():
-                joined: JoinGroupReply = await self._ask(
-                    message,
-                    lambda token, _: messages.join_event(token, header, message, host, uuid4()),
-                )
-                return messages.join_response(joined, header.api_version)
+            case JoinGroupRequest() | ConsumerGroupHeartbeatRequest():
+                reply = await self._ask(message, _entry(request, message))
+                return _entered(reply, header.api_version)
             case SyncGroupRequest():
                 synced: SyncGroupReply = await self._ask(
                     message, lambda token, _: messages.sync_event(token, header, message)
@@ -328,14 +341,6 @@ class GroupService:
                     message, lambda token, _: messages.leave_event(token, header, message)
                 )
                 return messages.leave_response(left, header.api_version)
-            case ConsumerGroupHeartbeatRequest():
-                alive: ConsumerHeartbeatReply = await self._ask(
-                    message,
-                    lambda token, _: messages.consumer_heartbeat_event(
-                        token, header, message, host, uuid4()
-                    ),
-                )
-                return messages.consumer_heartbeat_response(alive)
             case OffsetCommitRequest() | TxnOffsetCommitRequest():
                 (stored,) = await self._offsets.commit((request,))
                 if stored is None:
@@ -359,7 +364,24 @@ ByMember = (
 """What the engine answers; what becomes of commits is for the cluster to say."""
 
 
-def _lets_in(message: GroupMessage) -> bool:
+def _entry(request: GroupRequest, message: Entry) -> MakeRequest:
+    header, host = request.header, request.client_host
+    match message:
+        case JoinGroupRequest():
+            return lambda token, _: messages.join_event(token, header, message, host, uuid4())
+        case ConsumerGroupHeartbeatRequest():
+            return lambda token, _: messages.consumer_heartbeat_event(
+                token, header, message, host, uuid4()
+            )
+
+
+def _entered(reply: Any, version: int) -> Struct:
+    if isinstance(reply, JoinGroupReply):
+        return messages.join_response(reply, version)
+    return messages.consumer_heartbeat_response(reply)
+
+
+def _lets_in(message: GroupMessage) -> TypeGuard[Entry]:
     """Whether it may add a member."""
     match message:
         case JoinGroupRequest():
@@ -396,6 +418,15 @@ def _gives(answer: Struct) -> bool:
             return True
         case ConsumerGroupHeartbeatResponse(error_code=0, assignment=assignment):
             return assignment is not None
+        case _:
+            return False
+
+
+def _is_refusal(answer: Struct) -> bool:
+    """Whether a join led to nothing; whoever is asked to come back with an id does so at once."""
+    match answer:
+        case JoinGroupResponse(error_code=code) | ConsumerGroupHeartbeatResponse(error_code=code):
+            return code not in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
         case _:
             return False
 

@@ -18,11 +18,21 @@ from coordinator.events import (
     Event,
     GroupTaken,
     Happening,
+    LeaveGroupReceived,
+    Leaver,
     OffsetCommitEnded,
     OffsetCommitReceived,
     RegexesResolved,
 )
-from coordinator.replies import ConfigView, GroupView, Reply
+from coordinator.generic.group import GenericGroup
+from coordinator.replies import (
+    ConfigView,
+    ConsumerHeartbeatReply,
+    GroupView,
+    HeartbeatReply,
+    Reply,
+    SyncGroupReply,
+)
 from coordinator.topic_names import topics_of_group, topics_of_request
 from coordinator.topics import Topics
 from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet, RegexResolution
@@ -45,6 +55,11 @@ LOAD_RETRY_S, LOAD_RETRY_MAX_S = 1.0, 8.0
 """How long until a group that cannot be loaded is tried again: twice as long each time."""
 POSTPONED_MS = 1_000
 """How much later what cannot be refused is handled again, when the log or we ourselves failed."""
+STALLED_AFTER_S = 30.0
+"""How long whoever joined may take to go on, in a group whose place somebody else needs."""
+
+SERVED = (SyncGroupReply, HeartbeatReply, ConsumerHeartbeatReply)
+"""What a member gets that is not merely joining."""
 
 
 class GroupEnded(Exception):  # noqa: N818  (not an error: the group was empty)
@@ -85,8 +100,31 @@ class GroupTask:
         self._nursery: trio.Nursery | None = None
         self._resolving = trio.CancelScope()
         self._is_ending = False
+        self._has_served = False
+        self._answered_s = trio.current_time()
         self.is_loaded = False
         """Whether the group is known; until then nothing can be said of it."""
+
+    async def refusal(self, make: MakeRequest) -> Reply | None:
+        """What a request would be refused with now; None if it would not be. Nothing changes.
+        Raises GroupEnded."""
+        ask = Ask(make=make, topic_names=frozenset(), is_trial=True)
+        await self._put(ask)
+        await ask.answered.wait()
+        return ask.reply
+
+    async def dissolve(self) -> None:
+        """Let all members go, as if each had left. Raises GroupEnded, GroupFailed."""
+        group = self._engine.state.group
+        if isinstance(group, GenericGroup):
+            leavers = [
+                *(
+                    Leaver(member_id=each, instance_id=member.instance_id)
+                    for each, member in group.members.items()
+                ),
+                *(Leaver(member_id=each) for each in group.pending_ids),
+            ]
+            await self.ask(lambda token, _: LeaveGroupReceived(token=token, members=tuple(leavers)))
 
     async def ask(self, make: MakeRequest, topic_names: Iterable[str] = ()) -> tuple[int, Reply]:
         """The token of the request and its answer, which may take as long as a rebalance.
@@ -95,10 +133,7 @@ class GroupTask:
         same, and a commit that is then accepted counts as ended. Raises GroupEnded, GroupFailed.
         """
         ask = Ask(make=make, topic_names=frozenset(topic_names))
-        try:
-            await self._inbox.put(ask)
-        except (trio.ClosedResourceError, trio.BrokenResourceError):
-            raise GroupEnded(self.group_id) from None
+        await self._put(ask)
         try:
             await ask.answered.wait()
         except trio.Cancelled:
@@ -108,6 +143,12 @@ class GroupTask:
         if ask.reply is None:
             raise GroupFailed(self.group_id)
         return ask.token, ask.reply
+
+    async def _put(self, ask: Ask) -> None:
+        try:
+            await self._inbox.put(ask)
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            raise GroupEnded(self.group_id) from None
 
     def end_commit(self, event: OffsetCommitEnded) -> None:
         """Let the group know how a commit ended. Never blocks, so that no commit stays open."""
@@ -135,6 +176,16 @@ class GroupTask:
         """Whether the group has members."""
         group = self._engine.state.group
         return group is not None and bool(group.members)
+
+    @property
+    def has_stalled(self) -> bool:
+        """Whether nobody in it has ever done more than join, and nobody has for a while."""
+        return (
+            self.is_loaded
+            and not self._has_served
+            and not self._waiting
+            and trio.current_time() - self._answered_s >= STALLED_AFTER_S
+        )
 
     def release_waiting(self) -> None:
         """From now on nobody waits for a rebalance here: the gateway is about to end."""
@@ -182,6 +233,7 @@ class GroupTask:
             retry_s = min(2 * retry_s, LOAD_RETRY_MAX_S)
         _keep_commits(self._engine, engine)
         self._engine = engine
+        self._has_served |= self.is_live
         self.is_loaded = True
 
     async def _read(self) -> GroupEngine:
@@ -236,6 +288,13 @@ class GroupTask:
             ask.event = ask.event or ask.make(ask.token, self._topics.latest)
             log.warning("topics_unknown", group_id=self.group_id, reason=str(error))
             self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, "its topics are not known")
+            return
+        if ask.is_trial:
+            refused = batch.refusal(ask.event, now_ms=self._clock.now_ms(), topics=topics)
+            if refused is None:
+                ask.answer(None)
+            else:
+                self._answer(ask, refused)
             return
         self._decide_on(ask.event, topics, batch)
         self._waiting[ask.token] = ask
@@ -338,6 +397,8 @@ class GroupTask:
             self._inbox.note(event)
 
     def _answer(self, ask: Ask, reply: Reply) -> None:
+        self._answered_s = trio.current_time()
+        self._has_served |= isinstance(reply, SERVED) and not reply.error
         if reply.why:
             log.info(
                 "request_refused",

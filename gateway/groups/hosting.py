@@ -53,6 +53,9 @@ LOOKED_AT_ONCE_MAX = 200
 FOUND_FREE_FOR_S = 5.0
 """How long a group that was found free is taken to be so, by requests that let nobody in."""
 
+FORWARDED_FOR_S = 60.0
+"""The same for a group that was found to be the cluster's."""
+
 NAMED_OCCUPANTS_MAX = 5
 """Clients that a reason names; of the others it gives the number."""
 
@@ -77,7 +80,7 @@ class Mode(Enum):
     HOSTED = auto()
     """Our engine."""
     FORWARDED = auto()
-    """The cluster's coordinator, for good: another protocol, or the operator's wish."""
+    """The cluster's coordinator: another protocol, or the operator's wish."""
     OCCUPIED = auto()
     """The cluster's coordinator, because somebody is in the group there."""
     ELSEWHERE = auto()
@@ -128,8 +131,8 @@ _Found = _Occupants | _OtherKind | UpstreamError
 
 
 class Hosting:
-    """Decides per group; remembers what is forwarded for good, what was found free a moment ago,
-    and what the log was told."""
+    """Decides per group; remembers for a while what is forwarded and what was found free, and what
+    the log was told."""
 
     def __init__(
         self,
@@ -147,23 +150,25 @@ class Hosting:
         self._gateway = gateway
         self._tell = tell
         self._replaced: dict[str, None] = {}
-        self._forwarded: dict[str, None] = {}
+        self._forwarded: dict[str, float] = {}
+        """When each group was last seen to be the cluster's."""
         self._reported: dict[str, str] = {}
         self._found_free: dict[str, tuple[float, Verdict]] = {}
         self._longest_session_s = longest_session_ms / 1000
         self._others_gone_s: dict[str, float] = {}
 
     def is_forwarded(self, group_id: str) -> bool:
-        """Whether the group is forwarded whatever is in it."""
-        return group_id in self._forwarded or any(
-            fnmatchcase(group_id, pattern) for pattern in self._forward_patterns
-        )
+        """Whether the group is the cluster's, as far as we know."""
+        return group_id in self._forwarded or self._is_configured(group_id)
+
+    def _is_configured(self, group_id: str) -> bool:
+        return any(fnmatchcase(group_id, pattern) for pattern in self._forward_patterns)
 
     def forward(self, group_id: str, why: str) -> None:
-        """From now on the group belongs to the cluster's coordinator."""
-        if group_id not in self._forwarded:
+        """The group belongs to the cluster's coordinator, until it is seen to be free again."""
+        if self._forwarded.pop(group_id, None) is None:
             self._tell(GroupForwarded(reason=why), group_id)
-        self._forwarded[group_id] = None
+        self._forwarded[group_id] = trio.current_time()
         _forget_oldest(self._forwarded)
 
     def note_replaced(self, group_id: str) -> None:
@@ -188,7 +193,8 @@ class Hosting:
 
     def _lately(self, group_id: str) -> Verdict | None:
         found_s, verdict = self._found_free.get(group_id, (-math.inf, None))
-        if self.is_forwarded(group_id):
+        forwarded_s = self._forwarded.get(group_id, -math.inf)
+        if trio.current_time() - forwarded_s < FORWARDED_FOR_S:
             return Verdict(Mode.FORWARDED)
         return verdict if trio.current_time() - found_s < FOUND_FREE_FOR_S else None
 
@@ -220,9 +226,8 @@ class Hosting:
         unsure = []
         for group_id in group_ids:
             self._found_free.pop(group_id, None)
-            if self.is_forwarded(group_id):
-                self.forward(group_id, "as configured (groups.forward)")
-                verdicts[group_id] = Verdict(Mode.FORWARDED)
+            if self._is_configured(group_id):
+                verdicts[group_id] = self._forwarded_now(group_id, "as configured (groups.forward)")
             else:
                 unsure.append(group_id)
         at: defaultdict[int, list[str]] = defaultdict(list)
@@ -244,17 +249,19 @@ class Hosting:
             versions = await self._cluster.versions_of(node_id)
             if not is_embedded(versions) and not identity.may_hold(versions):
                 why = "its coordinator is older than Kafka 2.3: nothing keeps it"
-                return {each: self._forwarded_for_good(each, why) for each in group_ids}
+                return {each: self._forwarded_now(each, why) for each in group_ids}
             occupants = await self._occupants(node_id, group_ids, versions)
         except UpstreamError as error:
             return {each: self._not_told(each, error) for each in group_ids}
         return {each: self._judged(each, occupants.get(each)) for each in group_ids}
 
-    def _forwarded_for_good(self, group_id: str, why: str) -> Verdict:
+    def _forwarded_now(self, group_id: str, why: str) -> Verdict:
         self.forward(group_id, why)
         return Verdict(Mode.FORWARDED)
 
     def _not_told(self, group_id: str, error: UpstreamError) -> Verdict:
+        if group_id in self._forwarded:
+            return Verdict(Mode.FORWARDED)
         why = "the cluster does not say who is in the group"
         self._report(group_id, "group_state_unknown", f"{why}: {error}")
         return Verdict(Mode.UNKNOWN, why)
@@ -264,13 +271,15 @@ class Hosting:
             return self._not_told(group_id, found)
         if found is None:
             self._replaced.pop(group_id, None)
+            self._forwarded.pop(group_id, None)
             return self._left_alone(group_id)
         if isinstance(found, _Occupants) and found.anchored is not None:
             return self._anchored(found.anchored)
         if found.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
-            return self._forwarded_for_good(group_id, f"its protocol type is {found.protocol_type}")
+            return self._forwarded_now(group_id, f"its protocol type is {found.protocol_type}")
         if isinstance(found, _Occupants) and found.protocol == STREAMS_PROTOCOL:
-            return self._forwarded_for_good(group_id, f"its protocol is {STREAMS_PROTOCOL}")
+            return self._forwarded_now(group_id, f"its protocol is {STREAMS_PROTOCOL}")
+        self._forwarded.pop(group_id, None)
         why = (
             f"{found} are in the group in the cluster itself: stop them or point them at the"
             " gateway, all of them, and the group is hosted from its next member on"

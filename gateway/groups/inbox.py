@@ -32,6 +32,8 @@ class Ask:
 
     make: MakeRequest
     topic_names: frozenset[str]
+    is_trial: bool = False
+    """Whether only to say if it would be refused."""
     token: int = field(default_factory=lambda: next(_tokens))
     event: Request | None = None
     reply: Reply | None = None

@@ -3,6 +3,8 @@
 Owns the tasks and their number. Must not know what a request means, or who sent it.
 """
 
+import contextlib
+import math
 from collections.abc import Iterable
 from functools import partial
 
@@ -19,7 +21,7 @@ from coordinator.topics import Topics
 from gateway.cluster.cluster import Cluster
 from gateway.events.journal import Journal
 from gateway.groups.clock import Clock
-from gateway.groups.group_task import GroupEnded, GroupTask
+from gateway.groups.group_task import GroupEnded, GroupFailed, GroupTask
 from gateway.groups.hosting import Hosting, Mode, Verdict
 from gateway.groups.inbox import MakeRequest
 from gateway.groups.offset_tally import OffsetTally
@@ -30,6 +32,8 @@ from gateway.state_log.log import StateLog, StateLogError
 
 RESUME_RETRY_S = 1.0
 """How long until a log that cannot be read at the start is tried again."""
+LOOK_FOR_ROOM_S = 1.0
+"""How often groups that have stalled are looked for, while there is no room for others."""
 
 log = structlog.get_logger()
 
@@ -67,6 +71,7 @@ class Registry:
         """To be run as long as groups are."""
         self._tasks: dict[str, GroupTask] = {}
         self._is_ending = False
+        self._look_for_room_s = -math.inf
 
     async def resume(self) -> None:
         """Take up the groups in the log that have members, before anybody asks for them: members
@@ -142,10 +147,37 @@ class Registry:
             except GroupEnded:
                 await trio.lowlevel.checkpoint()
 
+    async def refusal(self, group_id: str, make: MakeRequest) -> Reply | None:
+        """What a hosted group would refuse a request with; see `GroupTask.refusal`. Raises
+        TooManyGroups."""
+        while True:
+            try:
+                return await self._task(group_id).refusal(make)
+            except GroupEnded:
+                await trio.lowlevel.checkpoint()
+
     def check_room(self, group_id: str) -> None:
-        """Raises TooManyGroups if this one cannot be hosted as well."""
-        if group_id not in self._tasks and len(self._tasks) >= self._max_groups:
-            raise TooManyGroups(f"{self._max_groups} groups are hosted already")
+        """Raises TooManyGroups if this one cannot be hosted as well: for now, if others have
+        stalled."""
+        if group_id in self._tasks or len(self._tasks) < self._max_groups:
+            return
+        self._make_room()
+        raise TooManyGroups(f"{self._max_groups} groups are hosted already")
+
+    def _make_room(self) -> None:
+        """Dissolve the groups that have stalled: a client that only ever joins, under any number of
+        names and with the longest of sessions, must not shut out everybody else."""
+        if trio.current_time() < self._look_for_room_s:
+            return
+        self._look_for_room_s = trio.current_time() + LOOK_FOR_ROOM_S
+        for task in self._tasks.values():
+            if task.has_stalled:
+                self._nursery.start_soon(self._dissolve, task)
+
+    async def _dissolve(self, task: GroupTask) -> None:
+        log.warning("group_dissolved", group_id=task.group_id, reason="its members never went on")
+        with contextlib.suppress(GroupEnded, GroupFailed):
+            await task.dissolve()
 
     def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
         """Let a group know how a commit ended; a group that has ended holds none."""

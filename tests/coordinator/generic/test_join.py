@@ -51,13 +51,12 @@ def test_an_id_is_made_of_the_instance_id_even_if_that_is_empty(group: GroupScri
     assert group.take_id().startswith("client-")
 
 
-def test_a_refused_first_join_leaves_an_empty_group(group: GroupScript) -> None:
-    """As in Kafka, where the group is created before the protocols are looked at; with an id that
-    nobody can have, it is not."""
+def test_a_refused_first_join_creates_no_group(group: GroupScript) -> None:
+    """DEV D55: Kafka keeps an empty group for every name that somebody tries."""
     assert group.join("made-up", protocols=()).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.view().state == "Dead"
     assert group.join(protocols=()).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert group.view().state == "Empty"
+    assert group.view().state == "Dead"
 
 
 def test_a_member_that_no_longer_fits_is_removed(make_group: MakeGroup) -> None:

@@ -12,7 +12,13 @@ from trio.testing import MockClock
 from gateway.anchor.identity import Gateway
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import hosting as module
-from gateway.groups.hosting import FOUND_FREE_FOR_S, LOOKED_AT_ONCE_MAX, Hosting, Mode
+from gateway.groups.hosting import (
+    FORWARDED_FOR_S,
+    FOUND_FREE_FOR_S,
+    LOOKED_AT_ONCE_MAX,
+    Hosting,
+    Mode,
+)
 from kafka_codecs import consumer_group_describe, describe_groups
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
@@ -323,6 +329,31 @@ async def test_forwarding_is_remembered_up_to_a_limit(monkeypatch: pytest.Monkey
             hosting.forward(group_id, "its protocol type is connect")
     assert [line["group_id"] for line in lines] == ["a", "b", "c"]
     assert [hosting.is_forwarded(each) for each in ("a", "b", "c")] == [False, True, True]
+
+
+async def test_a_group_is_forwarded_for_as_long_as_somebody_is_in_it(
+    autojump_clock: MockClock,
+) -> None:
+    """One JoinGroup of another protocol must not take a group away for good: the cluster is asked
+    again before anybody is let in, and after a while by every request."""
+    workers = cluster_that_says(classic("w", protocol_type="connect")).answers
+    cluster = cluster_that_says(classic())
+    hosting = looking(cluster)
+    with capture_logs() as lines:
+        hosting.forward("g", "it uses the protocol connect/v1")
+        cluster.answers = workers
+        assert (await hosting.look("g")).mode is Mode.FORWARDED
+        cluster.answers = cluster_that_says(classic()).answers
+        assert (await hosting.look_lately("g")).mode is Mode.FORWARDED
+        await trio.sleep(FORWARDED_FOR_S)
+        cluster.failure = UpstreamError("nobody listens")
+        assert (await hosting.look_lately("g")).mode is Mode.FORWARDED
+        cluster.failure = None
+        assert (await hosting.look_lately("g")).mode is Mode.HOSTED
+        assert not hosting.is_forwarded("g")
+        hosting.forward("g", "it uses the protocol connect/v1")
+        assert (await hosting.look("g")).mode is Mode.HOSTED
+    assert [line["event"] for line in lines] == ["group_forwarded"] * 2
 
 
 async def test_reports_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.errors import ErrorCode
+from gateway.groups.group_task import STALLED_AFTER_S, GroupTask
 from gateway.groups.hosting import Mode
 from gateway.groups.registry import RESUME_RETRY_S, TooManyGroups
 from gateway.state_log.log import StateLogUnreadable
@@ -24,6 +25,52 @@ async def test_there_are_no_more_groups_than_allowed(autojump_clock: MockClock) 
         await groups.native("n", -1, group="b")
         await trio.sleep(2)
         assert (await groups.native("n", group="c")).error is ErrorCode.NONE
+
+
+async def test_groups_that_were_only_ever_joined_make_room_for_others(
+    autojump_clock: MockClock,
+) -> None:
+    """A client that joins one group after another with the longest of sessions, and never goes on,
+    shuts nobody out: neither with members nor with ids that it was handed out."""
+    half_an_hour_ms = 1_800_000
+    async with hosted_groups(max_groups=3) as groups:
+        served = await groups.join(group="served", version=3, session_timeout_ms=half_an_hour_ms)
+        await groups.sync(served.member_id, served.generation, group="served")
+        await groups.join(group="joined", version=3, session_timeout_ms=half_an_hour_ms)
+        await groups.join(group="handed-out", session_timeout_ms=half_an_hour_ms)
+        with pytest.raises(TooManyGroups):
+            await groups.native("n", group="late")
+        await trio.sleep(STALLED_AFTER_S)
+        with capture_logs() as lines:
+            with pytest.raises(TooManyGroups):
+                await groups.native("n", group="late")
+            await trio.sleep(1)
+        assert [task.group_id for task in groups.running] == ["served"]
+        dissolved = {line["group_id"] for line in lines if line["event"] == "group_dissolved"}
+        assert dissolved == {"joined", "handed-out"}
+        assert (await groups.native("n", group="late")).error is ErrorCode.NONE
+        beaten = await groups.beat(served.member_id, served.generation, group="served")
+        assert beaten.error is ErrorCode.NONE
+
+
+async def test_nobody_looks_for_room_again_and_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many are refused, all groups are looked at once a second."""
+    looks = 0
+
+    def has_stalled(_task: GroupTask) -> bool:
+        nonlocal looks
+        looks += 1
+        return False
+
+    monkeypatch.setattr(GroupTask, "has_stalled", property(has_stalled))
+    async with hosted_groups(max_groups=1) as groups:
+        await groups.native("n")
+        for _ in range(10):
+            with pytest.raises(TooManyGroups):
+                await groups.native("n", group="late")
+        assert looks == 1
 
 
 async def test_a_group_with_members_here_stays_here(autojump_clock: MockClock) -> None:

@@ -1,0 +1,72 @@
+"""A join that is refused leaves nothing behind in the cluster."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from gateway.state_log.memory import MemoryLog
+from kafka_codecs.apis import ApiKey
+from tests.support.fake_broker import running_fake_broker
+from tests.support.gateway import whole_gateway
+from tests.support.group_client import GroupClient, group_client
+from tests.support.hosted_groups import ScriptedLog
+from tests.support.offset_broker import OffsetBroker
+from tests.support.until import until
+
+COORDINATOR_NOT_AVAILABLE = 15
+INCONSISTENT_GROUP_PROTOCOL = 23
+INVALID_SESSION_TIMEOUT = 26
+INVALID_REQUEST = 42
+
+
+@asynccontextmanager
+async def open_scene(
+    state_log: MemoryLog | None = None,
+) -> AsyncIterator[tuple[OffsetBroker, GroupClient]]:
+    """A broker that can hold anchors, and a client at the gateway before it."""
+    broker = OffsetBroker()
+    with trio.fail_after(30):
+        async with (
+            running_fake_broker(broker),
+            whole_gateway([broker.address], state_log=state_log) as gateway,
+            group_client(gateway.address, "g") as client,
+        ):
+            yield broker, client
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ({"session_timeout_ms": 1}, INVALID_SESSION_TIMEOUT),
+        ({"protocol_type": ""}, INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+async def test_a_malformed_join_takes_no_group(how: dict[str, object], code: int) -> None:
+    """The engine refuses it before the cluster hears of it."""
+    async with open_scene() as (broker, client):
+        refused = await client.join(version=3, **how)  # type: ignore[arg-type]
+        assert refused.error_code == code
+        assert ApiKey.JOIN_GROUP not in {header.api_key for header in broker.seen}
+
+
+async def test_a_malformed_heartbeat_takes_no_group() -> None:
+    """The same for who comes by the new protocol."""
+    async with open_scene() as (broker, client):
+        refused = await client.native("")
+        assert refused.error_code == INVALID_REQUEST
+        assert ApiKey.JOIN_GROUP not in {header.api_key for header in broker.seen}
+
+
+async def test_a_join_that_cannot_be_written_gives_the_group_back() -> None:
+    """With a full disk nobody is let in, under however many names somebody tries."""
+    state_log = ScriptedLog()
+    state_log.is_failing = True
+    async with open_scene(state_log) as (broker, client):
+        refused = await client.native("n")
+        assert refused.error_code == COORDINATOR_NOT_AVAILABLE
+        await until(lambda: not broker.coordinator.group("g").member_id)
+        state_log.is_failing = False
+        assert (await client.native("n")).error_code == 0
+        assert broker.coordinator.group("g").member_id
