@@ -35,7 +35,7 @@ def texts() -> list[Path]:
         path for folder in folders for kind in ("*.py", "*.md") for path in folder.rglob(kind)
     ]
     plants = {Path(__file__), Path(rulebook.__file__)}
-    return sorted({*inside, *ROOT.glob("*.md")} - plants - {ROOT / "gateway/docs/rules.md"})
+    return sorted({*inside, *ROOT.glob("*.md")} - plants)
 
 
 def name_of(value: object) -> str:
