@@ -65,7 +65,7 @@ FILES_BESIDES = 256
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; the exit status, 1 if the gateway could not start."""
     reason: Exception | None = None
-    _allow_open_files(settings.max_connections * FILES_PER_CONNECTION + FILES_BESIDES)
+    settings = _within_open_files(settings)
     try:
         trio.run(_run_until_signal, settings)
     except* (
@@ -84,14 +84,27 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def _allow_open_files(wanted: int) -> None:
-    """Raise our limit of open files: the usual 1024 turn clients away long before ours does."""
+def _within_open_files(settings: Settings) -> Settings:
+    """Raise our limit of open files, for the usual 1024 turns clients away long before ours does;
+    as far as that cannot be, allow fewer connections."""
+    allowed = _allow_open_files(settings.max_connections * FILES_PER_CONNECTION + FILES_BESIDES)
+    besides = min(FILES_BESIDES, allowed // 2)
+    fitting = max(1, (allowed - besides) // FILES_PER_CONNECTION)
+    if fitting >= settings.max_connections:
+        return settings
+    log.warning("open_files_limited", limit=allowed, max_connections=fitting)
+    return settings.model_copy(update={"max_connections": fitting})
+
+
+def _allow_open_files(wanted: int) -> int:
+    """How many files may be open from now on: as many as wanted, or as many as we can have."""
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if resource.RLIM_INFINITY not in (allowed, most) and most < wanted:
-        log.warning("open_files_limited", limit=most, wanted=wanted)
-        wanted = most
-    if allowed != resource.RLIM_INFINITY and allowed < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    if allowed == resource.RLIM_INFINITY or allowed >= wanted:
+        return wanted
+    if most != resource.RLIM_INFINITY:
+        wanted = min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    return wanted
 
 
 async def _run_until_signal(settings: Settings) -> None:
@@ -150,6 +163,8 @@ async def _run_settings(
         state_folder=settings.state_dir,
         limits=Limits(
             max_connections=settings.max_connections,
+            max_connections_per_address=settings.max_connections_per_address
+            or max(1, settings.max_connections // 2),
             drain_timeout_s=settings.drain_timeout_ms / 1000,
         ),
     )

@@ -217,6 +217,11 @@ class Settings(BaseSettings):
     ] = 600_000
 
     max_connections: _Count = Field(2_000, description="client connections at a time")
+    max_connections_per_address: _Count | None = Field(
+        None,
+        description="client connections of one address at a time; half of `max_connections` if not"
+        " set",
+    )
     max_groups: _Count = Field(10_000, description="hosted groups at a time")
     anchor_linger_ms: _Milliseconds = Field(
         60_000,

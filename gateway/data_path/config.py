@@ -10,6 +10,8 @@ class Limits:
 
     max_connections: int = 10_000
     """Client connections, over all listeners."""
+    max_connections_per_address: int = 5_000
+    """Of them, those of one client address: nobody takes all the room."""
     max_brokers: int = 1_000
     """Listeners, one per broker."""
     max_request_bytes: int = 100 * 1024 * 1024
@@ -25,6 +27,9 @@ class Limits:
     idle_timeout_s: float = 600.0
     """How long a client may say nothing while nothing is owed to it; Kafka's own default
     (connections.max.idle.ms)."""
+    half_sent_timeout_s: float = 30.0
+    """How long a client may say nothing in the middle of a request; `idle_timeout_s` is how long a
+    request may take to arrive, and how long a client may not take what is sent to it."""
     linger_timeout_s: float = 5.0
     """How long answers on their way keep a connection open whose client sends no more, and how long
     a request may be half sent once the gateway stops."""

@@ -18,6 +18,7 @@ from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION, V
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import offer
 from gateway.data_path.brokers import ClientSoftware, Way
+from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
 from gateway.data_path.conversions import TopicNames, ask_for_metadata
 from gateway.data_path.entries import bytes_of, entries_of
@@ -31,6 +32,7 @@ from gateway.data_path.errors import (
 from gateway.data_path.fetch_away import nothing_fetched
 from gateway.data_path.fetch_held import held_fetch
 from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.not_kafka import what_instead
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.produce_topics import ProduceTopics
@@ -93,6 +95,7 @@ class Surroundings:
     pipes: PipePool
     private_names: PrivateNames = NOTHING_PRIVATE
     """What no client may touch."""
+    complaints: Complaints = field(default_factory=Complaints)
     aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
     """Threads in which long messages are decoded and encoded: heartbeats need not wait for that."""
 
@@ -122,6 +125,7 @@ class ClientConnection:
         self._offered: Versions = {}
         self._reading = trio.CancelScope()
         self._at_rest = False  # waiting for a request of which nothing has come yet
+        self._begun_s = 0.0  # when the first bytes of the latest request were here
         self._stopping = False
         self._reads = True  # there may be more requests
 
@@ -146,11 +150,15 @@ class ClientConnection:
                 self._tasks.cancel_scope.cancel()
         except* RequestRefused as group:
             refused = first_of(group)
-            log.warning(
-                "unknown_request_received", api_key=refused.api_key, api_version=refused.api_version
+            self._shared.complaints.tell(
+                "unknown_request_received",
+                self._client_host,
+                api_key=refused.api_key,
+                api_version=refused.api_version,
             )
         except* (BadFrame, WireError) as group:
-            log.warning("bad_frame_received", reason=str(first_of(group)))
+            reason = str(first_of(group))
+            self._shared.complaints.tell("bad_frame_received", self._client_host, reason=reason)
         except* ListenError as group:
             log.error("broker_listener_failed", reason=str(first_of(group)))  # noqa: TRY400  # no bug
         except* (OSError, StreamEnded, UpstreamLost, UpstreamChanged, UpstreamError) as group:
@@ -169,11 +177,20 @@ class ClientConnection:
             self._tasks.start_soon(self._give_up_half_sent)
 
     def end_if_idle(self) -> None:
-        """Let `serve` end if for long there was nothing to be done."""
-        since_s = self._source.waits_since_s
-        if since_s is None or self._upstream.owes:
+        """Let `serve` end if the client has kept us waiting for too long."""
+        since_s, limits = self._source.waits_since_s, self._shared.limits
+        if since_s is None:
             return
-        if trio.current_time() - since_s >= self._shared.limits.idle_timeout_s:
+        now_s = trio.current_time()
+        if not self._at_rest:
+            is_late = (
+                now_s - since_s >= limits.half_sent_timeout_s
+                or now_s - self._begun_s >= limits.idle_timeout_s
+            )
+            if is_late:
+                self._shared.complaints.tell("half_sent_request", self._client_host)
+                self._reading.cancel()
+        elif now_s - since_s >= limits.idle_timeout_s and not self._upstream.owes:
             self._reading.cancel()
 
     async def _give_up_half_sent(self) -> None:
@@ -196,6 +213,7 @@ class ClientConnection:
                     return
                 continue
             size, api_key, version, correlation_id = self._source.unpack(_REQUEST_START)
+            self._begun_s = trio.current_time()
             if api_key == ApiKey.API_VERSIONS:
                 await self._answer_api_versions(size)
                 continue
@@ -216,10 +234,11 @@ class ClientConnection:
                 await self._relay(size, correlation_id, take)
             else:
                 await self._answer(ApiKey(api_key), size)
+            self._begun_s = trio.current_time()
 
     def _check_size(self, size: int) -> None:
         if not _SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:
-            raise BadFrame(f"a request of {size} bytes")
+            raise BadFrame(what_instead(SIZE.pack(size)) or f"a request of {size} bytes")
 
     async def _receive(self) -> bool:
         """More bytes of the client's; False at its end, or ours, between two requests."""
@@ -228,6 +247,8 @@ class ClientConnection:
             return False
         self._at_rest = self._source.empty
         more = await self._source.fill()
+        if self._at_rest:
+            self._begun_s = trio.current_time()
         self._at_rest = False
         if not more and not self._source.empty:
             raise StreamEnded

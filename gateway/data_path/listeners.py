@@ -5,7 +5,10 @@ must not know what clients say.
 """
 
 import errno
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 import structlog
@@ -21,8 +24,40 @@ from kafka_codecs.declaration import Struct
 
 log = structlog.get_logger()
 
+ACCEPT_FAILURES_INTERVAL_S = 60.0
+"""How often it is said that clients cannot be accepted; Trio tries again ten times a second."""
+
 Accept = Callable[[Way, trio.SocketStream], Awaitable[None]]
 """Serves one client, given the way to the broker that its port stands for."""
+
+
+class AcceptFailures(logging.Handler):
+    """When a client cannot be accepted, Trio tells its own log, with a traceback; this is ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_s = -math.inf
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say why, unless that was said not long ago."""
+        error = record.exc_info[1] if record.exc_info else None
+        reason = error.strerror if isinstance(error, OSError) else record.getMessage()
+        if trio.current_time() - self._said_s >= ACCEPT_FAILURES_INTERVAL_S:
+            self._said_s = trio.current_time()
+            log.warning("connection_not_accepted", reason=reason)
+
+
+@contextmanager
+def quiet_accept_failures() -> Iterator[None]:
+    """As long as somebody listens."""
+    trios, ours = logging.getLogger("trio.serve_listeners"), AcceptFailures()
+    before, trios.propagate = trios.propagate, False
+    trios.addHandler(ours)
+    try:
+        yield
+    finally:
+        trios.removeHandler(ours)
+        trios.propagate = before
 
 
 async def check_ports(config: DataPathConfig, node_ids: Iterable[int]) -> None:

@@ -5,6 +5,9 @@ It must not know how a group works or how the cluster is watched.
 
 import itertools
 import socket
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import structlog
 import trio
@@ -16,7 +19,7 @@ from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection, Surroundings
 from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.group_apis import GroupApis
-from gateway.data_path.listeners import Listeners
+from gateway.data_path.listeners import Listeners, quiet_accept_failures
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.splice import PipePool
 from gateway.data_path.stream import BufferPool
@@ -27,7 +30,9 @@ from gateway.events.log_lines import write_to_log
 log = structlog.get_logger()
 
 IDLE_LOOKS = 10
-"""How often idle connections are looked for, in the time that they may be idle."""
+"""How often late clients are looked for, in the shortest time that they may take."""
+TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", None)
+"""Linux ends a connection by itself whose peer takes nothing for so many milliseconds."""
 
 
 async def serve(
@@ -60,7 +65,7 @@ async def serve(
     clients = _Clients(surroundings)
     failure: ListenError | None = None
     async with trio.open_nursery() as connections:
-        async with trio.open_nursery() as accepting:
+        async with accepting_quietly() as accepting:
             try:
                 listeners = Listeners(
                     config,
@@ -91,6 +96,14 @@ async def serve(
     tell(DrainFinished(in_time=not connections.cancel_scope.cancelled_caught))
 
 
+@asynccontextmanager
+async def accepting_quietly() -> AsyncIterator[trio.Nursery]:
+    """A nursery for listeners."""
+    with quiet_accept_failures():
+        async with trio.open_nursery() as accepting:
+            yield accepting
+
+
 async def _follow(cluster: Cluster, listeners: Listeners) -> None:
     """Open listeners for the brokers that the cluster's own watch finds."""
     while True:
@@ -110,6 +123,7 @@ class _Clients:
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
         self._connections: set[ClientConnection] = set()
+        self._per_address: Counter[str] = Counter()
         self._ids = itertools.count(1)
 
     @property
@@ -123,12 +137,16 @@ class _Clients:
         try:
             client_host = sock.getpeername()[0]
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if TCP_USER_TIMEOUT is not None:
+                timeout_ms = round(self._surroundings.limits.idle_timeout_s * 1000)
+                sock.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, timeout_ms)
         except OSError:  # gone already
             sock.close()
             return
-        if self.count >= self._surroundings.limits.max_connections:
+        if (why := self._why_full(client_host)) is not None:
             sock.close()
-            log.warning("connection_refused", client_host=client_host, connections=self.count)
+            complaints = self._surroundings.complaints
+            complaints.tell("connection_refused", client_host, reason=why)
             return
         connection = ClientConnection(
             sock,
@@ -137,16 +155,30 @@ class _Clients:
             surroundings=self._surroundings,
         )
         self._connections.add(connection)
+        self._per_address[client_host] += 1
         try:
             with structlog.contextvars.bound_contextvars(connection_id=f"c{next(self._ids)}"):
                 await connection.serve()
         finally:
             self._connections.discard(connection)
+            self._per_address[client_host] -= 1
+            if not self._per_address[client_host]:
+                del self._per_address[client_host]
+
+    def _why_full(self, client_host: str) -> str | None:
+        limits = self._surroundings.limits
+        if self.count >= limits.max_connections:
+            return f"{self.count} clients are connected"
+        if self._per_address[client_host] >= limits.max_connections_per_address:
+            return f"{self._per_address[client_host]} clients of this address are connected"
+        return None
 
     async def end_idle(self) -> None:
         """End those that say nothing for long, for ever."""
+        limits = self._surroundings.limits
         while True:
-            await trio.sleep(self._surroundings.limits.idle_timeout_s / IDLE_LOOKS)
+            await trio.sleep(min(limits.idle_timeout_s, limits.half_sent_timeout_s) / IDLE_LOOKS)
+            self._surroundings.complaints.sum_up()
             for connection in tuple(self._connections):
                 connection.end_if_idle()
 

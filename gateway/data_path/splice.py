@@ -8,7 +8,7 @@ import fcntl
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 import trio
@@ -84,9 +84,15 @@ def _open_pipe() -> Pipe | None:
 
 
 async def splice_exactly(
-    source: socket.socket, sink: socket.socket, count: int, pipe: Pipe
+    source: socket.socket,
+    sink: socket.socket,
+    count: int,
+    pipe: Pipe,
+    *,
+    wait: Callable[[], Awaitable[None]],
 ) -> None:
-    """Move `count` bytes. Raises StreamEnded, or OSError when a peer is gone.
+    """Move `count` bytes; `wait` until the source has some. Raises StreamEnded, or OSError when a
+    peer is gone.
 
     Each turn empties the pipe before it waits for the source: EAGAIN from filling it may mean
     that it has no slot left, not that the source has no bytes.
@@ -99,7 +105,7 @@ async def splice_exactly(
                 source.fileno(), pipe.write_fd, min(count, PIPE_BYTES), flags=os.SPLICE_F_NONBLOCK
             )
         except BlockingIOError:
-            await trio.lowlevel.wait_readable(source)
+            await wait()
             continue
         if filled == 0:
             raise StreamEnded

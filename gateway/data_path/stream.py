@@ -157,7 +157,7 @@ class FrameSource:
             self._give_back()
             self._drained = False
             with self._pipes.lend(pipe):
-                await splice_exactly(self._sock, sink, missing, pipe)
+                await splice_exactly(self._sock, sink, missing, pipe, wait=self._wait)
             return
         while missing > 0:
             await self._fill_or_fail()

@@ -1,5 +1,6 @@
 """How the gateway starts, and how it ends."""
 
+import resource
 import signal
 import socket
 import subprocess
@@ -259,3 +260,21 @@ def test_a_state_folder_that_cannot_be_used_is_one_line(
     assert serve.run(settings.load(flags)) == 1
     (complaint,) = capsys.readouterr().err.splitlines()
     assert complaint.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: file is not a database.")
+
+
+@pytest.mark.parametrize(
+    ("limit", "fitting"), [(100_000, 2_000), (4_256, 2_000), (1_256, 500), (100, 25)]
+)
+def test_fewer_open_files_are_fewer_connections(
+    monkeypatch: pytest.MonkeyPatch, limit: int, fitting: int
+) -> None:
+    """One line says so; a client beyond them is refused, not met by a failure."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, limit))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: wanted)
+    with capture_logs() as lines:
+        found = serve._within_open_files(settings.load({"upstream": "localhost:9092"}))
+    assert found.max_connections == fitting
+    told = [{"event": "open_files_limited", "limit": limit, "max_connections": fitting}]
+    assert [{name: line[name] for name in told[0]} for line in lines] == (
+        told if fitting < 2_000 else []
+    )

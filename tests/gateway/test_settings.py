@@ -91,6 +91,7 @@ def test_every_setting_can_be_set_in_every_place(
         "group_consumer_max_assignment_interval_ms": "4",
         "group_consumer_regex_refresh_interval_ms": "10000",
         "max_connections": "9",
+        "max_connections_per_address": "8",
         "max_groups": "10",
         "anchor_linger_ms": "12",
         "drain_timeout_ms": "11",

@@ -1,5 +1,7 @@
 """One port per broker: which, when it opens, and what stands behind it."""
 
+import errno
+import logging
 import socket
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from gateway.data_path import brokers as brokers_module
 from gateway.data_path import upstream as upstream_module
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
+from gateway.data_path.listeners import quiet_accept_failures
 from gateway.data_path.server import serve
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
@@ -165,3 +168,17 @@ async def test_a_file_of_ports_that_is_no_good_stops_the_start(tmp_path: Path) -
         with pytest.raises(ListenError, match=r"broker_ports\.json"):
             await serve(config, ForwardEverything(), cluster, stop=trio.Event())
         nursery.cancel_scope.cancel()
+
+
+async def test_a_client_that_cannot_be_accepted_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """However often it is tried, and never a traceback."""
+    failed = OSError(errno.EMFILE, "Too many open files")
+    with capture_logs() as lines, quiet_accept_failures():
+        for _ in range(20):
+            logging.getLogger("trio.serve_listeners").error("accept failed", exc_info=failed)
+    assert [(line["event"], line["reason"]) for line in lines] == [
+        ("connection_not_accepted", "Too many open files")
+    ]
+    assert capsys.readouterr().err == ""

@@ -15,7 +15,8 @@ from kafka_codecs.header import RequestHeader
 from tests.support.data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer_bytes, answer_size, running_fake_broker
 from tests.support.forward_everything import ForwardEverything
-from tests.support.wire import Wire, connected, request_frame
+from tests.support.until import until
+from tests.support.wire import Wire, connected, produce_body, request_frame
 
 FETCH = request_frame(ApiKey.FETCH, 4, 1, b"")
 IDLE_S = 0.2
@@ -118,6 +119,68 @@ async def test_a_client_that_says_nothing_for_long_is_let_go() -> None:
                 assert await waits.at_end()
 
 
+async def test_half_a_request_is_not_waited_for_longer_than_for_a_whole_one() -> None:
+    """Whether its start or its end is missing, also of one that passes inside the kernel."""
+    broker = FakeBroker(handlers={ApiKey.PRODUCE: answer_size})
+    limits = Limits(half_sent_timeout_s=IDLE_S)
+    whole = request_frame(ApiKey.PRODUCE, 8, 1, produce_body(8, -1, bytes(1_000_000)))
+    async with running_fake_broker(broker):
+        async with running_gateway([broker.address], limits=limits) as gateway:
+            with capture_logs() as lines:
+                for part in (whole[:3], whole[:200], whole[:-1]):
+                    async with connected(gateway.address) as client:
+                        await client.send(part)
+                        assert await client.at_end()
+            events = [line["event"] for line in lines if line["log_level"] == "warning"]
+            assert events == ["half_sent_request"]
+            async with connected(gateway.address) as quiet:
+                await trio.sleep(2 * IDLE_S)
+                await quiet.send(whole)
+                await quiet.frame()
+
+
+async def test_a_client_that_takes_nothing_for_long_is_let_go() -> None:
+    """What is owed to it is no reason to keep it; whoever takes something now and then is kept."""
+    broker = FakeBroker(handlers={ApiKey.FETCH: _flood})
+    limits = Limits(idle_timeout_s=5 * IDLE_S)
+    async with running_fake_broker(broker):
+        async with running_gateway([broker.address], limits=limits) as gateway:
+            async with connected(gateway.address) as client:
+                await client.send(FETCH)
+                await broker.down_to(0)
+
+
+async def _flood(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    await wire.send(struct.pack(">ii", 4 + (64 << 20), header.correlation_id))
+    await wire.send(bytes(64 << 20))
+
+
+async def test_one_address_does_not_take_all_the_room() -> None:
+    """The others are served."""
+    broker = FakeBroker()
+    limits = Limits(max_connections_per_address=1)
+    async with running_fake_broker(broker):
+        async with running_gateway([broker.address], limits=limits) as gateway:
+            versions = request_frame(ApiKey.API_VERSIONS, 0, 1, b"")
+            async with connected(gateway.address) as first:
+                await first.send(versions)
+                await first.frame()
+                with capture_logs() as lines:
+                    for _ in range(3):
+                        async with connected(gateway.address) as second:
+                            assert await second.at_end()
+                assert [line["event"] for line in lines] == ["connection_refused"]
+                assert lines[0]["reason"] == "1 clients of this address are connected"
+                other = await trio.open_tcp_stream(*gateway.address, local_address="127.0.0.2")
+                async with other:
+                    await Wire(other).send(versions)
+                    await Wire(other).frame()
+            await until(lambda: not broker.connections)
+            async with connected(gateway.address) as again:
+                await again.send(versions)
+                await again.frame()
+
+
 async def test_a_drain_does_not_wait_for_ever() -> None:
     """An answer that does not come in time is given up, and that is said."""
     late = LateBroker()
@@ -163,10 +226,11 @@ async def test_log_lines_name_their_connection() -> None:
     broker = FakeBroker()
     async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
         seen = []
-        for _ in range(2):
+        unknown = request_frame(ApiKey.VOTE, 0, 1, b"")
+        for bad in (struct.pack(">i", -1) + b"x" * 8, unknown):
             with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
                 async with connected(gateway.address) as client:
-                    await client.send(struct.pack(">i", -1) + b"x" * 8)
+                    await client.send(bad)
                     assert await client.at_end()
             seen += [line["connection_id"] for line in lines]
         assert len(set(seen)) == 2

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from functools import partial
 
 import pytest
 import trio
@@ -70,7 +71,8 @@ async def test_small_segments_fill_a_pipe_without_a_deadlock() -> None:
                 nursery.start_soon(send)
                 nursery.start_soon(receive)
                 pipe = Pipe(read_fd=read_fd, write_fd=write_fd)
-                await splice_exactly(source, sink, 500_000, pipe)
+                readable = partial(trio.lowlevel.wait_readable, source)
+                await splice_exactly(source, sink, 500_000, pipe, wait=readable)
         assert total == 500_000
         pipe.close()
 
@@ -87,6 +89,7 @@ async def test_a_source_that_ends_early_is_an_error() -> None:
             each.setblocking(False)
         source_peer.sendall(b"abc")
         source_peer.shutdown(socket.SHUT_WR)
+        readable = partial(trio.lowlevel.wait_readable, source)
         with pytest.raises(StreamEnded), pool.lend(pipe):
-            await splice_exactly(source, sink, 10, pipe)
+            await splice_exactly(source, sink, 10, pipe, wait=readable)
         assert sink_peer.recv(10) == b"abc"

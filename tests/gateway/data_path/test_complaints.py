@@ -1,0 +1,47 @@
+"""Whoever does wrong all the time is told of now and then."""
+
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from gateway.data_path import complaints
+from gateway.data_path.complaints import EVERYBODY, INTERVAL_S, KINDS_MAX, Complaints
+
+
+async def test_the_same_of_one_address_is_one_line_per_interval(mock_clock: MockClock) -> None:
+    """With how many there were since; then it is as if nothing had been."""
+    told = Complaints()
+    with capture_logs() as lines:
+        for number in range(20):
+            told.tell("bad_frame_received", "10.0.0.1", reason=f"bytes {number}")
+        told.tell("bad_frame_received", "10.0.0.2", reason="others")
+        told.tell("connection_refused", "10.0.0.1")
+    assert [(line["event"], line["client_host"]) for line in lines] == [
+        ("bad_frame_received", "10.0.0.1"),
+        ("bad_frame_received", "10.0.0.2"),
+        ("connection_refused", "10.0.0.1"),
+    ]
+    assert lines[0]["reason"] == "bytes 0"
+    with capture_logs() as lines:
+        told.sum_up()
+        mock_clock.jump(INTERVAL_S)
+        told.sum_up()
+        told.sum_up()
+        mock_clock.jump(INTERVAL_S)
+        told.sum_up()
+    (line,) = lines
+    assert (line["client_host"], line["more"], line["reason"]) == ("10.0.0.1", 19, "bytes 19")
+    with capture_logs() as lines:
+        told.tell("bad_frame_received", "10.0.0.1")
+    assert len(lines) == 1
+
+
+async def test_addresses_are_told_apart_only_up_to_a_limit(mock_clock: MockClock) -> None:
+    """The others share their lines."""
+    told = Complaints()
+    with capture_logs() as lines:
+        for number in range(KINDS_MAX + 10):
+            told.tell("bad_frame_received", str(number))
+    assert len(lines) == KINDS_MAX + 1
+    assert lines[-1]["client_host"] == EVERYBODY
+    assert len(told._said) == KINDS_MAX + 1  # noqa: SLF001, RUF100
+    assert complaints.INTERVAL_S == INTERVAL_S

@@ -1,0 +1,47 @@
+"""What is no Kafka is called by its name."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.data_path.not_kafka import what_instead
+from tests.support.data_path import running_gateway
+from tests.support.fake_broker import FakeBroker, running_fake_broker
+from tests.support.wire import connected
+
+TLS_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(500)
+
+
+@pytest.mark.parametrize(
+    ("start", "what"),
+    [
+        (TLS_HELLO[:4], "a TLS handshake"),
+        (b"GET ", "an HTTP request"),
+        (b"POST", "an HTTP request"),
+        (b"SSH-", "an SSH banner"),
+    ],
+)
+def test_other_protocols_are_known_by_their_first_bytes(start: bytes, what: str) -> None:
+    """Read as a size, they are of no use to anybody."""
+    said = what_instead(start)
+    assert said is not None
+    assert said.startswith(f"{what}: this port speaks ")
+
+
+def test_a_size_is_a_size() -> None:
+    """Also one that is far too large."""
+    for size in (0, 14, 100 << 20, 2**31 - 1, -1):
+        assert what_instead(size.to_bytes(4, "big", signed=True)) is None
+
+
+async def test_a_client_with_tls_is_told_of_once() -> None:
+    """However often it tries."""
+    broker = FakeBroker()
+    async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
+        with capture_logs() as lines:
+            for _ in range(5):
+                async with connected(gateway.address) as client:
+                    await client.send(TLS_HELLO)
+                    assert await client.at_end()
+        (line,) = [each for each in lines if each["event"] == "bad_frame_received"]
+        assert line["reason"].startswith("a TLS handshake: ")
+        assert line["client_host"] == "127.0.0.1"
