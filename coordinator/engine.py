@@ -103,7 +103,7 @@ class GroupEngine:
         draft = Draft(self.state, config=self._config, topics=topics, now_ms=now_ms)
         try:
             _check_group_id(self.state.group_id, event)
-            check_size(event)
+            check_size(event, topics)
             if isinstance(event, Happening):
                 self._take_note(draft, event)
             else:

@@ -5,15 +5,18 @@ another member joins. In Kafka a record that is too large for the log sets the l
 a string that is too long for an answer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     Event,
     JoinGroupReceived,
+    Request,
     SyncGroupReceived,
 )
+from coordinator.topic_names import topics_of_request
+from coordinator.topics import Topics
 
 MEMBER_BYTES_MAX = 1024 * 1024
 """As large as a record may be by default (Kafka's message.max.bytes)."""
@@ -22,10 +25,17 @@ NAME_BYTES_MAX = 0x7FFF - len("-00000000-0000-0000-0000-000000000000")
 """Of a classic client's id or instance id: a member id is one of them and a UUID, and a string."""
 
 
-def check_size(event: Event) -> None:
+UNKNOWN_TOPICS_MAX = 1_000
+"""Topics that a member may name though the cluster does not have them. DEV D57: Kafka has no limit;
+here each is asked for again and again, in case it appears."""
+
+
+def check_size(event: Event, topics: Topics) -> None:
     """Raises GroupError UNKNOWN_SERVER_ERROR for a protocol list, a subscription or an assignment
-    of more than MEMBER_BYTES_MAX bytes, as Kafka's log does, or a name of more than
-    NAME_BYTES_MAX."""
+    of more than MEMBER_BYTES_MAX bytes, as Kafka's log does, a name of more than NAME_BYTES_MAX,
+    or more than UNKNOWN_TOPICS_MAX topics that do not exist."""
+    if isinstance(event, Request):
+        _check_topics(topics_of_request(event), topics)
     match event:
         case JoinGroupReceived(protocols=protocols):
             _check_name(event.client_id)
@@ -45,6 +55,14 @@ def _check(parts: Iterable[bytes | str]) -> None:
         raise GroupError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             f"more than {MEMBER_BYTES_MAX} bytes are no description of one member",
+        )
+
+
+def _check_topics(names: Collection[str], topics: Topics) -> None:
+    if len(names) > UNKNOWN_TOPICS_MAX < sum(name not in topics.by_name for name in names):
+        raise GroupError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"more than {UNKNOWN_TOPICS_MAX} of the topics do not exist",
         )
 
 

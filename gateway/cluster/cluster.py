@@ -5,9 +5,11 @@ not know clients or listeners, nor of a group more than its id.
 """
 
 import contextlib
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -45,6 +47,9 @@ FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
 TOPICS_MAX = 10_000
 """Topics that are kept up to date; asking for more is refused."""
+UNKNOWN_NAMES_MAX = 1_000
+"""Names that no topic has and that are asked for again in case one appears; of more, the one that
+was asked for first is given up."""
 
 COORDINATORS_ONE_BY_ONE_MAX = 1_000
 """Groups whose coordinators an old broker is asked for at once: it is told one group at a time."""
@@ -70,9 +75,9 @@ class Cluster:
         self._connecting: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
         self._failures: dict[int, tuple[float, UpstreamError]] = {}  # the latest, and when
         self._refreshing = trio.Lock()
-        self._wanted: dict[str, None] = {}
         self._topics: dict[str, Topic] = {}
-        self._seen: frozenset[str] = frozenset()  # topics that the last answer was about
+        self._unknown: dict[str, None] = {}  # names that were asked for, and that no topic has
+        self._unseen: dict[str, None] = {}  # names that somebody is about to ask for
         self.names = TopicNames(self.ask_names, interval_s=poll_interval_s)
         """The names of all topics."""
         self.brokers: Mapping[int, Address] = {}
@@ -110,11 +115,15 @@ class Cluster:
             await self._refresh()
 
     async def _refresh(self) -> None:
-        names = tuple(self._wanted)
+        names = (*self._topics, *self._unknown)
+        self._learn(await self._metadata_of(names), names)
+
+    async def _metadata_of(self, names: Sequence[str]) -> MetadataResponse:
         request = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=name) for name in names),
             allow_auto_topic_creation=False,
         )
+        answer: MetadataResponse
         try:
             answer = await self._ask_any(request, PROMPT_ANSWER_TIMEOUT_S)
         except UpstreamError:
@@ -124,7 +133,7 @@ class Cluster:
                 self._unanswered_s = trio.current_time()
                 raise
         self._unanswered_s = None
-        self._learn(answer, names)
+        return answer
 
     async def recall(self, request: MetadataRequest) -> MetadataResponse | None:
         """The answer to a Metadata request while no broker answers; None if one does, or if more is
@@ -140,19 +149,50 @@ class Cluster:
         return asked_s is not None and trio.current_time() - asked_s < asked_within_s
 
     async def topics_for(self, names: Iterable[str]) -> Mapping[str, Topic]:
-        """Those of the named topics that exist. From now on they are kept up to date.
+        """Those of the named topics that exist. From now on they are kept up to date, and so are
+        UNKNOWN_NAMES_MAX of the names that no topic has.
 
-        Never makes the cluster create a topic. Raises UpstreamError when the cluster must be asked
-        and cannot be, or when more than TOPICS_MAX are kept already.
+        Asks the cluster about names only that it was not asked about yet, and never makes it create
+        a topic. Raises UpstreamError when it cannot be asked, or when there would be more than
+        TOPICS_MAX.
         """
         names = tuple(filter(can_be_topic, names))  # anybody may name anything
-        self._want(names)
-        if not self._seen.issuperset(names):
+        if missing := self._not_followed(names):
+            self._unseen |= dict.fromkeys(missing)
             async with self._refreshing:
-                # The groups of a gateway that starts ask all at once: one answer serves them all.
-                if not self._seen.issuperset(names):
-                    await self._refresh()
+                if missing := self._not_followed(names):
+                    # The groups of a gateway that starts ask all at once: one answer serves all.
+                    together = self._unseen | dict.fromkeys(missing)
+                    self._unseen = {}
+                    await self._look_at(tuple(together) if len(together) <= TOPICS_MAX else missing)
         return {name: self._topics[name] for name in names if name in self._topics}
+
+    def _not_followed(self, names: Iterable[str]) -> Sequence[str]:
+        return [name for name in names if name not in self._topics and name not in self._unknown]
+
+    async def _look_at(self, names: Sequence[str]) -> None:
+        if len(names) > TOPICS_MAX:
+            raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
+        answer = await self._metadata_of(names)
+        found = topics_in(answer)
+        if len(self._topics) + len(found) > TOPICS_MAX:
+            raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
+        self._follow_unknown(name for name in names if name not in found)
+        if found:
+            for name in found:
+                self._unknown.pop(name, None)
+            self._topics |= found
+            known = with_topic_ids(answer).topics
+            self._latest = replace(self._latest, topics=(*self._latest.topics, *known))
+            self._note_change()
+
+    def _follow_unknown(self, names: Iterable[str]) -> None:
+        self._unknown |= dict.fromkeys(names)
+        excess = len(self._unknown) - UNKNOWN_NAMES_MAX
+        if excess > 0:
+            log.warning("topic_names_given_up", names=excess, names_max=UNKNOWN_NAMES_MAX)
+        for name in list(itertools.islice(self._unknown, max(0, excess))):
+            del self._unknown[name]
 
     def known_ids(self, names: Iterable[str]) -> tuple[UUID, ...]:
         """The ids of those of the named topics that are kept up to date and exist."""
@@ -239,17 +279,6 @@ class Cluster:
         """What a broker speaks. Raises UpstreamError."""
         return (await self._connection(node_id)).versions
 
-    def _want(self, names: tuple[str, ...]) -> None:
-        """Keep these topics up to date; when full, at the cost of names that no topic has."""
-        wanted = self._wanted | dict.fromkeys(names)
-        if len(wanted) > TOPICS_MAX:
-            kept = dict.fromkeys([*(self._topics.keys() & wanted.keys()), *names])
-            log.warning("topics_given_up", topics=len(wanted) - len(kept), topics_max=TOPICS_MAX)
-            wanted = kept
-        if len(wanted) > TOPICS_MAX:
-            raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
-        self._wanted = wanted
-
     async def _watch(self) -> None:
         backoff_s = FIRST_BACKOFF_S
         wait_s = self._poll_interval_s
@@ -281,12 +310,15 @@ class Cluster:
                 topics[topic.name] = self._topics[topic.name]
         news = (brokers, answer.cluster_id, topics) != (self.brokers, self.cluster_id, self._topics)
         self.brokers, self.cluster_id, self._topics = brokers, answer.cluster_id, topics
-        self._seen = frozenset(names)
+        self._unknown = {name: None for name in names if name not in topics}
         self.addresses |= brokers
         self._latest = with_topic_ids(answer)
         if news:
-            self.changed.set()
-            self.changed = trio.Event()
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self.changed.set()
+        self.changed = trio.Event()
 
     async def _connection(self, node_id: int) -> BrokerConnection:
         async with self._connecting[node_id]:

@@ -11,13 +11,17 @@ import trio
 
 from coordinator.events import RegexesResolved
 from coordinator.topic_regex import match_topics
-from gateway.cluster.cluster import Cluster
+from gateway.cluster.cluster import TOPICS_MAX, Cluster
 from gateway.cluster.errors import UpstreamError
 
 log = structlog.get_logger()
 
 RESOLUTIONS_AT_ONCE_MAX = 2
 """Threads that match; the resolutions of other groups wait."""
+MATCHED_TOPICS_MAX = TOPICS_MAX
+"""Topics that the regular expressions of one group may match together."""
+REPORTED_MAX = 10_000
+"""Regular expressions that were reported to match too much, and are not reported again."""
 
 
 class RegexResolver:
@@ -25,6 +29,7 @@ class RegexResolver:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._reported: dict[tuple[str, str], None] = {}
         self._limiter = trio.CapacityLimiter(RESOLUTIONS_AT_ONCE_MAX)
 
     async def resolve(self, group_id: str, regexes: Collection[str]) -> RegexesResolved:
@@ -32,11 +37,46 @@ class RegexResolver:
         try:
             names = (await self._cluster.names.get()).values()
             version = self._cluster.names.version
-            matched = await trio.to_thread.run_sync(
-                match_topics, regexes, tuple(names), abandon_on_cancel=True, limiter=self._limiter
+            matched, too_broad = await trio.to_thread.run_sync(
+                _match, regexes, tuple(names), abandon_on_cancel=True, limiter=self._limiter
             )
+            for regex, topics in too_broad.items():
+                self._report_too_broad(group_id, regex, topics)
             await self._cluster.topics_for(frozenset().union(*matched.values()))
         except UpstreamError as error:
             log.warning("regexes_unresolved", group_id=group_id, reason=str(error))
             return RegexesResolved(topics=None)
         return RegexesResolved(topics=matched, version=version)
+
+    def _report_too_broad(self, group_id: str, regex: str, topics: int) -> None:
+        """Once, though it is matched again and again."""
+        if (group_id, regex) not in self._reported:
+            log.error(
+                "regex_too_broad",
+                group_id=group_id,
+                regex=regex,
+                topics=topics,
+                topics_max=MATCHED_TOPICS_MAX,
+            )
+        self._reported.pop((group_id, regex), None)
+        self._reported[group_id, regex] = None
+        if len(self._reported) > REPORTED_MAX:
+            del self._reported[next(iter(self._reported))]
+
+
+def _match(
+    regexes: Collection[str], names: Collection[str]
+) -> tuple[dict[str, frozenset[str]], dict[str, int]]:
+    """What each matches, and the numbers of topics of those that are left with none: the broadest
+    ones, of a group whose topics would be too many. DEV D19: Kafka has no limit."""
+    matched: dict[str, frozenset[str]] = {}
+    too_broad: dict[str, int] = {}
+    together: frozenset[str] = frozenset()
+    found = match_topics(regexes, names)
+    for regex in sorted(found, key=lambda regex: (len(found[regex]), regex)):
+        fits = len(together | found[regex]) <= MATCHED_TOPICS_MAX
+        matched[regex] = found[regex] if fits else frozenset()
+        together |= matched[regex]
+        if not fits:
+            too_broad[regex] = len(found[regex])
+    return matched, too_broad

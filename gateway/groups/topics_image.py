@@ -3,12 +3,13 @@
 Must not know what the group does with them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from coordinator.topics import Topic, Topics
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
+from gateway.cluster.topics import Topic as ToldTopic
 
 NAMES_MAX = 1_000
 """Names that are followed before anybody asks which of them the group still needs: a client may
@@ -16,11 +17,12 @@ name any number of topics that do not exist, and then go, or be refused."""
 
 
 class TopicsImage:
-    """Follows the cluster for the topics of one group; asks it only about names it has not seen."""
+    """Follows the cluster for the topics of one group; asks it only about names it has not seen,
+    and makes a new image only when a topic has come, changed or gone."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._names: frozenset[str] = frozenset()
+        self._names: set[str] = set()
         self._crowded_at = NAMES_MAX
         self._seen_change: object = None
         self._image = Topics()
@@ -31,35 +33,38 @@ class TopicsImage:
 
         Raises UpstreamError only if it must ask the cluster about a name that is new.
         """
-        wanted = self._names.union(names)
-        if wanted != self._names or self._seen_change is not self._cluster.changed:
-            try:
-                topics = await self._cluster.topics_for(wanted)
-            except UpstreamError:
-                if wanted == self._names:
-                    return self._image
-                raise
-            self._names, self._seen_change = wanted, self._cluster.changed
-            by_name = {
-                name: Topic(
-                    name=name,
-                    topic_id=topic.topic_id,
-                    partition_count=topic.partition_count,
-                    racks=topic.racks,
-                )
-                for name, topic in topics.items()
-            }
-            if by_name != self._image.by_name:
-                self._gone |= {
-                    name
-                    for name, topic in self._image.by_name.items()
-                    if name in wanted
-                    and (name not in by_name or by_name[name].topic_id != topic.topic_id)
-                }
-                self._image = Topics(by_name, version=self._image.version + 1)
+        new = set(names).difference(self._names)
+        if self._seen_change is not self._cluster.changed:
+            await self._look_at_all(new)
+        elif new:
+            found = _as_told(await self._cluster.topics_for(new))
+            self._names |= new
+            if found:
+                self._show({**self._image.by_name, **found})
         if self._image.names_version != self._cluster.names.version:
             self._image = replace(self._image, names_version=self._cluster.names.version)
         return self._image
+
+    async def _look_at_all(self, new: Set[str]) -> None:
+        wanted = self._names | new
+        try:
+            by_name = _as_told(await self._cluster.topics_for(wanted))
+        except UpstreamError:
+            if new:
+                raise
+            return
+        self._names, self._seen_change = wanted, self._cluster.changed
+        if by_name != self._image.by_name:
+            self._gone |= {
+                name
+                for name, topic in self._image.by_name.items()
+                if name in wanted
+                and (name not in by_name or by_name[name].topic_id != topic.topic_id)
+            }
+            self._show(by_name)
+
+    def _show(self, by_name: Mapping[str, Topic]) -> None:
+        self._image = Topics(by_name, version=self._image.version + 1)
 
     @property
     def is_crowded(self) -> bool:
@@ -68,7 +73,7 @@ class TopicsImage:
 
     def keep_only(self, names: Iterable[str]) -> None:
         """Forget all other names."""
-        self._names = self._names.intersection(names)
+        self._names.intersection_update(names)
         self._seen_change = None  # the next image is made without them
         self._crowded_at = max(NAMES_MAX, 2 * len(self._names))
 
@@ -85,3 +90,15 @@ class TopicsImage:
     def latest(self) -> Topics:
         """The image as it was last made."""
         return self._image
+
+
+def _as_told(topics: Mapping[str, ToldTopic]) -> dict[str, Topic]:
+    return {
+        name: Topic(
+            name=name,
+            topic_id=topic.topic_id,
+            partition_count=topic.partition_count,
+            racks=topic.racks,
+        )
+        for name, topic in topics.items()
+    }

@@ -4,9 +4,9 @@ import pytest
 
 from coordinator.errors import ErrorCode
 from coordinator.replies import JoinGroupReply
-from coordinator.sizes import MEMBER_BYTES_MAX, NAME_BYTES_MAX
+from coordinator.sizes import MEMBER_BYTES_MAX, NAME_BYTES_MAX, UNKNOWN_TOPICS_MAX
 from tests.support.group_records import given_classic, given_native
-from tests.support.group_script import GroupScript
+from tests.support.group_script import GroupScript, subscription
 
 FITS = MEMBER_BYTES_MAX - 10
 
@@ -42,6 +42,21 @@ def test_a_subscription(group: GroupScript) -> None:
     reply = group.native("n1", 10, topics=names)
     assert reply.error == ErrorCode.UNKNOWN_SERVER_ERROR
     assert group.consumer.members["n1"].topic_names == ("foo",)
+
+
+@pytest.mark.parametrize(
+    ("names", "error"),
+    [
+        (UNKNOWN_TOPICS_MAX, ErrorCode.NONE),
+        (UNKNOWN_TOPICS_MAX + 1, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_topics_that_do_not_exist(group: GroupScript, names: int, error: ErrorCode) -> None:
+    """Those that do are not counted. Native and classic."""
+    topics = ["foo", *(f"nowhere-{number}" for number in range(names))]
+    group.given_consumer_group(given_native("n1"))
+    assert group.native("n1", 10, topics=topics).error == error
+    assert group.join(version=3, protocols=(("range", subscription(topics)),)).error == error
 
 
 @pytest.mark.parametrize("version", [3, 9])

@@ -254,14 +254,64 @@ async def test_topics_kept_up_to_date_are_limited(
     """What is over the limit is refused, and what was asked before stays."""
     monkeypatch.setattr(cluster_module, "TOPICS_MAX", 2)
     async with running_mock_cluster(1) as upstream:
-        await upstream.create_topic("a", 1)
+        for name in "abc":
+            await upstream.create_topic(name, 1)
         cluster = Cluster(upstream.bootstrap)
         await nursery.start(cluster.run)
         await cluster.topics_for(["a"])
         with pytest.raises(UpstreamError, match="more than 2 topics"):
             await cluster.topics_for(["b", "c"])
-        for name in ("d", "e"):  # names without a topic make room for each other
-            assert (await cluster.topics_for(["a", name])).keys() == {"a"}
+        with pytest.raises(UpstreamError, match="more than 2 topics"):
+            await cluster.topics_for(["d", "e", "f"])
+        assert (await cluster.topics_for(["a", "b", "d"])).keys() == {"a", "b"}
+        nursery.cancel_scope.cancel()
+
+
+async def test_made_up_names_are_asked_for_once_and_given_up(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client names thousands, and then one more again and again: each question is about what is
+    new, and of the names that no topic has the newest are kept."""
+    monkeypatch.setattr(cluster_module, "UNKNOWN_NAMES_MAX", 3)
+    asked: list[list[str | None]] = []
+
+    async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(MetadataRequest, body, header.api_version)
+        asked.append([topic.name for topic in request.topics or ()])
+        await answer(wire, header, broker.metadata())
+
+    broker = FakeBroker(handlers={ApiKey.METADATA: metadata})
+    async with running_fake_broker(broker):
+        cluster = Cluster([broker.address])
+        await nursery.start(cluster.run)
+        asked.clear()
+        await cluster.topics_for([f"n{number}" for number in range(10)])
+        await cluster.topics_for(["n9", "new"])
+        await cluster.topics_for(["n9", "new"])
+        await cluster.refresh()
+        assert asked == [[f"n{number}" for number in range(10)], ["new"], ["n8", "n9", "new"]]
+        nursery.cancel_scope.cancel()
+
+
+async def test_names_that_many_ask_for_at_once_are_one_question(nursery: trio.Nursery) -> None:
+    """As the groups of a gateway do that starts."""
+    asked: list[set[str | None]] = []
+
+    async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(MetadataRequest, body, header.api_version)
+        asked.append({topic.name for topic in request.topics or ()})
+        await answer(wire, header, broker.metadata())
+
+    broker = FakeBroker(handlers={ApiKey.METADATA: metadata})
+    async with running_fake_broker(broker):
+        cluster = Cluster([broker.address])
+        await nursery.start(cluster.run)
+        asked.clear()
+        async with trio.open_nursery() as askers:
+            for number in range(20):
+                askers.start_soon(cluster.topics_for, [f"n{number}"])
+        assert len(asked) <= 2
+        assert set().union(*asked) == {f"n{number}" for number in range(20)}
         nursery.cancel_scope.cancel()
 
 

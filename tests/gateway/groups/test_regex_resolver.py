@@ -1,9 +1,11 @@
 """Regular expressions meet the names of the cluster's topics."""
 
+import pytest
 from structlog.testing import capture_logs
 
 from coordinator.events import RegexesResolved
 from gateway.cluster.errors import UpstreamError
+from gateway.groups import regex_resolver
 from gateway.groups.regex_resolver import RegexResolver
 from tests.support.hosted_groups import ScriptedCluster
 
@@ -36,3 +38,24 @@ async def test_a_cluster_that_does_not_answer() -> None:
         "g",
         "nobody listens",
     )
+
+
+async def test_the_broadest_of_too_broad_regexes_match_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which the log says once; the others go on."""
+    monkeypatch.setattr(regex_resolver, "MATCHED_TOPICS_MAX", 2)
+    cluster = ScriptedCluster(foo=3, far=1, bar=1)
+    resolver = RegexResolver(cluster)
+    with capture_logs() as lines:
+        for _ in range(3):
+            resolved = await resolver.resolve("g", {"f.*", ".*r", ".*"})
+            assert resolved.topics == {
+                "f.*": frozenset(),
+                ".*r": frozenset({"far", "bar"}),
+                ".*": frozenset(),
+            }
+    assert sorted((line["event"], line["regex"], line["topics"]) for line in lines) == [
+        ("regex_too_broad", ".*", 3),
+        ("regex_too_broad", "f.*", 2),
+    ]

@@ -1,9 +1,12 @@
 """The image of the topics that one group cares about."""
 
+from collections.abc import Iterable, Mapping
+
 import pytest
 
 from coordinator.topics import Topics
 from gateway.cluster.errors import UpstreamError
+from gateway.cluster.topics import Topic
 from gateway.groups.topics_image import NAMES_MAX, TopicsImage
 from tests.support.group_script import topic_id
 from tests.support.hosted_groups import ScriptedCluster
@@ -40,6 +43,31 @@ async def test_its_version_grows_with_every_change_and_only_then() -> None:
     gone = await image.get([])
     assert gone.by_name == {}
     assert gone.version > grown.version
+
+
+async def test_a_new_name_costs_no_look_at_all_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many the group has, unless something has changed in the cluster."""
+    cluster = ScriptedCluster(foo=3, bar=1)
+    image = TopicsImage(cluster)
+    many = [f"made-up-{number}" for number in range(100)]
+    await image.get(["foo", *many])
+    looked_up: list[frozenset[str]] = []
+    look_up = cluster.topics_for
+
+    async def noting(names: Iterable[str]) -> Mapping[str, Topic]:
+        looked_up.append(frozenset(names))
+        return await look_up(looked_up[-1])
+
+    monkeypatch.setattr(cluster, "topics_for", noting)
+    before = image.latest
+    assert await image.get(["new"]) is before
+    assert set((await image.get(["bar", "foo"])).by_name) == {"foo", "bar"}
+    assert looked_up == [{"new"}, {"bar"}]
+    cluster.change()
+    await image.get([])
+    assert looked_up[2:] == [{"foo", "bar", "new", *many}]
 
 
 async def test_topics_that_are_gone_are_told_once() -> None:
