@@ -10,7 +10,7 @@ from collections.abc import Callable
 from glob import glob
 from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn, get_args
+from typing import NoReturn, TypeAlias, get_args
 
 from gateway import logs, settings
 from gateway.demo.outcome import Options
@@ -44,17 +44,35 @@ class _Parser(argparse.ArgumentParser):
         self.exit(WRONG_CALL, f"groupferry: {message}; see {self.prog} --help\n")
 
 
+class _ShowsDefaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows the default of an option that has one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        has_default = action.default is not None and action.default is not False
+        return super()._get_help_string(action) if has_default else action.help
+
+
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+
 def parser() -> argparse.ArgumentParser:
-    """Of all commands; `command` is the one that was called."""
+    """The parser of all commands; `command` in its result names the one that was called."""
     whole = _Parser(
         prog="groupferry",
         description="Moves a live Kafka consumer group to the new rebalance protocol and back.",
         allow_abbrev=False,
     )
     whole.add_argument("--version", action="version", version=f"groupferry {version('groupferry')}")
-    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = whole.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True
+    )
+    for add in (_add_serve, _add_state, _add_events, _add_demo, _add_report, _add_simulate):
+        add(commands)
+    return whole
 
-    serving = commands.add_parser(
+
+def _add_serve(commands: _Commands) -> None:
+    serve = commands.add_parser(
         "serve",
         usage="groupferry serve --upstream HOST:PORT[,...] [--SETTING VALUE ...]",
         help="run the gateway",
@@ -62,9 +80,10 @@ def parser() -> argparse.ArgumentParser:
         epilog=_SERVE_EPILOG,
         allow_abbrev=False,
     )
-    settings.add_flags(serving)
-    serving.set_defaults(command="serve")
+    settings.add_flags(serve)
 
+
+def _add_state(commands: _Commands) -> None:
     state = commands.add_parser(
         "state",
         help="print what the state log holds, one JSON line per record",
@@ -82,8 +101,9 @@ def parser() -> argparse.ArgumentParser:
         help="its topic (default: %(default)s)",
     )
     state.add_argument("--group", metavar="ID", help="records of this group only")
-    state.set_defaults(command="state")
 
+
+def _add_events(commands: _Commands) -> None:
     events = commands.add_parser(
         "events",
         help="print what happened to the groups",
@@ -94,158 +114,31 @@ def parser() -> argparse.ArgumentParser:
     events.add_argument("--group", metavar="ID", help="events of this group only")
     events.add_argument("--follow", action="store_true", help="and those to come, until Ctrl-C")
     events.add_argument("--json", action="store_true", help="the JSON lines as they are")
-    events.set_defaults(command="events")
 
+
+def _add_demo(commands: _Commands) -> None:
     demo = commands.add_parser(
         "demo",
         help="roll a group of real consumers there and back, with nothing but this machine",
         description="Roll a group of real consumers to the new protocol and back, one by one.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_ShowsDefaults,
         allow_abbrev=False,
     )
-    _add_demo_options(demo)
-    demo.set_defaults(command="demo")
-
-    reporting = commands.add_parser(
-        "report",
-        help="say what the migration did, from the events of any number of gateways",
-        description="Make tables and a page from events, on Spark.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
-    )
-    reporting.set_defaults(inputs=(), events_topic=None, upstream=None)
-    reporting.set_defaults(jars=None, master=None, conf=None)
-    reporting.add_argument(
-        "inputs",
-        nargs="*",
-        metavar="INPUT",
-        default=argparse.SUPPRESS,
-        help="a file, folder, pattern or URL with events",
-    )
-    reporting.add_argument(
-        "--events-topic",
-        metavar="TOPIC",
-        default=argparse.SUPPRESS,
-        help="a topic with events, as well or instead; needs Spark's Kafka source (see --jars)",
-    )
-    reporting.add_argument(
-        "--upstream",
-        type=_addresses,
-        metavar="HOST:PORT[,...]",
-        default=argparse.SUPPRESS,
-        help="the cluster that has the topic",
-    )
-    reporting.add_argument(
-        "--output",
-        required=True,
-        default=argparse.SUPPRESS,
-        metavar="DIR",
-        help="a folder for the page and the tables",
-    )
-    reporting.add_argument(
-        "--check",
-        action="store_true",
-        help="status 1 if a partition had two owners, an offset went back, or events are missing or"
-        " told in two ways",
-    )
-    reporting.add_argument(
-        "--top", type=_count(TOP_MAX), metavar="N", default=50, help="worst groups on the page"
-    )
-    reporting.add_argument(
-        "--follow",
-        action="store_true",
-        help="go on with what comes, until Ctrl-C; also where it was",
-    )
-    reporting.add_argument(
-        "--interval",
-        type=_count(INTERVAL_S_MAX),
-        metavar="S",
-        default=60,
-        help="with --follow: seconds from one report to the next",
-    )
-    reporting.add_argument(
-        "--jars",
-        type=_jars,
-        metavar="JAR[,...]",
-        default=argparse.SUPPRESS,
-        help="for Spark, such as those of its Kafka source",
-    )
-    _add_spark_options(reporting)
-    reporting.set_defaults(command="report")
-
-    simulating = commands.add_parser(
-        "simulate",
-        help="try to break the group engine, in simulated time",
-        description="Play seeded runs of one group under faults, and check it at every step."
-        " With --output, --master or --conf on Spark: all seeds, whatever breaks, a row for each.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
-    )
-    simulating.set_defaults(output=None, master=None, conf=None)
-    simulating.add_argument(
-        "--output",
-        metavar="DIR",
-        default=argparse.SUPPRESS,
-        help="on Spark: a new folder for the rows, Parquet (default: seeds-FIRST-LAST)",
-    )
-    _add_spark_options(simulating)
-    simulating.add_argument(
-        "--seeds", type=_count(SEEDS_MAX), metavar="N", default=200, help="how many runs"
-    )
-    simulating.add_argument(
-        "--first-seed", type=_count(SEED_MAX, least=0), metavar="S", default=0, help="of the first"
-    )
-    simulating.set_defaults(command="simulate")
-    return whole
-
-
-def _add_state_dir(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--state-dir",
-        metavar="DIR",
-        default=os.environ.get(f"{settings.ENVIRONMENT_PREFIX}STATE_DIR"),
-        help="the gateway's folder (default: that of its own --state-dir)",
-    )
-
-
-def _add_spark_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--master",
-        metavar="URL",
-        default=argparse.SUPPRESS,
-        help="Spark's master (default: local[*], or that of spark-defaults.conf)",
-    )
-    command.add_argument(
-        "--conf",
-        type=_spark_setting,
-        action="append",
-        metavar="KEY=VALUE",
-        default=argparse.SUPPRESS,
-        help="a setting of Spark, as often as needed",
-    )
-
-
-def _add_demo_options(demo: argparse.ArgumentParser) -> None:
-    # first, or their help would show it
-    demo.set_defaults(upstream=None, prefix=None, state_dir=None)
     demo.add_argument(
         "--upstream",
         type=_addresses,
         metavar="HOST:PORT[,...]",
-        default=argparse.SUPPRESS,
         help="a cluster to use instead of the embedded one",
     )
     demo.add_argument(
         "--prefix",
         type=_prefix,
-        default=argparse.SUPPRESS,
         help="there, of the topic and the group that are made and removed (default: a random one)",
     )
     demo.add_argument(
         "--state-dir",
         type=Path,
         metavar="DIR",
-        default=argparse.SUPPRESS,
         help="a new folder for what the gateway keeps, its events above all (default: none)",
     )
     defaults = Options()
@@ -268,6 +161,108 @@ def _add_demo_options(demo: argparse.ArgumentParser) -> None:
     )
     demo.add_argument(
         "--log-level", choices=get_args(logs.LogLevel), default="info", help="least that is shown"
+    )
+
+
+def _add_report(commands: _Commands) -> None:
+    report = commands.add_parser(
+        "report",
+        help="say what the migration did, from the events of any number of gateways",
+        description="Make tables and a page from events, on Spark.",
+        formatter_class=_ShowsDefaults,
+        allow_abbrev=False,
+    )
+    report.add_argument(
+        "inputs", nargs="*", metavar="INPUT", help="a file, folder, pattern or URL with events"
+    )
+    report.add_argument(
+        "--events-topic",
+        metavar="TOPIC",
+        help="a topic with events, as well or instead; needs Spark's Kafka source (see --jars)",
+    )
+    report.add_argument(
+        "--upstream",
+        type=_addresses,
+        metavar="HOST:PORT[,...]",
+        help="the cluster that has the topic",
+    )
+    report.add_argument(
+        "--output", required=True, metavar="DIR", help="a folder for the page and the tables"
+    )
+    report.add_argument(
+        "--check",
+        action="store_true",
+        help="status 1 if a partition had two owners, an offset went back, or events are missing or"
+        " told in two ways",
+    )
+    report.add_argument(
+        "--top", type=_count(TOP_MAX), metavar="N", default=50, help="worst groups on the page"
+    )
+    report.add_argument(
+        "--follow",
+        action="store_true",
+        help="go on with what comes, until Ctrl-C; also where it was",
+    )
+    report.add_argument(
+        "--interval",
+        type=_count(INTERVAL_S_MAX),
+        metavar="S",
+        default=60,
+        help="with --follow: seconds from one report to the next",
+    )
+    report.add_argument(
+        "--jars",
+        type=_jars,
+        metavar="JAR[,...]",
+        help="for Spark, such as those of its Kafka source",
+    )
+    _add_spark_options(report)
+
+
+def _add_simulate(commands: _Commands) -> None:
+    simulate = commands.add_parser(
+        "simulate",
+        help="try to break the group engine, in simulated time",
+        description="Play seeded runs of one group under faults, and check it at every step."
+        " With --output, --master or --conf on Spark: all seeds, whatever breaks, a row for each.",
+        formatter_class=_ShowsDefaults,
+        allow_abbrev=False,
+    )
+    simulate.add_argument(
+        "--output",
+        metavar="DIR",
+        help="on Spark: a new folder for the rows, Parquet (default: seeds-FIRST-LAST)",
+    )
+    _add_spark_options(simulate)
+    simulate.add_argument(
+        "--seeds", type=_count(SEEDS_MAX), metavar="N", default=200, help="how many runs"
+    )
+    simulate.add_argument(
+        "--first-seed", type=_count(SEED_MAX, least=0), metavar="S", default=0, help="of the first"
+    )
+
+
+def _add_state_dir(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        default=os.environ.get(f"{settings.ENVIRONMENT_PREFIX}STATE_DIR"),
+        help="the gateway's folder (default: that of its own --state-dir)",
+    )
+
+
+def _add_spark_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--master",
+        metavar="URL",
+        help="Spark's master (default: local[*], or that of spark-defaults.conf)",
+    )
+    command.add_argument(
+        "--conf",
+        type=_spark_setting,
+        action="append",
+        metavar="KEY=VALUE",
+        help="a setting of Spark, as often as needed",
     )
 
 
