@@ -104,9 +104,10 @@ def test_ctrl_c_is_an_exit_status_at_any_point(delay_s: float) -> None:
     """While loading, while starting, while running: no traceback."""
     # A shell's background job, these tests for example, ignores SIGINT and hands that down.
     heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    entry = "import sys; from gateway.cli import main; print(flush=True); sys.exit(main())"
     with subprocess.Popen(
         [
-            *(sys.executable, "-c", f"{heeds}; print(flush=True); {PROGRAM}"),
+            *(sys.executable, "-c", f"{heeds}; {entry}"),
             *("demo", "--log-level=error"),
         ],
         stdout=subprocess.PIPE,
