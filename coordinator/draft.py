@@ -24,15 +24,22 @@ from coordinator.volatile import (
 class Draft:
     """The decision in the making. `now_ms` is wall-clock milliseconds that never go backwards."""
 
-    __slots__ = ("config", "now_ms", "records", "replies", "state", "topics")
+    __slots__ = ("config", "may_take_long", "now_ms", "records", "replies", "state", "topics")
 
     def __init__(
-        self, state: GroupState, *, config: GroupConfig, topics: Topics, now_ms: int
+        self,
+        state: GroupState,
+        *,
+        config: GroupConfig,
+        topics: Topics,
+        now_ms: int,
+        may_take_long: bool = True,
     ) -> None:
         self.state = state.fork()
         self.config = config
         self.topics = topics
         self.now_ms = now_ms
+        self.may_take_long = may_take_long
         self.records: list[Record] = []
         self.replies: list[tuple[Token, Reply]] = []
 

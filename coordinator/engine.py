@@ -98,9 +98,22 @@ class GroupEngine:
         for volatile in arm_after_load(self.state, self._config, now_ms=now_ms):
             self.apply(volatile)
 
-    def handle(self, event: Event, *, now_ms: int, topics: Topics) -> Step:
-        """Decide. Raises InvariantError if a rule of the engine itself broke."""
-        draft = Draft(self.state, config=self._config, topics=topics, now_ms=now_ms)
+    def handle(
+        self, event: Event, *, now_ms: int, topics: Topics, may_take_long: bool = True
+    ) -> Step:
+        """Decide. Raises InvariantError if a rule of the engine itself broke.
+
+        Unless it `may_take_long`, raises LongComputation rather than compute the target of a large
+        group: then the driver asks again where nobody else has to wait, such as in a thread.
+        Deciding changes nothing, and only `apply` must wait for it.
+        """
+        draft = Draft(
+            self.state,
+            config=self._config,
+            topics=topics,
+            now_ms=now_ms,
+            may_take_long=may_take_long,
+        )
         try:
             _check_group_id(self.state.group_id, event)
             check_size(event, topics)

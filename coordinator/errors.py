@@ -52,6 +52,10 @@ class InvariantError(Exception):
     """A rule of the engine itself broke: the group stops and is loaded again from its records."""
 
 
+class LongComputation(Exception):  # noqa: N818  (what lies ahead, not what is wrong)
+    """The step computes the target of a large group: nothing is decided yet."""
+
+
 def ensure(condition: bool, broken_rule: str) -> None:
     """Guard a rule that protects data; unlike `assert` it survives `python -O`."""
     if not condition:

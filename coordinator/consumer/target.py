@@ -8,12 +8,19 @@ from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.draft import Draft
+from coordinator.errors import LongComputation
 from coordinator.records import TargetAssignmentMember, TargetAssignmentMetadata
 from coordinator.topics import Topics
 
+SHORT_COMPUTATION_MAX = 1_000
+"""Members and partitions whose target is computed in ten milliseconds or so."""
+
 
 def update_target(draft: Draft) -> None:
-    """Compute the target if the group moved on, at most once per assignment interval (rule 3.6)."""
+    """Compute the target if the group moved on, at most once per assignment interval (rule 3.6).
+
+    DEV D65: raises LongComputation if the draft may not take long, and this would.
+    """
     group = draft.consumer
     if group.assignment_epoch < group.epoch and draft.now_ms >= target_due_at_ms(draft):
         _compute_target(draft)
@@ -38,7 +45,11 @@ def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
 def _compute_target(draft: Draft) -> None:
     group = draft.consumer
     assignor = preferred_assignor(group, draft.config)
-    changed = ASSIGNORS[assignor](group_spec(group, draft.topics))
+    spec = group_spec(group, draft.topics)
+    size = len(spec.members) + sum(spec.partition_counts.values())
+    if size > SHORT_COMPUTATION_MAX and not draft.may_take_long:
+        raise LongComputation
+    changed = ASSIGNORS[assignor](spec)
     for member_id in sorted(changed):
         draft.emit(TargetAssignmentMember(member_id=member_id, partitions=changed[member_id]))
     draft.emit(

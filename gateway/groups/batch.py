@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.engine import GroupEngine, Step
+from coordinator.errors import LongComputation
 from coordinator.events import Event, Request
 from coordinator.records import DurableRecord
 from coordinator.replies import Reply
@@ -52,10 +53,13 @@ class Batch:
             self.decisions and self.decisions[0].step.durable
         )
 
-    def decide(self, event: Event, *, now_ms: int, topics: Topics) -> None:
-        """Decide on the group as the decisions so far will leave it. Raises InvariantError."""
+    def decide(
+        self, event: Event, *, now_ms: int, topics: Topics, may_take_long: bool = True
+    ) -> None:
+        """Decide on the group as the decisions so far will leave it; see `GroupEngine.handle`.
+        Raises InvariantError, LongComputation."""
         engine = self._latest()
-        step = engine.handle(event, now_ms=now_ms, topics=topics)
+        step = engine.handle(event, now_ms=now_ms, topics=topics, may_take_long=may_take_long)
         events = tell(engine.state, step.records, topics)
         if (stated := statement(event, step, topics)) is not None:
             events.insert(0, stated)
@@ -66,7 +70,10 @@ class Batch:
     def refusal(self, event: Request, *, now_ms: int, topics: Topics) -> Reply | None:
         """What the event would be refused with after the decisions so far; None if it would not be,
         or if it changes something all the same."""
-        step = self._latest().handle(event, now_ms=now_ms, topics=topics)
+        try:
+            step = self._latest().handle(event, now_ms=now_ms, topics=topics, may_take_long=False)
+        except LongComputation:
+            return None  # all checks come before it
         if step.records:
             return None
         return next((reply for _token, reply in step.replies if reply.error), None)

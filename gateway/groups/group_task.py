@@ -6,6 +6,7 @@ know Kafka's messages, or on which connection somebody waits.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import structlog
 import trio
@@ -13,7 +14,7 @@ import trio
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import GroupEngine
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import ErrorCode, GroupError, LongComputation
 from coordinator.events import (
     Event,
     GroupTaken,
@@ -40,6 +41,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.events.envelope import Envelope
 from gateway.events.group_events import TopicsGone
 from gateway.events.journal import Journal, Told, last_events
+from gateway.groups.aside import Aside
 from gateway.groups.batch import Batch, Decision
 from gateway.groups.clock import Clock
 from gateway.groups.inbox import Ask, Inbox, MakeRequest
@@ -85,7 +87,9 @@ class GroupTask:
         pauses: Pauses,
         journal: Journal,
         offsets: OffsetTally,
+        aside: Aside,
     ) -> None:
+        """`aside` is where groups decide what takes long."""
         self.group_id = group_id
         self._config = config
         self._topics = topics
@@ -94,6 +98,7 @@ class GroupTask:
         self._clock = clock
         self._journal = journal
         self._offsets = offsets
+        self._aside = aside
         self._engine = GroupEngine(group_id, config)
         self._waiting: dict[int, Ask] = {}
         self._inbox = Inbox(clock, pauses)
@@ -296,7 +301,7 @@ class GroupTask:
             else:
                 self._answer(ask, refused)
             return
-        self._decide_on(ask.event, topics, batch)
+        await self._decide_on(ask.event, topics, batch)
         self._waiting[ask.token] = ask
 
     async def _decide_happening(self, event: Happening, batch: Batch) -> None:
@@ -305,12 +310,17 @@ class GroupTask:
         except UpstreamError as error:  # only what regular expressions matched can be new
             log.warning("regexes_unresolved", group_id=self.group_id, reason=str(error))
             event, topics = RegexesResolved(topics=None), self._topics.latest
-        self._decide_on(event, topics, batch)
+        await self._decide_on(event, topics, batch)
 
-    def _decide_on(self, event: Event, topics: Topics, batch: Batch) -> None:
+    async def _decide_on(self, event: Event, topics: Topics, batch: Batch) -> None:
+        """A long computation holds up this group only: the others' requests go on beside it."""
         if gone := self._topics.take_gone():
             self._journal.tell(TopicsGone(topics=gone), self.group_id)
-        batch.decide(event, now_ms=self._clock.now_ms(), topics=topics)
+        decide = partial(batch.decide, event, now_ms=self._clock.now_ms(), topics=topics)
+        try:
+            decide(may_take_long=False)
+        except LongComputation:
+            await self._aside.run(decide)
 
     async def _make_real(self, batch: Batch) -> bool:
         """Let the log keep the batch, and then carry out its decisions. False if the group must be

@@ -20,6 +20,7 @@ from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topics import Topics
 from gateway.cluster.cluster import Cluster
 from gateway.events.journal import Journal
+from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.group_task import GroupEnded, GroupFailed, GroupTask
 from gateway.groups.hosting import Hosting, Mode, Verdict
@@ -69,6 +70,7 @@ class Registry:
         self._clock = Clock()
         self.pauses = Pauses(self._clock, grace_max_ms=config.reconnect_timeout_ms)
         """To be run as long as groups are."""
+        self._aside = Aside()
         self._tasks: dict[str, GroupTask] = {}
         self._is_ending = False
         self._look_for_room_s = -math.inf
@@ -260,6 +262,7 @@ class Registry:
                 pauses=self.pauses,
                 journal=self._journal,
                 offsets=self._offsets,
+                aside=self._aside,
             )
             if self._is_ending:
                 task.release_waiting()

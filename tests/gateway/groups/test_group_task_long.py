@@ -1,0 +1,62 @@
+"""One group's task and a computation that takes long: other groups go on beside it."""
+
+import threading
+from collections.abc import Mapping
+
+import pytest
+import trio
+
+from coordinator.assignors import ASSIGNORS, GroupSpec
+from coordinator.config import GroupConfig
+from coordinator.consumer import target
+from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.topics import Partition
+from tests.support.hosted_groups import hosted_groups
+from tests.support.pending import Pending
+
+AT_ONCE = GroupConfig(consumer_assignment_interval_ms=0)
+PARTITIONS = 2_000
+LIMIT_S = 5.0
+
+
+class Held:
+    """The assignor of large groups: it goes on when the test says so."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.asked = trio.Event()
+        self._token = trio.lowlevel.current_trio_token()
+        self._assign = ASSIGNORS["uniform"]
+
+    def __call__(self, spec: GroupSpec) -> Mapping[str, frozenset[Partition]]:
+        """What the real one says."""
+        if sum(spec.partition_counts.values()) >= PARTITIONS:
+            self._token.run_sync_soon(self.asked.set)
+            assert self.go_on.wait(LIMIT_S), "nobody else got a turn"
+        return self._assign(spec)
+
+
+@pytest.fixture
+async def held(monkeypatch: pytest.MonkeyPatch) -> Held:
+    """In the place of the real one."""
+    assignor = Held()
+    monkeypatch.setattr(target, "ASSIGNORS", {**ASSIGNORS, "uniform": assignor})
+    return assignor
+
+
+async def test_a_long_computation_holds_up_its_own_group_only(held: Held) -> None:
+    """Other groups are served meanwhile, and compute their targets, if these are small."""
+    with trio.fail_after(2 * LIMIT_S):
+        async with hosted_groups(config=AT_ONCE) as groups:
+            groups.cluster.partition_counts["foo"] = PARTITIONS
+            large = await Pending.start(groups, lambda: groups.native("n"))
+            await held.asked.wait()
+            groups.cluster.partition_counts["foo"] = 3
+            small = await groups.native("n", group="other")
+            assert len(small.assignment or ()) == 3
+            assert groups.view() is not None, "an admin tool need not wait either"
+            assert not large.done.is_set()
+            held.go_on.set()
+            await large.done.wait()
+            assert isinstance(large.reply, ConsumerHeartbeatReply)
+            assert len(large.reply.assignment or ()) == PARTITIONS
