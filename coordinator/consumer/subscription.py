@@ -30,7 +30,7 @@ def put_member(
     if after != before:
         forget_unused_regexes(draft)
     cause = _cause(draft.consumer, before, after)
-    # DEV D57: another assignor counts at once, as in Kafka 4.4 (KAFKA-20434).
+    # DEV D66: another assignor counts at once, as in Kafka 4.4 (KAFKA-20434).
     if cause is None and assignor_before not in (None, _assignor(draft)):
         cause = EpochCause.ASSIGNOR_CHANGED
     if cause is None and needs_target:
@@ -56,7 +56,7 @@ def _assignor(draft: Draft) -> str | None:
 def _cause(group: ConsumerGroup, before: Member | None, after: Member) -> EpochCause | None:
     """A regular expression that is not resolved yet bumps nothing now: its resolution will.
 
-    DEV D57: another rack does, as in Kafka 4.4 (KAFKA-20909).
+    DEV D66: another rack does, as in Kafka 4.4 (KAFKA-20909).
     """
     if not has_changed(before, after):
         has_moved = before is not None and before.rack_id != after.rack_id
