@@ -27,6 +27,7 @@ from gateway.events.line_files import FOLDER_NAME
 from gateway.loading import loading
 from gateway.pipeline import installed
 from gateway.pipeline.errors import PipelineError
+from gateway.readable import escaped
 from gateway.state_log.log import StateLogError, StateLogUnusable
 
 _FAILED = 1
@@ -210,7 +211,7 @@ def _simulate(options: argparse.Namespace) -> int:
 
 
 def _say(line: str) -> None:
-    sys.stderr.write(f"groupferry: {line}\n")
+    sys.stderr.write(f"groupferry: {escaped(line)}\n")
 
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {

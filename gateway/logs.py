@@ -8,9 +8,12 @@ stdout carries results only.
 import logging
 import os
 import sys
+import traceback
 from typing import Literal, TextIO, TypeAlias
 
 import structlog
+
+from gateway.readable import escaped
 
 LogFormat: TypeAlias = Literal["console", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -47,7 +50,22 @@ def _renderers(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.P
         ]
     coloured = stream.isatty() and not os.environ.get("NO_COLOR")
     return [
+        _escape,
         structlog.dev.ConsoleRenderer(
-            colors=coloured, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
-        )
+            colors=coloured, sort_keys=False, exception_formatter=_write_traceback
+        ),
     ]
+
+
+def _escape(
+    _logger: object, _method: str, line: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """What is no string is shown as Python writes it, which escapes by itself."""
+    return {
+        name: escaped(value) if isinstance(value, str) else value for name, value in line.items()
+    }
+
+
+def _write_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    lines = "".join(traceback.format_exception(*exc_info)).splitlines()
+    stream.write("\n" + "\n".join(map(escaped, lines)))

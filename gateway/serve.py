@@ -3,6 +3,7 @@
 Owns who knows whom. Must not know how any of them works.
 """
 
+import os
 import resource
 import signal
 import sys
@@ -42,6 +43,7 @@ from gateway.groups.group_service import GroupService
 from gateway.groups.hosting import Hosting
 from gateway.groups.offset_tally import OffsetTally
 from gateway.groups.registry import Registry
+from gateway.readable import escaped
 from gateway.settings import Settings, addresses
 from gateway.state_folder import StateFolderError, locked
 from gateway.state_log.kafka.kafka_log import open_kafka_log
@@ -79,7 +81,7 @@ def run(settings: Settings) -> int:
     ) as failures:
         reason = first_of(failures)
     if reason is not None:
-        sys.stderr.write(f"groupferry: {reason}\n")
+        sys.stderr.write(f"groupferry: {escaped(str(reason))}\n")
         return 1
     return 0
 
@@ -189,6 +191,16 @@ async def _run_settings(
         )
 
 
+def _lose_terminal() -> bool:
+    """Whether the log went to a terminal, which now takes no more lines."""
+    if not sys.stderr.isatty():
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stderr.fileno())
+    os.close(nowhere)
+    return True
+
+
 def _private_topics(settings: Settings) -> tuple[str, ...]:
     state_topic = settings.state_topic if settings.state == "kafka" else None
     return tuple(filter(None, (state_topic, settings.events_topic)))
@@ -204,10 +216,17 @@ async def _obey_signals(
     everything: trio.CancelScope,
     task_status: trio.TaskStatus[None],
 ) -> None:
-    """The first signal drains, a second one ends the drain; before the start there is none."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+    """The first signal drains, a second one ends the drain; before the start there is none.
+
+    SIGHUP means that the terminal is gone, which ends a gateway as SIGTERM does; where there is
+    none, it asks a service to read its files again, and there is nothing to read again.
+    """
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         task_status.started()
         async for number in received:
+            if number == signal.SIGHUP and not _lose_terminal():
+                log.info("reload_ignored", reason="settings are read at the start only")
+                continue
             log.info("stop_asked", signal=signal.Signals(number).name)
             if stop.is_set() or not started.is_set():
                 everything.cancel()

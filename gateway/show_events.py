@@ -10,7 +10,7 @@ from gateway.events.catalog import BadLine
 from gateway.events.envelope import Envelope
 from gateway.events.line_files import PATTERN
 from gateway.events.reading import read_lines
-from gateway.readable import moment, shown
+from gateway.readable import escaped, moment, shown
 
 NO_GROUP = "-"
 
@@ -21,9 +21,10 @@ def run(folder: Path, group_id: str | None, *, follows: bool, as_json: bool) -> 
         return False
     for line in read_lines(folder, follows=follows):
         if isinstance(line.found, BadLine):
-            sys.stderr.write(f"groupferry: {line.path.name} line {line.number}: {line.found}\n")
+            why = f"{line.path.name} line {line.number}: {line.found}"
+            sys.stderr.write(f"groupferry: {escaped(why)}\n")
         elif group_id is None or line.found.group_id == group_id:
-            sys.stdout.write((line.text if as_json else _readable(line.found)) + "\n")
+            sys.stdout.write((escaped(line.text) if as_json else _readable(line.found)) + "\n")
             if follows:
                 sys.stdout.flush()
     return True

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaException
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_topics import is_there
+from gateway.readable import escaped
 from gateway.state_log.kafka.content import newest
 from gateway.state_log.kafka.kafka_log import CLIENT_ID, PARTITION
 from gateway.state_log.kafka.reading import read_all
@@ -73,7 +74,7 @@ def _show(place: dict[str, int], entry: Entry, group_id: str | None) -> None:
         if of_group is not None:
             shown = {"group_id": of_group, **shown}
     if group_id is None or of_group == group_id:
-        sys.stdout.write(json.dumps(place | shown, ensure_ascii=False) + "\n")
+        sys.stdout.write(escaped(json.dumps(place | shown, ensure_ascii=False)) + "\n")
 
 
 def _as_json(name: str, value: Any) -> Any:

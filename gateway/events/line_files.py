@@ -77,8 +77,8 @@ class LineFiles:
         return is_old or (self._size > 0 and self._size + size > FILE_BYTES_MAX)
 
     def _open(self, path: Path) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o644)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(path, flags, 0o600)
         self._size = os.fstat(self._descriptor).st_size
         self._opened_s = _made_at_s(path)
         if self._size and os.pread(self._descriptor, 1, self._size - 1) != b"\n":

@@ -18,6 +18,7 @@ from gateway.pipeline.session import open_session
 from gateway.pipeline.sources import Sources
 from gateway.pipeline.tables.catalog import ALL_ROWS
 from gateway.pipeline.verdict import Verdict, judge
+from gateway.readable import escaped
 
 
 def run(
@@ -83,5 +84,5 @@ def _report(tables: Mapping[str, DataFrame], folder: Folder, top: int) -> Verdic
 
 def _say(verdict: Verdict, folder: Folder) -> None:
     told = (*verdict.lines, f"{folder.path}/{PAGE}")
-    sys.stdout.write("".join(f"{line}\n" for line in told))
+    sys.stdout.write("".join(f"{escaped(line)}\n" for line in told))
     sys.stdout.flush()

@@ -9,6 +9,8 @@ import sys
 import threading
 from collections import deque
 
+from gateway.readable import escaped
+
 LINES_MAX = 200
 """Kept of a start."""
 
@@ -50,6 +52,6 @@ class Voice:
         with open(ear, errors="replace") as lines:
             for line in lines:
                 if self._is_passed_on.is_set():
-                    sys.stderr.write(line)
+                    sys.stderr.write(escaped(line.rstrip().expandtabs()) + "\n")
                 else:
                     self._said.append(line)

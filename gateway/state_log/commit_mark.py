@@ -56,7 +56,7 @@ class MarkFile:
     def open(cls, path: Path, mark: Mark) -> Self:
         """Open the file with a first mark, which is there to stay. Raises OSError; then no file
         is left that was not there."""
-        mark_file = cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        mark_file = cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         is_new = not os.fstat(mark_file._descriptor).st_size
         try:
             mark_file.write(mark)

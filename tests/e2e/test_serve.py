@@ -173,7 +173,12 @@ async def test_a_shell_s_limit_of_open_files_does_not_turn_clients_away(tmp_path
             resource.setrlimit(resource.RLIMIT_NOFILE, (128, before[1]))
             try:
                 gateway = await clients.enter_async_context(
-                    serving(upstream, tmp_path, "--max-connections=100")
+                    serving(
+                        upstream,
+                        tmp_path,
+                        "--max-connections=100",
+                        "--max-connections-per-address=100",
+                    )
                 )
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, before)

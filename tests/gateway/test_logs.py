@@ -56,6 +56,25 @@ def test_colours_are_for_terminals(
     assert "member_joined" in stream.getvalue()
 
 
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_nothing_that_a_client_wrote_steers_the_terminal(log_format: logs.LogFormat) -> None:
+    """Neither as a value, nor within one, nor in a traceback; a value makes no second line."""
+    stream = Terminal()
+    evil = "a\x1b]0;owned\x07\x9b2J\u202eb\nc"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("NO_COLOR", "1")
+        logs.configure(log_format, stream=stream)
+    structlog.get_logger().info("member_joined", group_id=evil, topics=(evil,))
+    assert len(stream.getvalue().splitlines()) == 1
+    try:
+        raise ValueError(evil)  # noqa: TRY301
+    except ValueError:
+        structlog.get_logger().exception("connection_failed")
+    for unseen in "\x1b\x07\x9b\u202e":
+        assert unseen not in stream.getvalue()
+    assert "owned" in stream.getvalue()
+
+
 def test_lines_below_the_level_are_dropped() -> None:
     """The level is the least that is written."""
     stream = io.StringIO()

@@ -226,6 +226,24 @@ async def test_a_signal_ends_a_gateway_that_is_still_starting(tmp_path: Path) ->
                 assert await gateway.wait() == 0
 
 
+async def test_a_hangup_of_a_service_changes_nothing(tmp_path: Path) -> None:
+    """It asks for its files to be read again, and one line says that there is nothing to read."""
+    port = free_port()
+    with trio.fail_after(30):
+        async with (
+            running_mock_cluster(1) as upstream,
+            process(tmp_path, upstream.bootstrap[0], port) as gateway,
+        ):
+            await until_open(port)
+            gateway.send_signal(signal.SIGHUP)
+            await until_said(gateway, "reload_ignored")
+            async with connected(("127.0.0.1", port)) as client:
+                await client.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b""))
+                await client.frame()
+            gateway.send_signal(signal.SIGTERM)
+            assert await gateway.wait() == 0
+
+
 async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
     """Somebody is in a hurry: a client in the middle of a request is not waited for."""
     port = free_port()

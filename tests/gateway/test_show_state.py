@@ -54,6 +54,16 @@ async def test_every_record_is_one_line_also_beside_a_gateway(
     assert by_type["LAST_EVENTS"]["value"] == {"sequence": 7, "lines": list(events.lines)}
 
 
+async def test_a_group_id_turns_no_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its marks of direction are escaped, and the JSON says the same."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append("a\u202eb\x9b", [RECORDS["group_epoch"]])
+    assert cli.main(["state", "--state-dir", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert not {"\u202e", "\x9b"} & set(told)
+    assert json.loads(told)["group_id"] == "a\u202eb\x9b"
+
+
 async def test_an_unreadable_record_is_shown_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

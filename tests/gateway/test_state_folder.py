@@ -1,11 +1,14 @@
 """One process has a state folder, and whoever cannot have it is told why in one line."""
 
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gateway import state_folder
 from gateway.state_folder import StateFolderError, locked
 
 HOLD_AND_WAIT = """
@@ -55,4 +58,41 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 def test_a_read_only_folder_is_refused(read_only_folder: Path) -> None:
     """Before anything else is tried."""
     with pytest.raises(StateFolderError, match="Permission denied"), locked(read_only_folder):
+        pass
+
+
+def test_the_folder_and_its_files_are_the_owners_alone(tmp_path: Path) -> None:
+    """Also a folder that was open to others before."""
+    old = tmp_path / "old"
+    old.mkdir(mode=0o755)
+    for folder in (old, tmp_path / "new"):
+        with locked(folder):
+            (folder / "state").write_text("")
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        for name in ("state", "lock"):
+            assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+    (tmp_path / "after").write_text("")
+    assert stat.S_IMODE((tmp_path / "after").stat().st_mode) != 0o600
+
+
+@pytest.mark.parametrize("name", ["lock", "state.sqlite", "broker_ports.json"])
+def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
+    """What it points to is somebody's."""
+    precious = tmp_path / "precious"
+    precious.write_text("data")
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / name).symlink_to(precious)
+    with pytest.raises(StateFolderError, match=f"{name} is a symbolic link"), locked(folder):
+        pass
+    assert precious.read_text() == "data"
+
+
+def test_a_folder_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He could change what is in it."""
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    monkeypatch.setattr(state_folder, "_ROOT", -1)
+    with pytest.raises(StateFolderError, match="belongs to another user"), locked(tmp_path):
         pass

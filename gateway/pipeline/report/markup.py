@@ -6,19 +6,14 @@ visible as well: it could hide a name, or turn the direction of the whole line.
 """
 
 import html
-import re
 from collections.abc import Iterable
 from typing import TypeAlias
+
+from gateway.readable import UNSEEN
 
 Value: TypeAlias = str | int | float | None
 
 _VOID = frozenset({"br", "col", "meta"})
-_UNSEEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffc\ufff0-\ufff8\ud800-\udfff"
-    "\U000e0000-\U000e0fff]"
-)
-"""Control characters, marks of direction, and what has no width."""
 
 
 class Markup(str):
@@ -51,7 +46,7 @@ def trusted(text: str) -> Markup:
 
 def seen(text: str) -> str:
     """With an escape in place of each character that nobody can see."""
-    return _UNSEEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
+    return UNSEEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
 
 
 def shortened(text: str, length_max: int) -> str:
