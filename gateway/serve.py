@@ -39,6 +39,7 @@ from gateway.groups.anchored_groups import AnchoredGroups
 from gateway.groups.clock import Clock
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
+from gateway.groups.forgetting import Forgetting
 from gateway.groups.group_service import GroupService
 from gateway.groups.hosting import Hosting
 from gateway.groups.offset_tally import OffsetTally
@@ -359,6 +360,7 @@ async def run_gateway(
             nursery.start_soon(registry.pauses.run)
             await registry.resume()
             nursery.start_soon(offsets.run)
+            nursery.start_soon(Forgetting(registry, hosting, anchors.is_here).run)
             async with trio.open_nursery() as serving:
                 address: Address = await serving.start(
                     partial(

@@ -66,6 +66,9 @@ FIRST_DESCRIBE_VERSION_WITH_DOCUMENTATION = 3
 # Before v1 only client metrics are listed, and no types are asked for.
 FIRST_LIST_VERSION_WITH_TYPES = 1
 
+CONFIGS_ALONE_MAX = 1_000
+"""Names whose configs are stored before there is a group; see also `forgetting`."""
+
 _OPERATIONS = {
     incremental.ConfigOperation.SET: ConfigOperation.SET,
     incremental.ConfigOperation.DELETE: ConfigOperation.DELETE,
@@ -153,6 +156,7 @@ class ConfigApis:
                 why = "Each resource must appear at most once."
                 raise GroupError(ErrorCode.INVALID_REQUEST, why)
             changes = _changes(resource)
+            await self._check_room(resource.resource_name)
             _token, reply = await self._registry.ask(
                 resource.resource_name,
                 lambda token, _topics: ConfigsReceived(
@@ -172,6 +176,15 @@ class ConfigApis:
             )
             theirs = {_key(each): altered_without_addresses(each) for each in answer.responses}
         return _in_order(message.resources, theirs | ours, _altered)
+
+    async def _check_room(self, group_id: str) -> None:
+        """Raises GroupError INVALID_REQUEST for one more name that no group has. DEV D58: in Kafka
+        configs of any number of names are stored for good."""
+        alone = await self._registry.configs_alone()
+        has_room = len(alone) < CONFIGS_ALONE_MAX or group_id in alone
+        if not has_room and not await self._registry.knows(group_id):
+            why = f"configs of {CONFIGS_ALONE_MAX} groups that do not exist are stored already"
+            raise GroupError(ErrorCode.INVALID_REQUEST, why)
 
     async def _ours(
         self,

@@ -7,6 +7,7 @@ Must not know what our engines hold: a group that is live here is looked at only
 been refused or replaced.
 """
 
+import contextlib
 import logging
 import math
 from collections import defaultdict
@@ -287,6 +288,24 @@ class Hosting:
         self._report(group_id, "group_occupied", why)
         return Verdict(Mode.OCCUPIED, why)
 
+    async def forgotten(self, group_ids: Sequence[str]) -> frozenset[str]:
+        """Which of these groups the cluster knows nothing of, not even an offset. Those whose
+        coordinator does not tell are not among them."""
+        forgotten: set[str] = set()
+        at: defaultdict[int, list[str]] = defaultdict(list)
+        for group_id, found in (await self._cluster.coordinators_of(group_ids)).items():
+            if not isinstance(found, UpstreamError):
+                at[found].append(group_id)
+        for node_id, placed in at.items():
+            with contextlib.suppress(UpstreamError):
+                if is_embedded(await self._cluster.versions_of(node_id)):
+                    continue
+                answer: DescribeGroupsResponse = await self._cluster.ask(
+                    node_id, DescribeGroupsRequest(groups=tuple(placed))
+                )
+                forgotten |= {each.group_id for each in answer.groups if _is_unknown(each)}
+        return frozenset(forgotten)
+
     def _left_alone(self, group_id: str) -> Verdict:
         """Nobody is in the group, unless it is members of a gateway whose state log we do not have,
         or have lost: its anchor has gone, and they may not know that yet."""
@@ -423,6 +442,12 @@ class Hosting:
 def _unless_told(group_ids: Iterable[str], api: str) -> dict[str, _Found]:
     """What is known of groups that a broker leaves out of its answer."""
     return {each: UpstreamError(f"{api} says nothing of it") for each in group_ids}
+
+
+def _is_unknown(group: DescribedGroup) -> bool:
+    """One with offsets but no members is Empty; from v6 on one that is not there is an error."""
+    is_error_right = group.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
+    return is_error_right and group.group_state == "Dead" and not group.members
 
 
 def _whereabouts(group: DescribedGroup) -> str:

@@ -5,7 +5,7 @@ Owns the tasks and their number. Must not know what a request means, or who sent
 
 import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 
 import structlog
@@ -219,6 +219,15 @@ class Registry:
         unreadable = await self._state_log.unreadable_groups()
         known = dict.fromkeys((*self._tasks, *await self._state_log.group_ids()))
         return tuple(each for each in known if each not in unreadable)
+
+    async def idle_group_ids(self) -> tuple[str, ...]:
+        """Those in the log that nobody has asked for lately. Raises StateLogError."""
+        group_ids = await self._state_log.group_ids()
+        return tuple(each for each in group_ids if each not in self._tasks)
+
+    async def configs_alone(self) -> Collection[str]:
+        """The names with configs that no group has. Raises StateLogError."""
+        return await self._state_log.configs_alone()
 
     async def groups_with_configs(self) -> tuple[str, ...]:
         """Those that override some config. Raises StateLogError."""

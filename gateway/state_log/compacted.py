@@ -6,7 +6,7 @@ has one in memory, and answers from it: the values in it are those that the grou
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 
-from coordinator.records import DurableRecord, is_tombstone
+from coordinator.records import DurableRecord, GroupConfigs, is_tombstone
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLogUnreadable
 
@@ -17,6 +17,8 @@ class CompactedLog:
     def __init__(self) -> None:
         self._groups: dict[str, dict[Hashable, DurableRecord]] = {}
         self._last_events: dict[str, LastEvents] = {}
+        self.configs_alone: set[str] = set()
+        """The names with configs that no group has."""
         self.unreadable: dict[str, str] = {}
         """The groups of which a record cannot be read, and why."""
 
@@ -51,3 +53,7 @@ class CompactedLog:
                 records[record.key] = record
         if not records:
             del self._groups[group_id]
+        if len(records) == 1 and isinstance(next(iter(records.values())), GroupConfigs):
+            self.configs_alone.add(group_id)
+        else:
+            self.configs_alone.discard(group_id)

@@ -71,6 +71,10 @@ class StateLog(Protocol):
         """The groups of which a record cannot be read, and why. Raises StateLogError."""
         ...
 
+    async def configs_alone(self) -> Collection[str]:
+        """The names with configs that no group has. Raises StateLogError."""
+        ...
+
     async def told_group_ids(self) -> Collection[str]:
         """The groups that have or had events, deleted ones as well. Raises StateLogError."""
         ...

@@ -24,6 +24,9 @@ class MemoryLog:
     async def group_ids(self) -> Collection[str]:
         return self.records.group_ids()
 
+    async def configs_alone(self) -> Collection[str]:
+        return self.records.configs_alone
+
     async def last_events(self, group_id: str) -> LastEvents | None:
         return self.records.last_events(group_id)
 

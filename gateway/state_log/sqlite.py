@@ -63,6 +63,9 @@ class SqliteLog:
     async def group_ids(self) -> Collection[str]:
         return self._records.group_ids()
 
+    async def configs_alone(self) -> Collection[str]:
+        return self._records.configs_alone
+
     async def last_events(self, group_id: str) -> LastEvents | None:
         return self._records.last_events(group_id)
 

@@ -124,6 +124,9 @@ class KafkaLog:
     async def group_ids(self) -> Collection[str]:
         return self._groups.group_ids()
 
+    async def configs_alone(self) -> Collection[str]:
+        return self._groups.configs_alone
+
     async def last_events(self, group_id: str) -> LastEvents | None:
         return self._groups.last_events(group_id)
 

@@ -1,0 +1,176 @@
+"""What is stored of groups follows what is used: nobody has to clean up."""
+
+from typing import Any
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from coordinator.errors import ErrorCode
+from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
+from gateway.cluster.errors import UpstreamError
+from gateway.groups import config_apis
+from gateway.groups import forgetting as module
+from gateway.groups.config_apis import ConfigApis
+from gateway.groups.forgetting import LOOKS_WITHOUT_GROUP, Forgetting
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.describe_configs import ConfigResourceType
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from kafka_codecs.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.configs import SESSION, SET
+from tests.support.hosted_groups import QUIET_S, HostedGroups, hosted_groups, lone_request
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+
+
+def forgetting(groups: HostedGroups, *held: str) -> Forgetting:
+    """What is tested, with these anchors here."""
+    return Forgetting(groups.registry, groups.hosting, held.__contains__)
+
+
+def cluster_knows(groups: HostedGroups, **states: str) -> None:
+    """Let the cluster tell these states, and Dead of all other groups."""
+
+    def describe(asked: DescribeGroupsRequest) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(
+            groups=tuple(
+                DescribedGroup(group_id=each, group_state=states.get(each, "Dead"))
+                for each in asked.groups
+            )
+        )
+
+    groups.cluster.spoken = {ApiKey.DESCRIBE_GROUPS: (0, 5)}
+    groups.cluster.answers[DescribeGroupsRequest] = describe
+
+
+async def set_config(groups: HostedGroups, group: str) -> None:
+    """Override one config of a group, there or not."""
+    change = ConfigChange(name=SESSION, operation=ConfigOperation.SET, value="50000")
+    reply = await groups.ask(
+        lambda token, _: ConfigsReceived(token=token, changes=(change,)), group=group
+    )
+    assert reply.error is ErrorCode.NONE
+
+
+async def altered(configs: ConfigApis, group: str) -> int:
+    """The error code of an alteration through the api."""
+    message = IncrementalAlterConfigsRequest(
+        resources=(
+            AlterConfigsResource(
+                resource_type=ConfigResourceType.GROUP,
+                resource_name=group,
+                configs=(AlterableConfig(name=SESSION, config_operation=SET, value="50000"),),
+            ),
+        ),
+        validate_only=False,
+    )
+    answer: Any = await configs.answer(lone_request(message, 1), message)
+    (response,) = answer.responses
+    return int(response.error_code)
+
+
+async def test_an_empty_group_is_forgotten_when_the_cluster_has_forgotten_it(
+    autojump_clock: MockClock,
+) -> None:
+    """It is listed no more and leaves the log. Those with offsets, members or an anchor stay."""
+    async with hosted_groups() as groups:
+        for group in ("gone", "has-offsets", "held"):
+            await groups.native("n", group=group)
+            await groups.native("n", -1, group=group)
+        await groups.native("n", group="live")
+        await trio.sleep(QUIET_S)
+        cluster_knows(groups, **{"has-offsets": "Empty"})
+        with capture_logs() as lines:
+            await forgetting(groups, "held").look()
+        await trio.sleep(QUIET_S)
+        assert set(await groups.registry.group_ids()) == {"has-offsets", "held", "live"}
+        assert "gone" not in await groups.log.group_ids()
+        assert ("groups_forgotten", 1) in [(each["event"], each.get("groups")) for each in lines]
+        assert len(groups.cluster.asked) == 1
+
+
+async def test_a_group_stays_while_the_cluster_does_not_tell(autojump_clock: MockClock) -> None:
+    """No answer is no proof."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        await groups.native("n", -1)
+        await trio.sleep(QUIET_S)
+        cluster_knows(groups)
+        groups.cluster.failure = UpstreamError("nobody listens")
+        await forgetting(groups).look()
+        groups.cluster.failure = None
+        groups.cluster.answers[DescribeGroupsRequest] = lambda asked: DescribeGroupsResponse(
+            groups=tuple(
+                DescribedGroup(
+                    group_id=each, group_state="Dead", error_code=COORDINATOR_LOAD_IN_PROGRESS
+                )
+                for each in asked.groups
+            )
+        )
+        await forgetting(groups).look()
+        groups.cluster.spoken = {}
+        await forgetting(groups).look()
+        assert len(await groups.registry.group_ids()) == 1
+
+
+async def test_it_looks_again_and_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And goes on after a time when the log could not be read."""
+    monkeypatch.setattr(module, "LOOK_INTERVAL_S", 60.0)
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        await groups.native("n", -1)
+        cluster_knows(groups)
+        groups.nursery.start_soon(forgetting(groups).run)
+        groups.log.is_unreadable = True
+        await trio.sleep(61)
+        groups.log.is_unreadable = False
+        assert len(await groups.registry.group_ids()) == 1
+        await trio.sleep(60)
+        await wait_all_tasks_blocked()
+        assert await groups.log.group_ids() == ()
+
+
+async def test_configs_without_a_group_are_forgotten_after_a_while(
+    autojump_clock: MockClock,
+) -> None:
+    """They may be set before the first member comes, so not at once. Those of a group that is in
+    use stay, and so do those of one that only the cluster knows."""
+    async with hosted_groups() as groups:
+        for group in ("unused", "used", "in-the-cluster"):
+            await set_config(groups, group)
+        await groups.native("n", group="used")
+        await trio.sleep(QUIET_S)
+        cluster_knows(groups, **{"in-the-cluster": "Empty"})
+        tested = forgetting(groups)
+        for _ in range(LOOKS_WITHOUT_GROUP - 1):
+            await tested.look()
+        assert set(await groups.registry.configs_alone()) == {"unused", "in-the-cluster"}
+        await tested.look()
+        assert set(await groups.registry.configs_alone()) == {"in-the-cluster"}
+        await trio.sleep(QUIET_S)
+        assert set(await groups.registry.groups_with_configs()) == {"used", "in-the-cluster"}
+
+
+async def test_configs_are_stored_for_so_many_groups_that_do_not_exist(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of groups that do exist are not counted, and what is stored can be changed."""
+    monkeypatch.setattr(config_apis, "CONFIGS_ALONE_MAX", 1)
+    async with hosted_groups() as groups:
+        configs = ConfigApis(groups.registry)
+        await groups.native("n", group="live")
+        codes = [
+            await altered(configs, group) for group in ("live", "first", "second", "first", "live")
+        ]
+        assert codes == [0, 0, ErrorCode.INVALID_REQUEST, 0, 0]
