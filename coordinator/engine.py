@@ -35,6 +35,8 @@ from coordinator.events import (
     SyncGroupReceived,
     TimePassed,
 )
+from coordinator.generic.durability import store_removals
+from coordinator.generic.group import GenericGroup
 from coordinator.load import arm_after_load, newest
 from coordinator.native.heartbeat import heartbeat as consumer_heartbeat
 from coordinator.records import DurableRecord, GroupConfigs
@@ -125,8 +127,13 @@ class GroupEngine:
             if isinstance(event, Happening):
                 raise InvariantError("what has happened cannot be refused") from refusal
             return Step(replies=((event.token, event.refused(refusal)),))
-        if isinstance(draft.state.group, ConsumerGroup):
-            classic_only.schedule(draft)
+        match draft.state.group:
+            case ConsumerGroup():
+                classic_only.schedule(draft)
+            case GenericGroup() as group:
+                store_removals(draft, group)
+            case None:
+                pass
         return Step(records=tuple(draft.records), replies=tuple(draft.replies))
 
     def apply(self, record: Record) -> None:

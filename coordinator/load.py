@@ -90,14 +90,15 @@ def _arm_generic_group(
         yield DeadlineSet(key, now_ms + length_ms)
     # Without a leader a downgrade had begun a rebalance; too large, the group no longer fits.
     is_too_large = len(group.members) > config.generic_max_size
-    if group.members and (group.core.leader is None or is_too_large):
+    is_due = group.members and (group.core.leader is None or is_too_large)
+    if is_due or group.removals:
         yield from _begin_rebalance(group, now_ms)
 
 
 def _begin_rebalance(group: GenericGroup, now_ms: int) -> Iterator[VolatileRecord]:
-    timeout_ms = max(member.rebalance_timeout_ms for member in group.members.values())
+    timeouts_ms = (member.rebalance_timeout_ms for member in group.members.values())
     yield GenericCoreMoved(replace(group.core, phase=GenericPhase.PREPARING_REBALANCE))
-    yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN_PHASE), now_ms + timeout_ms)
+    yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN_PHASE), now_ms + max(timeouts_ms, default=0))
 
 
 def _arm_member(

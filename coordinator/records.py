@@ -101,6 +101,20 @@ class GenericGroupMetadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GenericMemberRemoval:
+    """A member of the newest `GenericGroupMetadata` that is in the group no longer. Its client may
+    have been told, so a restart must not bring it back. A tombstone, without a cause, once that
+    record is written again or gone."""
+
+    member_id: str
+    cause: RemovalCause | None
+
+    @property
+    def key(self) -> Hashable:
+        return ("generic_member_removal", self.member_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEpoch:
     """The consumer group's epoch and the hash of the topics it was bumped for."""
 
@@ -271,6 +285,7 @@ class RegularExpression:
 DurableRecord = (
     GroupConfigs
     | GenericGroupMetadata
+    | GenericMemberRemoval
     | GroupEpoch
     | MemberMetadata
     | TargetAssignmentMetadata
@@ -290,6 +305,8 @@ def is_tombstone(record: DurableRecord) -> bool:
         case GenericGroupMetadata(value=None) | MemberMetadata(value=None):
             return True
         case CurrentAssignment(value=None) | RegularExpression(value=None):
+            return True
+        case GenericMemberRemoval(cause=None):
             return True
         case GroupConfigs(overrides=overrides):
             return not overrides

@@ -13,6 +13,7 @@ from coordinator.records import (
     CurrentAssignment,
     DurableRecord,
     GenericGroupMetadata,
+    GenericMemberRemoval,
     GroupConfigs,
     GroupEpoch,
     MemberMetadata,
@@ -91,6 +92,9 @@ class GroupState(Forkable):
             case GenericGroupMetadata(value=None):
                 if isinstance(self.group, GenericGroup):
                     self.group = None
+            case GenericMemberRemoval():
+                if isinstance(self.group, GenericGroup):
+                    self.group.apply(record)
             case GroupEpoch(epoch=None):
                 if isinstance(self.group, ConsumerGroup):
                     self.group = None

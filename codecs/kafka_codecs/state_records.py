@@ -50,6 +50,7 @@ class RecordType(IntEnum):
     LOG_OWNER = OUR_TYPES + 2
     LOG_RENEWAL = OUR_TYPES + 3
     LAST_EVENTS = OUR_TYPES + 4
+    GROUP_MEMBER_REMOVAL = OUR_TYPES + 5
 
 
 # -- keys ----------------------------------------------------------------------------------------
@@ -128,6 +129,13 @@ class GroupMetadataValue(Struct):
     current_state_timestamp: Int64 = -1
     members: tuple[GroupMember, ...]
     unwatched_hash: Int64 = wire(tag=OUR_TAGS, default=NO_HASH)
+
+
+@message(None, versions=range(1), flexible=True)
+class GroupMemberRemovalValue(Struct):
+    """Why a member of the classic group's record is in the group no longer; Kafka forgets that."""
+
+    cause: str
 
 
 @message(None, versions=range(1), flexible=True)
@@ -267,6 +275,7 @@ GroupsKey = GroupKey | MemberKey | RegularExpressionKey
 Key = GroupsKey | LogKey
 Value = (
     GroupMetadataValue
+    | GroupMemberRemovalValue
     | ConsumerGroupMetadataValue
     | ConsumerGroupMemberMetadataValue
     | ConsumerGroupTargetAssignmentMetadataValue
@@ -303,6 +312,7 @@ LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
         ),
         RecordType.GROUP_CONFIGS: (GroupKey, GroupConfigsValue),
         RecordType.LAST_EVENTS: (GroupKey, LastEventsValue),
+        RecordType.GROUP_MEMBER_REMOVAL: (MemberKey, GroupMemberRemovalValue),
         RecordType.LOG_ID: (LogKey, LogIdValue),
         RecordType.LOG_OWNER: (LogKey, LogOwnerValue),
         RecordType.LOG_RENEWAL: (LogKey, LogRenewalValue),

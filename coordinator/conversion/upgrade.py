@@ -18,6 +18,7 @@ from coordinator.conversion.embedded import (
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.generic.durability import store_group
 from coordinator.generic.group import GenericGroup
 from coordinator.generic.protocols import selected, supported_by_all
 from coordinator.generic.rebalance import release_join, release_sync
@@ -26,7 +27,6 @@ from coordinator.records import (
     ClassicMetadata,
     CurrentAssignment,
     EpochCause,
-    GenericGroupMetadata,
     GenericMember,
     GroupEpoch,
     Member,
@@ -261,4 +261,4 @@ def remove_generic_group(draft: Draft) -> None:
     for key in list(draft.state.deadlines):
         if key.kind in GENERIC_ONLY_DEADLINES:
             draft.emit(DeadlineCleared(key))
-    draft.emit(GenericGroupMetadata(value=None))
+    store_group(draft, None)

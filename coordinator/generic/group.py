@@ -7,7 +7,12 @@ from dataclasses import replace
 
 from coordinator.forkable import Forkable
 from coordinator.generic.protocols import names
-from coordinator.records import GenericGroupMetadata, GenericGroupValue, GenericMember
+from coordinator.records import (
+    GenericGroupMetadata,
+    GenericGroupValue,
+    GenericMember,
+    GenericMemberRemoval,
+)
 from coordinator.table import Table
 from coordinator.tally import Tally
 from coordinator.volatile import (
@@ -29,7 +34,7 @@ from coordinator.volatile import (
     Token,
 )
 
-GenericRecord = GenericGroupMetadata | GenericVolatileRecord
+GenericRecord = GenericGroupMetadata | GenericMemberRemoval | GenericVolatileRecord
 
 
 class GenericGroup(Forkable):
@@ -37,7 +42,8 @@ class GenericGroup(Forkable):
 
     `joins` and `syncs` are parked requests by member id, `unsynced` the members whose SyncGroup
     of this generation is missing, `instances` maps instance ids to member ids, `offers` counts
-    the members that offer a protocol.
+    the members that offer a protocol. `stored` are the members that a restart brings back,
+    `removals` those of the stored group that it does not.
     """
 
     __slots__ = (
@@ -47,6 +53,8 @@ class GenericGroup(Forkable):
         "members",
         "offers",
         "pending_ids",
+        "removals",
+        "stored",
         "syncs",
         "unsynced",
     )
@@ -60,6 +68,8 @@ class GenericGroup(Forkable):
         self.joins: Table[str, ParkedJoin] = Table()
         self.syncs: Table[str, Token] = Table()
         self.unsynced: Table[str, None] = Table()
+        self.stored: Table[str, None] = Table()
+        self.removals: Table[str, None] = Table()
 
     @property
     def phase(self) -> GenericPhase:
@@ -88,6 +98,10 @@ class GenericGroup(Forkable):
             case GenericGroupMetadata(value=value):
                 if value is not None:
                     self._load(value)
+            case GenericMemberRemoval(member_id=member_id, cause=None):
+                self.removals.drop(member_id)
+            case GenericMemberRemoval(member_id=member_id):
+                self._remove(member_id)
             case GenericCoreMoved(core):
                 self.core = core
             case GenericMemberPut(member):
@@ -136,8 +150,18 @@ class GenericGroup(Forkable):
         self.members.clear()
         self.instances.clear()
         self.offers.clear()
+        self.stored.clear()
         for member in value.members:
             self._put(member)
+            self.stored.put(member.member_id, None)
+
+    def _remove(self, member_id: str) -> None:
+        """A stored member is gone; in a log that is read, only this record says so."""
+        self._drop(member_id)
+        if self.core.leader == member_id:
+            self.core = replace(self.core, leader=None)
+        self.stored.drop(member_id)
+        self.removals.put(member_id, None)
 
     def _put(self, member: GenericMember) -> None:
         before = self.members.get(member.member_id)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import JoinGroupReceived
+from coordinator.generic.durability import store_group
 from coordinator.generic.group import GenericGroup
 from coordinator.generic.guards import known_member
 from coordinator.generic.protocols import is_acceptable, selected
@@ -232,7 +233,7 @@ def _replace_static_member(draft: Draft, event: JoinGroupReceived, member_id: st
             watch_topics(draft)
         if not group.unsynced:
             draft.disarm(DeadlineKind.SYNC_PHASE)
-        draft.emit(GenericGroupMetadata(value=group.stored_value()))
+        store_group(draft, group.stored_value())
         _repeat_answer(draft, event, _replaced_reply(group, event, old_id, member_id))
         return
     park_join(draft, event, member_id, is_new=False)

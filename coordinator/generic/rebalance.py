@@ -8,10 +8,11 @@ from dataclasses import replace
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode
 from coordinator.events import JoinGroupReceived
+from coordinator.generic.durability import store_group
 from coordinator.generic.group import GenericGroup
 from coordinator.generic.protocols import selected
 from coordinator.generic.subscriptions import subscribed_topics
-from coordinator.records import GenericGroupMetadata, GenericMember, RemovalCause
+from coordinator.records import GenericMember, RemovalCause
 from coordinator.replies import JoinedMember, JoinGroupReply, SyncGroupReply
 from coordinator.volatile import (
     DeadlineKind,
@@ -210,7 +211,7 @@ def _become_empty(draft: Draft) -> None:
         topics_hash=None,
         unwatched_hash=None,
     )
-    draft.emit(GenericGroupMetadata(value=draft.generic.stored_value()))
+    store_group(draft, draft.generic.stored_value())
 
 
 def _start_generation(draft: Draft) -> None:

@@ -5,10 +5,11 @@ from dataclasses import replace
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import SyncGroupReceived
+from coordinator.generic.durability import store_group
 from coordinator.generic.group import GenericGroup
 from coordinator.generic.guards import check_generation, is_laggard, known_member
 from coordinator.generic.rebalance import release_sync, restart_session
-from coordinator.records import GenericGroupMetadata, GenericMember
+from coordinator.records import GenericMember
 from coordinator.replies import SyncGroupReply
 from coordinator.volatile import (
     DeadlineKind,
@@ -74,7 +75,7 @@ def _distribute(draft: Draft, event: SyncGroupReceived) -> None:
         replace(member, assignment=assignments.get(member.member_id, b""))
         for member in group.members.values()
     )
-    draft.emit(GenericGroupMetadata(value=replace(group.stored_value(), members=members)))
+    store_group(draft, replace(group.stored_value(), members=members))
     for member_id, token in list(group.syncs.items()):
         draft.emit(SyncReleased(member_id))
         restart_session(draft, group.members[member_id])

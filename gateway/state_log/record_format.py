@@ -16,12 +16,14 @@ from coordinator.records import (
     GenericGroupMetadata,
     GenericGroupValue,
     GenericMember,
+    GenericMemberRemoval,
     GroupConfigs,
     GroupEpoch,
     Member,
     MemberMetadata,
     MemberState,
     RegularExpression,
+    RemovalCause,
     ResolvedRegex,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
@@ -94,6 +96,9 @@ def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsK
     match record:
         case GenericGroupMetadata():
             return RecordType.GROUP_METADATA, wire.GroupKey(group_id=group_id)
+        case GenericMemberRemoval(member_id=member_id):
+            record_type = RecordType.GROUP_MEMBER_REMOVAL
+            return record_type, wire.MemberKey(group_id=group_id, member_id=member_id)
         case GroupEpoch():
             return RecordType.CONSUMER_GROUP_METADATA, wire.GroupKey(group_id=group_id)
         case MemberMetadata(member_id=member_id):
@@ -122,6 +127,8 @@ def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:
     match record_type, key:
         case RecordType.GROUP_METADATA, _:
             return GenericGroupMetadata(value=None)
+        case RecordType.GROUP_MEMBER_REMOVAL, wire.MemberKey(member_id=member_id):
+            return GenericMemberRemoval(member_id=member_id, cause=None)
         case RecordType.CONSUMER_GROUP_METADATA, _:
             return GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED)
         case RecordType.CONSUMER_GROUP_MEMBER_METADATA, wire.MemberKey(member_id=member_id):
@@ -151,6 +158,8 @@ def _value(record: DurableRecord) -> wire.Value:
     match record:
         case GenericGroupMetadata(value=GenericGroupValue() as group):
             return _generic_group(group)
+        case GenericMemberRemoval(cause=RemovalCause() as cause):
+            return wire.GroupMemberRemovalValue(cause=cause.value)
         case GroupEpoch(epoch=int(epoch), metadata_hash=metadata_hash, cause=cause):
             return wire.ConsumerGroupMetadataValue(
                 epoch=epoch, metadata_hash=metadata_hash, cause=cause.value
@@ -264,6 +273,8 @@ def _record(key: wire.Key, value: wire.Value) -> DurableRecord:
     match key, value:
         case _, wire.GroupMetadataValue():
             return GenericGroupMetadata(value=_read_generic_group(value))
+        case wire.MemberKey(member_id=member_id), wire.GroupMemberRemovalValue():
+            return GenericMemberRemoval(member_id=member_id, cause=RemovalCause(value.cause))
         case _, wire.ConsumerGroupMetadataValue():
             return GroupEpoch(
                 epoch=value.epoch,

@@ -11,9 +11,9 @@ from typing import NamedTuple, Self
 from gateway.state_log.record_format import Entry
 
 FILE_NAME = "state.sqlite"
-FORMAT = 2
+FORMAT = 3
 """Grows when an older groupferry could no longer read the file. It is SQLite's user_version.
-2: records of a group's last events."""
+2: records of a group's last events. 3: removals from classic groups."""
 
 APPLICATION_ID = 0x67726679
 """What `file` and SQLite's own tools know our files by: "grfy"."""

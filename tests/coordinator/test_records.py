@@ -7,6 +7,7 @@ from coordinator.records import (
     DurableRecord,
     EpochCause,
     GenericGroupMetadata,
+    GenericMemberRemoval,
     GroupConfigs,
     GroupEpoch,
     MemberMetadata,
@@ -23,6 +24,7 @@ RECORDS: list[DurableRecord] = [
     GroupEpoch(epoch=1, cause=EpochCause.MEMBER_JOINED),
     TargetAssignmentMetadata(epoch=1),
     GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000}),
+    *(GenericMemberRemoval(member_id=id_, cause=None) for id_ in "ab"),
     *(MemberMetadata(member_id=id_, value=None) for id_ in "ab"),
     *(TargetAssignmentMember(member_id=id_, partitions=None) for id_ in "ab"),
     *(CurrentAssignment(member_id=id_, value=None) for id_ in "ab"),
@@ -40,7 +42,7 @@ def test_a_key_names_what_the_record_is_of() -> None:
 
 def test_what_deletes_and_what_does_not() -> None:
     """None is the tombstone, and configs without an override; an empty target or epoch 0 is not."""
-    assert [is_tombstone(record) for record in RECORDS] == [True, *3 * [False], *8 * [True]]
+    assert [is_tombstone(record) for record in RECORDS] == [True, *3 * [False], *10 * [True]]
     assert is_tombstone(GroupConfigs(overrides={}))
     assert not is_tombstone(TargetAssignmentMember(member_id="a", partitions=frozenset()))
     assert not is_tombstone(TargetAssignmentMetadata(epoch=0))

@@ -14,6 +14,7 @@ from coordinator.records import (
     GenericGroupMetadata,
     GenericGroupValue,
     GenericMember,
+    GenericMemberRemoval,
     GroupConfigs,
     GroupEpoch,
     Member,
@@ -64,6 +65,7 @@ RECORDS: Mapping[str, DurableRecord] = {
     "generic_group_empty": GenericGroupMetadata(
         value=GenericGroupValue(protocol_type=None, generation=8, protocol=None, leader=None)
     ),
+    "generic_member_removal": GenericMemberRemoval(member_id="m-1", cause=RemovalCause.LEFT),
     "group_epoch": GroupEpoch(
         epoch=12, metadata_hash=9_000_000_000_000_000_001, cause=EpochCause.MEMBER_JOINED
     ),
@@ -123,8 +125,14 @@ RECORDS: Mapping[str, DurableRecord] = {
 }
 """Each kind of record with a value in each of its fields, by a name that can name a file."""
 
+FIRST_VERSION = tuple(
+    record for record in RECORDS.values() if not isinstance(record, GenericMemberRemoval)
+)
+"""Those that the first version of the format had."""
+
 TOMBSTONES: Mapping[str, DurableRecord] = {
     "generic_group": GenericGroupMetadata(value=None),
+    "generic_member_removal": GenericMemberRemoval(member_id="m-1", cause=None),
     "group_epoch": GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
     "member": MemberMetadata(member_id="m-3", value=None, cause=RemovalCause.LEFT),
     "target_metadata": TargetAssignmentMetadata(epoch=None),
@@ -192,6 +200,7 @@ def _members(draw: st.DrawFn) -> MemberMetadata:
 
 ANY_RECORD: st.SearchStrategy[DurableRecord] = st.one_of(
     st.builds(GenericGroupMetadata, value=_GENERIC_GROUPS),
+    st.builds(GenericMemberRemoval, member_id=_TEXT, cause=st.sampled_from(RemovalCause)),
     st.builds(GroupEpoch, epoch=_int(32), metadata_hash=_HASHES, cause=st.sampled_from(EpochCause)),
     _members(),
     st.builds(TargetAssignmentMetadata, epoch=_int(32), timestamp_ms=_int(64), assignor=_MAYBE),

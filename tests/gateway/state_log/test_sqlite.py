@@ -25,7 +25,7 @@ from gateway.state_log.sqlite import BATCHES_MAX, SqliteLog, open_sqlite_log
 from gateway.state_log.sqlite_layout import FORMAT
 from gateway.state_log.sqlite_reader import read_state
 from gateway.state_log.sqlite_writer import Batch
-from tests.support.durable_records import GROUP, RECORDS, TOMBSTONES
+from tests.support.durable_records import FIRST_VERSION, GROUP, RECORDS, TOMBSTONES
 from tests.support.failing_sync import without_sync
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -136,7 +136,7 @@ async def test_the_first_version_of_the_file_is_read_for_ever(tmp_path: Path) ->
     async with open_sqlite_log(tmp_path) as log:
         assert log.id == "0af7651916cd43dd8448eb211c80319c"
         found = {record.key: record for record in await log.read(GROUP)}
-        assert found == {record.key: record for record in RECORDS.values()}
+        assert found == {record.key: record for record in FIRST_VERSION}
 
 
 async def test_an_older_file_becomes_one_of_this_format(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ async def test_an_older_file_becomes_one_of_this_format(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
     async with open_sqlite_log(tmp_path) as log:
         assert await log.last_events(GROUP) == LastEvents(sequence=2, lines=("one", "two"))
-        assert len(await log.read(GROUP)) == len({record.key for record in RECORDS.values()})
+        assert len(await log.read(GROUP)) == len({record.key for record in FIRST_VERSION})
 
 
 async def test_the_last_events_of_a_group_outlive_it(tmp_path: Path) -> None:
@@ -366,7 +366,7 @@ def change(folder: Path, sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("DELETE FROM records WHERE position = 3", "holds 8 records, not the 9"),
+        ("DELETE FROM records WHERE position = 3", "holds 9 records, not the 10"),
         (
             "UPDATE records SET value = CAST(value || x'00' AS BLOB) WHERE position = 3",
             "record 3, of 'orders'",

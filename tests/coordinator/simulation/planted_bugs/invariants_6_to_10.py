@@ -125,6 +125,12 @@ def tombstones_of_members_are_not_logged(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.REPLAY)
+def a_restart_brings_back_who_left(patch: Patch) -> None:
+    """A generic group is stored with its assignments only: removals in between are forgotten."""
+    patch.setattr("coordinator.engine.store_removals", lambda _draft, _group: None)
+
+
+@noticed_by(Invariant.REPLAY)
 def targets_are_not_logged(patch: Patch) -> None:
     """The batch with a new target lacks what is in it."""
     _drop_from_batches(patch, lambda r: isinstance(r, TargetAssignmentMember))
