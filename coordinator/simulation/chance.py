@@ -21,6 +21,7 @@ from coordinator.simulation.classic_client import ClassicClient
 from coordinator.simulation.client import Client, Spec, Surroundings
 from coordinator.simulation.cluster import Positions
 from coordinator.simulation.driver import Answer, Driver
+from coordinator.simulation.librdkafka_client import LibrdkafkaClient
 from coordinator.simulation.misbehaviour import DISHONEST
 from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.network import ADMIN, Ask, Line
@@ -113,7 +114,9 @@ class Chance:
 
     def start(self, spec: Spec, *, is_native: bool) -> Client:
         """A process starts."""
-        return self._start(NativeClient if is_native else ClassicClient, spec)
+        if not is_native:
+            return self._start(ClassicClient, spec)
+        return self._start(self._world.dice.choice([NativeClient, LibrdkafkaClient]), spec)
 
     def _start(self, kind: type[Client], spec: Spec) -> Client:
         self._clients[:] = [client for client in self._clients if not client.is_dead]

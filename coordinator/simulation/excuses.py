@@ -41,6 +41,9 @@ class Excuses:
         lies: Set[bytes],
     ) -> None:
         self.partitions: set[Partition] = set()
+        self.overtaken_owners: set[str] = set()
+        """Clients of whom a request that states what they own came late: it may have acknowledged
+        what they had long before."""
         self._world, self._clients, self._state, self._lies = world, clients, state, lies
         self._removed_ms: dict[str, int] = {}
         self._doubted_ms: dict[tuple[str, Partition], int] = {}
@@ -141,6 +144,8 @@ class Excuses:
 
         Of what was granted up to the epoch that it states, nothing could show that.
         """
+        if isinstance(request, ConsumerHeartbeatReceived) and request.owned is not None:
+            self.overtaken_owners.add(client.name)
         known_epoch = _epoch_that_proves(request)
         if known_epoch is None or getattr(request, "member_id", "") != client.member_id:
             return

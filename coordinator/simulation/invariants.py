@@ -32,6 +32,7 @@ class Invariant(StrEnum):
     OFFSETS = "10: committed offsets survive, and never go back"
     SINGLE_OWNER = "clients: no two believe to own the same partition"
     GRANTED = "clients: what a member believes to own, the group holds for it"
+    HEARD = "clients: who is told nothing new has heard what it is assigned"
     STALE_COMMIT = "clients: nobody commits what somebody else holds"
     ANSWERS = "engine: every request is answered or waits"
     PURE = "engine: deciding changes nothing"

@@ -44,6 +44,11 @@ class NativeClient(Client):
         return self.member_epoch
 
     @property
+    def heard(self) -> frozenset[Partition]:
+        """What it was told last that it is assigned."""
+        return self._target or frozenset()
+
+    @property
     def is_settled(self) -> bool:
         is_busy = self.is_in_callback or self._must_state_owned or self._must_state_all
         return self._was_fine and self.member_epoch > 0 and not is_busy

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from coordinator.consumer.validation import JOIN_EPOCH
-from coordinator.errors import ErrorCode
+from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     JoinGroupReceived,
@@ -21,6 +21,7 @@ from coordinator.events import (
     OffsetFetchReceived,
     Request,
 )
+from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
 from coordinator.simulation.cluster import Cluster, Commit
 from coordinator.simulation.driver import Answer, Driver
 from coordinator.simulation.world import World
@@ -32,6 +33,9 @@ LATE_MS_MAX = 8_000
 LATE_TO_HARM_MS_MAX = 600
 ADMIN = "admin"
 """The name of the one client that is no consumer."""
+SLOW_MS_MAX = 3_000
+"""How long an answer may take on a machine that is busy; those behind it wait as well."""
+UNCONFIRMED = GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the anchor is unconfirmed")
 NOTICE_MS_MAX = 500
 """How long a client takes to notice that its connection broke."""
 
@@ -43,6 +47,8 @@ class Fate(Enum):
     LOST = auto()
     LATE = auto()
     ANSWER_LOST = auto()
+    SLOW = auto()
+    """Answered later than some clients wait."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -84,7 +90,7 @@ class Connection:
                 world.after(world.between(1, LATE_MS_MAX), self._arrive_late, ask)
                 hopefully_overtaken_ms = LATE_MS_MAX // 8
                 world.after(hopefully_overtaken_ms, network.late.append, (self._arrive_late, ask))
-            case Fate.FINE | Fate.ANSWER_LOST:
+            case Fate.FINE | Fate.ANSWER_LOST | Fate.SLOW:
                 delay_ms = world.between(1, DELAY_MS_MAX)
                 arrival_ms = max(self._last_arrival_ms, world.now_ms + delay_ms)
                 self._last_arrival_ms = arrival_ms
@@ -132,7 +138,10 @@ class Connection:
         self._network.driver.ask(ask.request, lambda answer: self._decided(ask, answer))
 
     def _decided(self, ask: Ask, answer: Answer) -> None:
-        """The gateway decided; offset requests go on to the cluster, as vetted."""
+        """The gateway decided; offset requests go on to the cluster, as vetted. What gives
+        partitions is withheld if the anchor is unconfirmed by now: the step was applied."""
+        if _gives(answer.reply) and self._network.withholds():
+            answer = replace(answer, reply=ask.request.refused(UNCONFIRMED))
         if answer.reply.error == ErrorCode.NONE:
             match ask.request:
                 case OffsetCommitReceived() as commit:
@@ -169,7 +178,8 @@ class Connection:
         if ask.fate is Fate.ANSWER_LOST:
             self.break_up()
         if not self.is_broken:
-            delay_ms = world.between(1, DELAY_MS_MAX)
+            is_slow = ask.fate is Fate.SLOW
+            delay_ms = world.between(1, SLOW_MS_MAX if is_slow else DELAY_MS_MAX)
             arrival_ms = max(self._last_answer_ms, world.now_ms + delay_ms)
             self._last_answer_ms = arrival_ms
             world.after(arrival_ms - world.now_ms, self._hear, ask, answer)
@@ -228,6 +238,8 @@ class Network:
         self.overtaken = overtaken
         self.loss_rate = 0.0
         self.late_rate = 0.0
+        self.slow_rate = 0.0
+        self.withheld_rate = 0.0
         self.commits_sent: dict[int, tuple[OffsetCommitReceived, Commit]] = {}
         self.committers: dict[int, str] = {}
         self.late: list[tuple[Callable[[Ask], None], Ask]] = []
@@ -252,7 +264,11 @@ class Network:
         dice = self.world.dice.random()
         if dice < self.loss_rate:
             return Fate.ANSWER_LOST if dice < self.loss_rate * 2 / 3 else Fate.LOST
-        return Fate.FINE
+        return Fate.SLOW if dice > 1 - self.slow_rate else Fate.FINE
+
+    def withholds(self) -> bool:
+        """Whether the anchor is unconfirmed just now."""
+        return bool(self.withheld_rate) and self.world.chance(self.withheld_rate)
 
     def end_commit(self, token: int, *, answer_lost: bool) -> None:
         """The engine hears how a commit ended, once."""
@@ -277,6 +293,17 @@ class Network:
             connection.drop_inbox()
             connection.break_up()
         self._connections.clear()
+
+
+def _gives(reply: Reply) -> bool:
+    """Whether its receiver may begin to consume partitions, or give them to others."""
+    match reply:
+        case JoinGroupReply() | SyncGroupReply():
+            return reply.error is ErrorCode.NONE
+        case ConsumerHeartbeatReply(assignment=assignment):
+            return assignment is not None
+        case _:
+            return False
 
 
 def _late_weight(request: Request) -> int:

@@ -36,6 +36,8 @@ class Plan:
     regex_share: float
     loss_rate: float
     late_rate: float
+    slow_rate: float
+    withheld_rate: float
     lost_answer_rate: float
     commit_ms_max: int
     log_failure_rate: float
@@ -82,6 +84,8 @@ def draw_plan(world: World) -> Plan:
         regex_share=dice.choice([0.0, 0.0, 0.4]),
         loss_rate=dice.choice([0.0, 0.03, 0.1]),
         late_rate=dice.choice([0.0, 0.05]),
+        slow_rate=dice.choice([0.0, 0.0, 0.1]),
+        withheld_rate=dice.choice([0.0, 0.0, 0.1]),
         lost_answer_rate=dice.choice([0.0, 0.1]),
         commit_ms_max=dice.choice([60, 60, SLOW_COMMIT_MS]),
         log_failure_rate=dice.choice([0.0, 0.0, 0.05]),

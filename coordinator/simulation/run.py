@@ -77,6 +77,7 @@ class Run:
 
     def _begin_faults(self, plan: Plan) -> None:
         self.network.loss_rate, self.network.late_rate = plan.loss_rate, plan.late_rate
+        self.network.slow_rate, self.network.withheld_rate = plan.slow_rate, plan.withheld_rate
         self.cluster.lost_answer_rate = plan.lost_answer_rate
         self.cluster.delay_ms_max = plan.commit_ms_max
         self.driver.log_failure_rate, self.driver.linger_ms = plan.log_failure_rate, plan.linger_ms

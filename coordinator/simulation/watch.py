@@ -140,6 +140,8 @@ class Watch:
                         and reply.assignment in (None, current.assigned.keys())
                     )
                     require(is_true, Invariant.CLASSIC_REPLIES, reply, "not", current)
+                    if reply.assignment is None and current is not None:
+                        self.owners.told_nothing_new(member_id, current.assigned.keys())
                 case SyncGroupReply(assignment=assignment) if (
                     isinstance(event, SyncGroupReceived) and event.token == token
                 ):

@@ -5,7 +5,7 @@ be held against the engine is in `excuses.py`; the time in which a client that w
 believes in what somebody else owns is counted apart.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
@@ -14,6 +14,7 @@ from coordinator.simulation.client import Client
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.excuses import Excuses
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant, require
+from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.network import ADMIN
 from coordinator.simulation.tally import Tally
 from coordinator.simulation.world import World
@@ -109,6 +110,21 @@ class OwnerWatch:
         now_ms = self._world.now_ms
         self._world.counts["stale ms"] += self._shared * (now_ms - self._looked_at_ms)
         self._shared, self._looked_at_ms = shared, now_ms
+
+    def told_nothing_new(self, member_id: str, assigned: Set[Partition]) -> None:
+        """A heartbeat of this member is answered without an assignment."""
+        for client in self._clients:
+            if isinstance(client, NativeClient) and client.member_id == member_id:
+                is_excused = not client.is_honest or client.name in self._excuses.overtaken_owners
+                require(
+                    is_excused or client.is_closing or client.heard == assigned,
+                    Invariant.HEARD,
+                    client.name,
+                    "heard of",
+                    client.heard,
+                    "not of",
+                    assigned,
+                )
 
     # -- commits ---------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from coordinator.config import GroupConfig
 from coordinator.simulation.classic_client import ClassicClient
 from coordinator.simulation.client import Client, Spec
+from coordinator.simulation.librdkafka_client import LibrdkafkaClient
 from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.plan import Plan
 from coordinator.simulation.run import Run
@@ -26,6 +27,8 @@ PEACEFUL = Plan(
     regex_share=0.0,
     loss_rate=0.0,
     late_rate=0.0,
+    slow_rate=0.0,
+    withheld_rate=0.0,
     lost_answer_rate=0.0,
     commit_ms_max=60,
     log_failure_rate=0.0,
@@ -50,6 +53,10 @@ class Stage(Run):
     def native(self, name: str, **how: Any) -> NativeClient:
         """A native client starts."""
         return self._start(NativeClient(self.where, name, _spec(how)))
+
+    def librdkafka(self, name: str, **how: Any) -> LibrdkafkaClient:
+        """A native client of librdkafka's starts."""
+        return self._start(LibrdkafkaClient(self.where, name, _spec(how)))
 
     def classic(self, name: str, **how: Any) -> ClassicClient:
         """A classic client starts."""

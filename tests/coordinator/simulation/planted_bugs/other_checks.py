@@ -1,13 +1,11 @@
 """Bugs that the other checks must notice: what clients believe, what the engine owes itself."""
 
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.consumer.reconcile import Goal
+from coordinator.consumer.reconcile import Goal, reconcile_member
 from coordinator.draft import Draft
 from coordinator.errors import ErrorCode
 from coordinator.generic.rebalance import release_join
-from coordinator.records import (
-    Assignment,
-)
+from coordinator.records import Assignment, Member
 from coordinator.simulation.invariants import Invariant
 from coordinator.state import GroupState
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
@@ -25,6 +23,12 @@ def silence_is_proof(patch: Patch) -> None:
     patch.setattr("coordinator.consumer.reconcile._still_owns", still_owns)
 
 
+@noticed_by(Invariant.HEARD)
+def an_assignment_is_told_once(patch: Patch) -> None:
+    """An assignment that changes while its member's epoch stays is not repeated."""
+    patch.setattr("coordinator.native.heartbeat._awaits_acknowledgement", lambda *_, **__: False)
+
+
 @noticed_by(Invariant.STALE_COMMIT)
 def the_fenced_may_commit(patch: Patch) -> None:
     """A consumer group lets every commit through, also of somebody who is no member any more."""
@@ -40,7 +44,11 @@ def rejoining_gives_everything_up(patch: Patch) -> None:
 @noticed_by(Invariant.GRANTED)
 def joining_gives_everything_up(patch: Patch) -> None:
     """A repeated first heartbeat gives up what its member has to revoke and still uses."""
-    patch.setattr("coordinator.native.heartbeat._proven_owned", lambda event, _: event.owned)
+
+    def reassign(draft: Draft, member: Member) -> None:
+        reconcile_member(draft, member, frozenset(), subscription_changed=False)
+
+    patch.setattr("coordinator.native.heartbeat.reassign_member", reassign)
 
 
 # -- what the engine owes itself -------------------------------------------------------------------

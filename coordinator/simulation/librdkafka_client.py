@@ -1,0 +1,88 @@
+"""A consumer of the new protocol, as librdkafka behaves where it differs from Java's client.
+
+It states everything until its first assignment, and after it lost its coordinator. Otherwise its
+heartbeats are short: after COORDINATOR_LOAD_IN_PROGRESS it sends the same one again, and one that
+is not answered within the heartbeat interval it gives up and goes on.
+"""
+
+from dataclasses import replace
+
+from coordinator.errors import ErrorCode
+from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.simulation.client import RETRY_MS, Spec, Surroundings
+from coordinator.simulation.driver import Answer
+from coordinator.simulation.native_client import NativeClient
+
+
+class LibrdkafkaClient(NativeClient):
+    """What a heartbeat stated counts as stated once that heartbeat was answered."""
+
+    kind = "librdkafka"
+
+    def __init__(self, where: Surroundings, name: str, spec: Spec) -> None:
+        super().__init__(where, name, spec)
+        self._had_assignment = False
+
+    def beat(self) -> None:
+        if self._awaits_beat or self._is_fenced_off or self.is_closing:
+            return
+        self._awaits_beat = True
+        is_under_way = True
+        sent_at, stated = self.member_epoch, self._stated
+        must_state_all = self._must_state_all
+        request = self._heartbeat(self.stated_epoch())
+        must_state_owned = self._must_state_owned and request.owned is not None
+        self._must_state_all = False
+        self._must_state_owned &= request.owned is None
+
+        def ends() -> bool:
+            """False if it was given up by now."""
+            nonlocal is_under_way
+            was_under_way, is_under_way = is_under_way, False
+            self._awaits_beat &= not was_under_way
+            return was_under_way
+
+        def send_again() -> None:
+            self._was_fine = False
+            self._must_state_all |= must_state_all
+            self._must_state_owned |= must_state_owned
+            self._stated = stated
+            self.later(RETRY_MS, self.beat)
+
+        def heard(answer: Answer) -> None:
+            assert isinstance(answer.reply, ConsumerHeartbeatReply)
+            if not ends() or sent_at != self.member_epoch:
+                return
+            if answer.reply.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                send_again()
+            else:
+                self.hear(answer.reply, answer.at_ms)
+
+        def lost() -> None:
+            if ends():
+                send_again()
+                self._must_state_all = True
+
+        def give_up() -> None:
+            if ends():
+                send_again()
+
+        self.ask(request, heard, lost)
+        self.later(self._heartbeat_interval_ms, give_up)
+
+    def _heartbeat(self, epoch: int) -> ConsumerHeartbeatReceived:
+        self._must_state_all |= not self._had_assignment
+        request = super()._heartbeat(epoch)
+        if self._must_state_all and request.owned is None and epoch > 0:
+            # Also while a callback runs.
+            return replace(request, owned=self.stated_owned())
+        return request
+
+    def reconcile(self) -> None:
+        self._had_assignment |= self._target is not None and self.claims.keys() != self._target
+        super().reconcile()
+
+    def _join_anew(self) -> None:
+        self._had_assignment = False
+        super()._join_anew()

@@ -1,0 +1,67 @@
+"""Native clients, as librdkafka behaves where it differs from Java's."""
+
+from coordinator.simulation.client import RETRY_MS
+from tests.coordinator.simulation.test_native_client import heartbeats
+from tests.support.simulation import Stage
+
+
+def test_it_states_everything_until_its_first_assignment() -> None:
+    """And after that what it owns, once; nothing it takes for no change is acknowledged."""
+    stage = Stage()
+    first = stage.librdkafka("l1")
+    stage.wait()
+    assert [beat.is_full for beat in heartbeats(stage, "l1")][:3] == [True, False, False]
+    assert [beat.owned for beat in heartbeats(stage, "l1") if beat.owned] == [stage.foo(0, 1, 2, 3)]
+    for name in ("l2", "l3", "l4"):
+        stage.librdkafka(name)
+    stage.wait()
+    idle = stage.librdkafka("l5")
+    stage.wait()
+    assert not idle.claims
+    assert all(beat.is_full for beat in heartbeats(stage, "l5"))
+    assert len(first.claims) == 1
+
+
+def test_it_sends_the_same_heartbeat_again_while_its_coordinator_loads() -> None:
+    """A short one: the group has to repeat what was withheld."""
+    stage = Stage()
+    first = stage.librdkafka("l1")
+    stage.wait()
+    stage.network.withheld_rate = 1.0
+    second = stage.librdkafka("l2", rebalance_timeout_ms=60_000)
+    stage.wait(3_000)
+    assert not second.claims
+    assert sum(beat.is_full for beat in heartbeats(stage, "l1")) == 1
+    stage.network.withheld_rate = 0.0
+    stage.wait()
+    assert len(first.claims) == len(second.claims) == 2
+    assert sum(beat.is_full for beat in heartbeats(stage, "l1")) == 1
+
+
+def test_it_gives_a_heartbeat_up_at_its_interval() -> None:
+    """And goes on with short ones, whatever the answer that it does not hear any more told it."""
+    stage = Stage()
+    first = stage.librdkafka("l1", heartbeat_interval_ms=200)
+    stage.wait()
+    before = len(heartbeats(stage, "l1"))
+    stage.network.slow_rate = 1.0
+    second = stage.native("n2", rebalance_timeout_ms=60_000)
+    stage.wait(20_000)
+    stage.network.slow_rate = 0.0
+    given_up = heartbeats(stage, "l1")[before:]
+    assert len(given_up) > 20_000 // (1_000 + RETRY_MS) // 2
+    assert sum(beat.is_full for beat in given_up) == 0
+    stage.wait(20_000)
+    assert len(first.claims) == len(second.claims) == 2
+
+
+def test_it_states_everything_after_it_lost_its_coordinator() -> None:
+    """Once."""
+    stage = Stage()
+    client = stage.librdkafka("l1", heartbeat_interval_ms=100)
+    stage.wait()
+    stage.driver.crash(500)
+    stage.wait()
+    assert client.is_settled
+    assert sum(beat.is_full for beat in heartbeats(stage, "l1")) >= 2
+    assert not heartbeats(stage, "l1")[-1].is_full
