@@ -57,8 +57,9 @@ def open_session(
     """Start a JVM and a session in it; at the end both are gone, whatever happened.
 
     `settings` are Spark's own, by name. It is local mode on all processors, unless `master` or
-    Spark's own configuration says otherwise. For the main thread, one at a time. Raises
-    PipelineError if it cannot start, and in place of what Spark raises inside.
+    Spark's own configuration says otherwise. Under spark-submit the JVM is the one that runs this
+    program, and ends after it. For the main thread, one at a time. Raises PipelineError if it
+    cannot start, and in place of what Spark raises inside.
     """
     given = dict(settings or {})
     if master is not None:
@@ -67,7 +68,7 @@ def open_session(
     with java_home() as home, _jvm(home, app_name, given, voice) as gateway, _told_in_one_line():
         for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
             logger.addFilter(_is_no_interrupt)
-        session = _start(gateway)
+        session = _start(gateway, given)
         try:
             yield session
         finally:
@@ -108,14 +109,19 @@ def _jvm(
     finally:
         # Py4J has a thread that tells it of objects that are gone here, and is behind with that.
         gateway._gateway_client.is_connected = False
-        # It ends by itself, in order, once nothing can come from its stdin any more.
-        jvm: subprocess.Popen[bytes] = gateway.proc
-        try:
-            jvm.communicate(timeout=_END_S_MAX)
-        except subprocess.TimeoutExpired:
-            jvm.kill()
-            jvm.wait()
+        jvm: subprocess.Popen[bytes] | None = gateway.proc
+        if jvm is not None:  # else it is the parent of this process: spark-submit
+            _end(jvm)
         SparkContext._gateway = SparkContext._jvm = None
+
+
+def _end(jvm: subprocess.Popen[bytes]) -> None:
+    """It ends by itself, in order, once nothing can come from its stdin any more."""
+    try:
+        jvm.communicate(timeout=_END_S_MAX)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
 
 
 def _launch(app_name: str, given: Mapping[str, str], voice: Voice) -> JavaGateway:
@@ -132,8 +138,9 @@ def _launch(app_name: str, given: Mapping[str, str], voice: Voice) -> JavaGatewa
     return gateway
 
 
-def _start(gateway: JavaGateway) -> SparkSession:
+def _start(gateway: JavaGateway, given: Mapping[str, str]) -> SparkSession:
     conf = SparkConf(_jvm=gateway.jvm)  # with all that was set in any of Spark's places
+    conf.setAll(list(given.items()))  # a JVM that was there before us was not told
     is_local = (conf.get("spark.master") or LOCAL).startswith("local")
     ours = {**EVERYWHERE, **(HERE if is_local else {})}
     for name, value in ours.items():

@@ -160,6 +160,34 @@ atexit.register(client.garbage_collect_object, "object", enqueue=False)"""
 
 
 @pytest.mark.spark
+def test_spark_submit_brings_its_own_jvm(tmp_path: Path) -> None:
+    """It ends after this process, which must not end it. What the caller sets counts there too."""
+    need_spark()
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import sys
+sys.path[:0] = {sys.path!r}
+from gateway.pipeline.session import open_session
+with open_session("test", settings={{"spark.sql.shuffle.partitions": "7"}}) as spark:
+    print(spark.range(3).count(), spark.conf.get("spark.sql.shuffle.partitions"))
+print("goes on")
+""")
+    import pyspark  # noqa: PLC0415  (not everywhere)
+
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    done = subprocess.run(
+        [submit, "--master", "local[1]", program],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=SPARK_S_MAX,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stdout) == (0, "3 7\ngoes on\n")
+
+
+@pytest.mark.spark
 def test_a_master_that_is_none_is_told_in_one_line() -> None:
     """Though Spark's own script prints a stack."""
     process = opened("pass", master="nowhere")
