@@ -9,7 +9,13 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.errors import ErrorCode
-from gateway.anchor.anchor import HEARTBEAT_INTERVAL_S, LAST_BACKOFF_S, SPREAD, Whose
+from gateway.anchor.anchor import (
+    ANXIOUS_INTERVAL_S,
+    HEARTBEAT_INTERVAL_S,
+    LAST_BACKOFF_S,
+    SPREAD,
+    Whose,
+)
 from gateway.anchor.errors import AnchorDisplaced, NotAnchored
 from gateway.anchor.identity import AnchorIds
 from gateway.anchor.membership import SOMEBODY_ELSE
@@ -246,6 +252,26 @@ async def test_a_silent_coordinator_keeps_us_for_a_session(autojump_clock: MockC
         scene.links.before = None
         await scene.until_held(10)
         assert await scene.anchors.hold(GROUP) != before
+
+
+async def test_a_heartbeat_that_fails_is_soon_repeated(autojump_clock: MockClock) -> None:
+    """The session runs on: there is no time to lose."""
+    async with anchor_scene() as scene:
+        scene.groups.live.add(GROUP)
+        await scene.anchors.hold(GROUP)
+        beaten_s: list[float] = []
+
+        async def fail_twice(message: Struct) -> None:
+            if isinstance(message, HeartbeatRequest):
+                beaten_s.append(trio.current_time())
+                if len(beaten_s) < 3:
+                    raise UpstreamError("nobody answers")
+
+        scene.links.before = fail_twice
+        await trio.sleep(5 * HEARTBEAT_INTERVAL_S)
+        first, second, third, *_ = (b - a for a, b in pairwise(beaten_s))
+        assert max(first, second) <= ANXIOUS_INTERVAL_S * (1 + SPREAD)
+        assert third >= HEARTBEAT_INTERVAL_S * (1 - SPREAD)
 
 
 async def test_it_follows_its_coordinator(autojump_clock: MockClock) -> None:

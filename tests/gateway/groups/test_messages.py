@@ -155,6 +155,20 @@ def test_before_v3_the_members_error_is_the_answers(version: int) -> None:
         assert [(m.member_id, m.error_code) for m in seen.members] == [("m", 25)]
 
 
+def test_who_left_is_named_as_the_request_named_it() -> None:
+    """From version 3 on; an admin's tool removes static members by their instance alone."""
+    left = (
+        LeftMember(member_id="m", instance_id=None, error=ErrorCode.NONE),
+        LeftMember(member_id="", instance_id="i", error=ErrorCode.FENCED_INSTANCE_ID),
+    )
+    answer = messages.leave_response(LeaveGroupReply(members=left), 3)
+    seen = decode(LeaveGroupResponse, encode(answer, 3), 3)
+    assert [(m.member_id, m.group_instance_id, m.error_code) for m in seen.members] == [
+        ("m", None, 0),
+        ("", "i", 82),
+    ]
+
+
 def test_a_native_heartbeat_tells_what_has_changed() -> None:
     """Null means unchanged, an empty list means none."""
     key = ApiKey.CONSUMER_GROUP_HEARTBEAT

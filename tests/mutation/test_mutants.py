@@ -1,0 +1,73 @@
+"""What is changed in a file, and what is left alone."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.mutants import mutants_of
+
+
+@pytest.mark.parametrize(
+    ("source", "mutants"),
+    [
+        ("a < b", ["(a <= b)"]),
+        ("a is not b", ["(a is b)"]),
+        ("a and b or c", ["((a and b) and c)", "(a or b)"]),
+        ("a - b", ["(a + b)"]),
+        ("a += b", ["a -= b"]),
+        ("not a", ["(a)"]),
+        ("if a:\n    b", ["(not a)"]),
+        ("[a for a in b if c]", ["True"]),
+        ("x = True, 7, None", ["False", "8"]),
+        ("min(a)", ["pass", "max"]),
+        ("a = f(b, c=d)", ["None"]),
+        ("a.b = c", ["pass"]),
+        ("raise a", ["pass"]),
+        ("def f():\n    return a", ["None"]),
+    ],
+)
+def test_one_place_is_changed(source: str, mutants: list[str]) -> None:
+    """And what comes out is Python still."""
+    found = list(mutants_of("a.py", source.encode()))
+    assert [each.becomes for each in found] == mutants
+    for each in found:
+        ast.parse(each.applied_to(source.encode()))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"text"',
+        "a: int | None",
+        "Alias = A | B",
+        "Alias: TypeAlias = A | B",
+        "def f(a: A | B) -> A | B: ...",
+        "@dataclass(frozen=True)\nclass A: ...",
+        "assert a < b",
+        "log.info('text', a=b)",
+        'x = f"{a + b}"',
+        "match a:\n    case 1: ...",
+    ],
+)
+def test_what_no_test_should_pin_is_left_alone(source: str) -> None:
+    """Types, messages, logs, and what only says that something is so."""
+    assert list(mutants_of("a.py", source.encode())) == []
+
+
+def test_a_mutant_says_where_it_is() -> None:
+    """File and line for people; the function as code objects know it, decorators included."""
+    source = "x = 1\n\n@d\ndef f():\n    return 'ä' + g(1)\n"
+    first, *_, last = mutants_of("a.py", source.encode())
+    assert (str(first), first.function) == ("a.py:1: 1  ->  2", None)
+    assert (str(last), last.function) == ("a.py:5: 1  ->  2", 3)
+    assert last.applied_to(source.encode()).decode() == source.replace("g(1)", "g(2)")
+
+
+def test_every_mutant_of_the_engine_is_python() -> None:
+    """One that could not be read would count as noticed."""
+    folder = Path(__file__).parent.parent.parent / "coordinator"
+    for path in (*folder.glob("*.py"), *folder.glob("conversion/*.py")):
+        source = path.read_bytes()
+        for mutant in mutants_of(path.name, source):
+            ast.parse(mutant.applied_to(source))
