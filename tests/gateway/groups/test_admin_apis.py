@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from coordinator.records import GenericGroupMetadata, GenericGroupValue
+from gateway.anchor.errors import NotAnchored
 from gateway.groups import answer_room
 from gateway.groups.admin_apis import AdminApis
 from gateway.groups.coordinators import Coordinators
@@ -392,3 +393,28 @@ async def test_groups_that_make_an_answer_too_long_are_not_described(
             assert codes[-1] == UNKNOWN_SERVER_ERROR
             assert "ask about fewer groups" in answer.groups[-1].error_message
             assert len(viewed) == codes.count(0) + 1 < len(names)
+
+
+async def test_a_group_whose_anchor_cannot_leave_is_to_be_deleted_later(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster would refuse it, and the client would take that for somebody in it."""
+
+    async def stays(_group_id: str) -> None:
+        raise NotAnchored("its coordinator is away")
+
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        await groups.native("n", -1)
+        anchors = anchors_off(groups.nursery)
+        monkeypatch.setattr(anchors, "drop", stays)
+        admin = AdminApis(
+            groups.registry,
+            groups.hosting,
+            Coordinators(groups.cluster),
+            anchors,
+            shows_members=True,
+        )
+        deleted = DeleteGroupsRequest(groups_names=(GROUP,))
+        answer: Any = await admin.answer(lone_request(deleted, 2), deleted)
+        assert [each.error_code for each in answer.results] == [COORDINATOR_LOAD_IN_PROGRESS]
