@@ -18,10 +18,12 @@ COLUMNS = {
     "offsets": "topic string, partition long, finding string, from_ms long, to_ms long",
     "sequences": "process_id string, missing_from long, missing_to long, from_ms long",
     "contradictions": "process_id string, sequence long, at_ms long",
+    "lost_commits": "at_ms long",
     "differences": "at_ms long",
     "rebalances": "from_ms long, members_disturbed long, partitions_moved long,"
     " partitions_moved_least long",
     "migrations": "direction string, from_ms long, to_ms long, is_complete boolean,"
+    " cost_from_ms long, cost_to_ms long,"
     " unowned_partition_s double",
     "readiness": "software_name string, software_version string, protocol string, members long,"
     " can_convert boolean, blocked_by string,"
@@ -48,8 +50,13 @@ def table(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
     schema = GROUP + COLUMNS[name]
     names = [column.split()[0] for column in schema.split(",")]
     usual = {"cluster_id": "", "group_id": "g", "topic": "t", "partition": 0, "basis": "granted"}
-    values = [tuple({**usual, **row}.get(each) for each in names) for row in rows]
+    values = [tuple({**usual, **_counted(row), **row}.get(each) for each in names) for row in rows]
     return spark.createDataFrame(values, schema)
+
+
+def _counted(row: Row) -> Row:
+    """A migration costs something from its beginning to its end, unless it says otherwise."""
+    return {"cost_from_ms": row.get("from_ms"), "cost_to_ms": row.get("to_ms")}
 
 
 def owner(member_id: str, from_ms: int | None, to_ms: int | None, **more: object) -> Row:

@@ -42,6 +42,8 @@ class Totals(_Part):
     """Times that a partition was owned twice."""
     regressions: int = 0
     """Times that a committed offset went back though nobody who owned the partition wanted it."""
+    lost_commits: int = 0
+    """Times that an owner was told less than what had been committed."""
     differences: int = 0
     """Times that a member said something else of its partitions than what it was granted."""
     missing_events: int = 0
@@ -99,7 +101,7 @@ class Step(_Part):
     """From 1."""
     from_ms: int
     to_ms: int
-    """The next step, or the end of the migration."""
+    """The next step, or when the group had come to rest after the last one."""
     classic_members: int
     """After it."""
     consumer_members: int
@@ -156,7 +158,7 @@ class GroupStory(_Part):
     cluster_id: str
     group_id: str
     findings: int
-    """Overlaps, regressions, differences, missing events and contradictions."""
+    """Overlaps, regressions, lost commits, differences, missing events and contradictions."""
     partitions: int
     """That were somebody's at any time."""
     unowned_partition_s: float

@@ -39,8 +39,7 @@ def _numbered(migrations: DataFrame) -> DataFrame:
         *GROUP,
         F.row_number().over(in_group).alias("migration"),
         F.element_at(F.split("direction", "->"), 2).alias("target"),
-        "from_ms",
-        "to_ms",
+        *("from_ms", "to_ms", "cost_from_ms", "cost_to_ms"),
     )
 
 
@@ -49,23 +48,27 @@ def _steps(arrivals: DataFrame, migrations: DataFrame) -> DataFrame:
     inside = in_migrations(arrivals, migrations).where(F.col("arrived") == speaks)
     in_migration = Window.partitionBy(*GROUP, "migration").orderBy("at_ms")
     return (
-        inside.select(*GROUP, "migration", "to_ms", "at_ms")
+        inside.select(*GROUP, "migration", "cost_from_ms", "cost_to_ms", "at_ms")
         .distinct()
         .select(
             *GROUP,
             "migration",
             F.row_number().over(in_migration).alias("number"),
             F.col("at_ms").alias("from_ms"),
-            F.coalesce(F.lead("at_ms").over(in_migration), F.col("to_ms")).alias("to_ms"),
+            F.coalesce(F.lead("at_ms").over(in_migration), "cost_to_ms").alias("to_ms"),
+            # The first one has what it cost until its member came.
+            F.when(F.lag("at_ms").over(in_migration).isNull(), F.col("cost_from_ms"))
+            .otherwise(F.col("at_ms"))
+            .alias("cost_from_ms"),
         )
     )
 
 
 def _unowned(steps: DataFrame, gaps: DataFrame) -> DataFrame:
     """The time without an owner that lies in each step, if any does."""
-    in_group = Window.partitionBy(*GROUP).orderBy("from_ms")
+    in_group = Window.partitionBy(*GROUP).orderBy("cost_from_ms")
     placed = steps.select(
-        *(*GROUP, "migration", "number", "from_ms", "to_ms"),
+        *(*GROUP, "migration", "number", F.col("cost_from_ms").alias("from_ms"), "to_ms"),
         F.row_number().over(in_group).alias("place"),
     )
     shared_ms = F.least("to_ms", "gap_to_ms") - F.greatest("from_ms", "gap_from_ms")

@@ -21,6 +21,7 @@ from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.migrations import migrations
 from gateway.pipeline.tables.ownership import ownership
 from gateway.pipeline.tables.rebalances import rebalances
+from tests.support.group_stories import EMPTY, PREPARING, STABLE, bump, group_goes, target
 from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds, stories
 from tests.support.simulated_events import SimulatedStep, undisturbed
 from tests.support.simulated_lines import write
@@ -49,6 +50,14 @@ def down() -> GatewayEvent:
 
 def gets(member_id: str) -> GatewayEvent:
     return PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={"t": (0, 1)})
+
+
+def part(member_id: str, number: int) -> GatewayEvent:
+    return PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={"t": (number,)})
+
+
+def part_back(member_id: str, number: int) -> GatewayEvent:
+    return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": (number,)})
 
 
 def gives(member_id: str) -> GatewayEvent:
@@ -104,6 +113,34 @@ def none(scribe: Scribe) -> None:
     scribe.tell(7, joins("b", "classic"))
 
 
+def rolled(scribe: Scribe) -> None:
+    """Members are replaced one by one: each leaves, and another one comes a second later. Its cost
+    has the first one's second, and what the last one's partitions waited when nobody of the old
+    protocol was left; and no more than that."""
+    scribe.tell(0, GroupCreated(kind="generic"), joins("a", "classic"), joins("b", "classic"))
+    scribe.tell(1, group_goes(EMPTY, STABLE), part("a", 0), part("b", 1))
+    scribe.tell(10, part_back("a", 0), leaves("a"), group_goes(STABLE, PREPARING))
+    scribe.tell(11, up(), joins("n", "consumer"), bump(2), target(2), part("n", 0))
+    scribe.tell(20, part_back("b", 1), leaves("b"), bump(3))
+    scribe.tell(21, joins("m", "consumer"), bump(4))
+    scribe.tell(22, target(4))
+    scribe.tell(24, part("m", 1))
+    scribe.tell(50, part_back("m", 1), bump(5), target(5))
+    scribe.tell(57, part("m", 1))
+
+
+def rolled_with_one_more(scribe: Scribe) -> None:
+    """The new one comes first. Nobody comes for the last one, and the cost ends with the first
+    rest."""
+    scribe.tell(0, GroupCreated(kind="generic"), joins("a", "classic"))
+    scribe.tell(1, group_goes(EMPTY, STABLE), part("a", 0))
+    scribe.tell(10, up(), joins("n", "consumer"), bump(2), target(2))
+    scribe.tell(20, part_back("a", 0), leaves("a"), bump(3), target(3))
+    scribe.tell(22, part("n", 0))
+    scribe.tell(90, part_back("n", 0), bump(4), target(4))
+    scribe.tell(95, part("n", 0))
+
+
 Found = tuple[str, float | None, float | None, bool, int, int, float]
 """Direction, from, to, whether it is complete, conversions, steps, unowned partition-seconds."""
 
@@ -114,8 +151,13 @@ CASES: Mapping[object, Sequence[Found]] = {
     not_yet: [(UP, 2, None, False, 1, 1, 0)],
     while_empty: [(UP, 3, 7, True, 1, 1, 0)],
     none: [],
+    rolled: [(UP, 11, 20, True, 1, 2, 1 + 4)],
+    rolled_with_one_more: [(UP, 10, 20, True, 1, 1, 2)],
 }
-TELLERS = (there, and_back, given_up, not_yet, while_empty, none)
+TELLERS = (
+    *(there, and_back, given_up, not_yet, while_empty, none),
+    *(rolled, rolled_with_one_more),
+)
 
 
 BOTH = frozenset({"classic", "consumer"})

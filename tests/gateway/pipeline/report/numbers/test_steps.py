@@ -82,6 +82,24 @@ def test_time_without_an_owner_is_that_of_the_steps_in_which_it_lies(spark: Spar
     assert [unowned for *_, unowned in shown(found)] == [50 + 20, 50 + 20 + 10]
 
 
+def test_steps_have_all_that_counts_of_their_migration(spark: SparkSession) -> None:
+    """Before the first member came, and after the last old one had left."""
+    found = steps_of(
+        spark,
+        changes=[*ROLLED, arrival("consumer", 320)],
+        timeline=ROLL,
+        migrations=[
+            {"direction": UP, "from_ms": 100, "to_ms": 300, "cost_from_ms": 90, "cost_to_ms": 350}
+        ],
+        ownership=[gap(80, 110, partition=0), gap(300, 340, partition=1), gap(345, 360)],
+    )
+    assert [(step[1], step[3]) for step in shown(found)] == [
+        ((100, 200), 20),
+        ((200, 320), 20),
+        ((320, 350), 20 + 5),
+    ]
+
+
 def test_each_migration_has_steps_of_its_own(spark: SparkSession) -> None:
     """Back again: those who arrive at the classic protocol. One that goes on has no end."""
     changes = [*ROLLED, arrival("classic", 500)]
