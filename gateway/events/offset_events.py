@@ -64,3 +64,11 @@ class OffsetsCommitted(GatewayEvent):
     """When the last of them was stored, in milliseconds since 1970 (UTC)."""
     offsets: Mapping[str, tuple[CommittedOffsets, ...]]
     """By topic."""
+
+
+class OffsetsDeleted(GatewayEvent):
+    """An admin has deleted committed offsets: whoever comes next begins where its own settings
+    say."""
+
+    partitions: Mapping[str, tuple[int, ...]]
+    """By topic."""

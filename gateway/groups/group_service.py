@@ -142,6 +142,7 @@ class GroupService:
         self._clients.note(request, answer)
         self._speakers.note(request, answer)
         self._tally.note_commit(request, answer)
+        self._tally.note_delete(request, answer)
         return answer
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:

@@ -28,10 +28,12 @@ from gateway.events.offset_events import (
     CommittedOffsets,
     FetchedOffset,
     OffsetsCommitted,
+    OffsetsDeleted,
     OffsetsFetched,
 )
 from kafka_codecs.declaration import Struct
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_codecs.offset_fetch import OffsetFetchResponseTopic
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
@@ -74,8 +76,8 @@ class _Interval:
 
 
 class OffsetTally:
-    """`note_commit` and `note_fetch` see every answer, `make_way` what the groups are about to
-    tell; `run` ends the intervals that nothing else has ended."""
+    """`note_commit`, `note_fetch` and `note_delete` see every answer, `make_way` what groups are
+    about to tell; `run` ends the intervals that nothing else has ended."""
 
     def __init__(self, tell: Tell, now_ms: Callable[[], int]) -> None:
         self._tell = tell
@@ -153,6 +155,22 @@ class OffsetTally:
             },
         )
         self._tell(event, group_id)
+
+    def note_delete(self, request: GroupRequest, answer: Struct) -> None:
+        """Tell which offsets the cluster has deleted, if the request asked for that."""
+        message = request.message
+        if not isinstance(message, OffsetDeleteRequest):
+            return
+        assert isinstance(answer, OffsetDeleteResponse)
+        partitions = {
+            topic.name: tuple(
+                sorted(each.partition_index for each in topic.partitions if not each.error_code)
+            )
+            for topic in answer.topics
+        }
+        deleted = {topic: numbers for topic, numbers in partitions.items() if numbers}
+        if deleted and not answer.error_code:
+            self._tell(OffsetsDeleted(partitions=deleted), message.group_id)
 
     def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
         """The group is about to tell `events`: what is to be told before, because those committed

@@ -6,14 +6,14 @@ Owns what is said about it. Needs Spark: whoever imports this has asked for it.
 import sys
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from gateway.pipeline.analysis import Analysis
 from gateway.pipeline.batch import make_tables
 from gateway.pipeline.claim import claimed
 from gateway.pipeline.folders import Folder
 from gateway.pipeline.follow import follow
-from gateway.pipeline.report.writing import PAGE, write_report
+from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report
 from gateway.pipeline.session import open_session
 from gateway.pipeline.sources import Sources
 from gateway.pipeline.tables.catalog import ALL_ROWS
@@ -35,10 +35,21 @@ def run(
     with open_session("groupferry report", master=master, settings=settings) as spark:
         folder = Folder(spark, output)
         with claimed(spark, folder, follows=False):
-            tables = make_tables(spark, sources.lines(spark), folder)
-            verdict = _report(tables, folder, top)
+            verdict = renew(spark, sources.lines(spark), folder, top)
     _say(verdict, folder)
     return verdict.is_safe
+
+
+def renew(spark: SparkSession, lines: DataFrame, folder: Folder, top: int) -> Verdict:
+    """Make tables and report from these lines, and nothing else. They take the place of the old
+    ones once all of them are there: a run that fails leaves those, which belong together."""
+    new = folder / "new"
+    new.delete()  # of a run that failed
+    verdict = _report(make_tables(spark, lines, new), new, top)
+    for name in ("stored", "tables", NUMBERS, PAGE):
+        (folder / name).replace(new / name)
+    new.delete()
+    return verdict
 
 
 def run_follow(
@@ -75,6 +86,7 @@ def _report(tables: Mapping[str, DataFrame], folder: Folder, top: int) -> Verdic
     return judge(
         ownership=tables["ownership"],
         offsets=tables["offsets"],
+        lost_commits=tables["lost_commits"],
         sequences=tables["sequences"],
         contradictions=tables["contradictions"],
         rejected=tables["rejected"],

@@ -1,6 +1,6 @@
-"""Was it safe? These faults end a check: a partition with two owners, an offset that went back, and
-events that are missing, told in two ways or cannot be read, so that nobody can know. Nor is it
-known of no group.
+"""Was it safe? These faults end a check: a partition with two owners, an offset that went back, a
+commit that was lost, and events that are missing, told in two ways or cannot be read, so that
+nobody can know. Nor is it known of no group.
 
 Reads the tables; must not know how they came about. Of each fault only the first few are fetched.
 """
@@ -58,6 +58,7 @@ def judge(
     *,
     ownership: DataFrame,
     offsets: DataFrame,
+    lost_commits: DataFrame,
     sequences: DataFrame,
     contradictions: DataFrame,
     rejected: DataFrame,
@@ -79,6 +80,12 @@ def judge(
                 offsets.where(F.col("finding") == "regression"),
                 ("from_ms", "cluster_id", "group_id", "topic", "partition", "to_ms"),
                 _gone_back,
+            ),
+            _fault(
+                "commits lost",
+                lost_commits,
+                ("at_ms", "cluster_id", "group_id", "topic", "partition"),
+                _lost,
             ),
             _fault(
                 "gaps in sequences",
@@ -123,6 +130,13 @@ def _gone_back(row: Row) -> str:
     how = "committed in a transaction" if row.is_transactional else "committed"
     when = f"{moment(row.from_ms)} to {moment(row.to_ms)}"
     return f"{_partition(row)} at {row.lowest} {how} by {who} ({said}), {when}, {_line(row)}"
+
+
+def _lost(row: Row) -> str:
+    told = "there is none" if row.told is None else row.told
+    stored = f"{row.stored} was committed {moment(row.stored_ms)}"
+    asked = f"its owner {shown(row.owner_id)} was told {told}, {moment(row.at_ms)}"
+    return f"{_partition(row)}: {stored}, {asked}, {_line(row)}"
 
 
 def _missing(row: Row) -> str:

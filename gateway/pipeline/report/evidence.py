@@ -12,6 +12,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
     {
         "overlaps": "Partitions owned twice",
         "regressions": "Committed offsets that went back",
+        "lost_commits": "Commits that were lost",
         "missing_events": "Missing events",
         "contradictions": "Events told in two ways",
         "differences": "Members that said something else than they were granted",
@@ -24,8 +25,11 @@ TITLES: Mapping[str, str] = MappingProxyType(
 )
 """By key, in the order of the page."""
 
-_ABOUT_SAFETY = ("overlaps", "regressions", "missing_events", "contradictions", "differences")
-_MOMENTS = frozenset({"at_ms", "from_ms", "to_ms", "seen_ms"})
+_ABOUT_SAFETY = (
+    *("overlaps", "regressions", "lost_commits"),
+    *("missing_events", "contradictions", "differences"),
+)
+_MOMENTS = frozenset({"at_ms", "from_ms", "to_ms", "seen_ms", "stored_ms"})
 _BEGINNING = "from_ms"
 """Without one, it was so before the first event."""
 _TEXT_LENGTH_MAX = 200

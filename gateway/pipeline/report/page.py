@@ -110,6 +110,7 @@ def _figures(totals: Totals) -> Markup:
     figures = (
         (number(totals.overlaps), "times owned twice"),
         (number(totals.regressions), "offsets that went back"),
+        (number(totals.lost_commits), "commits lost"),
         (number(totals.unowned_partition_s), "partition-seconds without owner"),
         (
             number(totals.groups_on_consumer),

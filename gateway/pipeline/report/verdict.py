@@ -25,7 +25,8 @@ def headline(totals: Totals) -> Check:
     checks = safety(totals)
     broken = [check for check in checks if check.level == "bad"]
     if broken:
-        word = "Not safe" if totals.overlaps or totals.regressions else "Not proven safe"
+        is_unsafe = totals.overlaps or totals.regressions or totals.lost_commits
+        word = "Not safe" if is_unsafe else "Not proven safe"
         found = "; ".join(_clause(check.answer) for check in broken)
         return Check(level="bad", answer=f"{word}: {found}.")
     if not totals.groups:
@@ -52,6 +53,13 @@ def safety(totals: Totals) -> Sequence[Check]:
             "regressions",
             "No committed offset went back, unless the owner of the partition wanted it.",
             f"A committed offset went back ({_times(totals.regressions)}).",
+        ),
+        _check(
+            totals.lost_commits,
+            "bad",
+            "lost_commits",
+            "Every owner went on from what had been committed last.",
+            f"A commit was lost: an owner was told less ({_times(totals.lost_commits)}).",
         ),
         _check(
             totals.missing_events,

@@ -12,6 +12,7 @@ from gateway.pipeline.stories import Stories
 from gateway.pipeline.tables.changes import ChangeRow, changes
 from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
 from gateway.pipeline.tables.differences import DifferenceRow, differences
+from gateway.pipeline.tables.lost_commits import LostCommitRow, lost_commits
 from gateway.pipeline.tables.migrations import MigrationRow, migrations
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
@@ -41,6 +42,7 @@ TABLES = (
         "differences", DifferenceRow, lambda stories, made: differences(stories, made["ownership"])
     ),
     Table("offsets", OffsetRow, lambda stories, _made: offsets(stories)),
+    Table("lost_commits", LostCommitRow, lambda stories, _made: lost_commits(stories)),
     Table("timeline", TimelineRow, lambda _stories, made: timeline(made["changes"])),
     Table("rebalances", RebalanceRow, lambda _stories, made: rebalances(made["changes"])),
     Table(

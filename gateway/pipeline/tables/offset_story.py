@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
-from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
+from gateway.events.offset_events import OffsetsCommitted, OffsetsDeleted, OffsetsFetched
 from gateway.pipeline.parsing import is_any
 from gateway.pipeline.stories import GROUP, Stories
 
@@ -34,7 +34,9 @@ def offset_story(stories: Stories) -> DataFrame:
     """A commit stands where the last one of its event was stored: it is told some seconds later, by
     a gateway that may have given up the group meanwhile. A fetched `offset` is null for none."""
     told = stories.of(
-        PartitionsAssigned, PartitionsReleased, OffsetsFetched, OffsetsCommitted, *_ENDS
+        *(PartitionsAssigned, PartitionsReleased),
+        *(OffsetsFetched, OffsetsCommitted, OffsetsDeleted),
+        *_ENDS,
     )
     end = F.struct(F.struct("at_ms", "position").alias("at"), "topics")
     ends = F.collect_list(F.when(is_any(*_ENDS), end)).over(Window.partitionBy(*GROUP))

@@ -11,6 +11,8 @@ also while nobody owns the partition.
 - Who owns a partition is known from the first event that says so. Where none has (the files start
   late; the cluster's own coordinator has the group) nothing is called a regression.
 - A topic that was made anew and a group that was deleted begin anew, without an offset before.
+- An owner that was told less than what had been stored goes on from there, and does not go back:
+  what was lost is in `lost_commits`.
 """
 
 from typing import Literal, TypeAlias
@@ -19,7 +21,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
-from gateway.events.offset_events import NOBODY, OffsetsCommitted, OffsetsFetched
+from gateway.events.offset_events import NOBODY, OffsetsCommitted, OffsetsDeleted, OffsetsFetched
 from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.stories import Stories
@@ -72,15 +74,20 @@ class OffsetRow(Row):
 
 def offsets(stories: Stories) -> DataFrame:
     """All commits."""
-    story = _with_starts(_with_offsets(_with_owners(offset_story(stories))))
     return (
-        story.where(is_any(OffsetsCommitted))
+        _with_starts(with_stored(stories))
+        .where(is_any(OffsetsCommitted))
         .withColumn("finding", _finding())
         .select(*struct_of(OffsetRow).names)
     )
 
 
 # -- the story of a partition: each step has the same window, so that it is sorted once ------------
+
+
+def with_stored(stories: Stories) -> DataFrame:
+    """The story of each partition with who owns it and what was stored, at each event."""
+    return _with_offsets(_with_owners(offset_story(stories)))
 
 
 def _with_owners(story: DataFrame) -> DataFrame:
@@ -106,18 +113,20 @@ def _with_owners(story: DataFrame) -> DataFrame:
 
 def _with_offsets(story: DataFrame) -> DataFrame:
     """`began`: when the owner got the partition. `own`: when it last asked or committed, earlier.
-    `stored`: the last commit earlier than this event. `before`: the offset in force then."""
+    `stored`: the last commit earlier than this event; without an offset if that was deleted.
+    `before`: the offset in force then."""
     begins = is_any(PartitionsAssigned) & ~F.col("owner_before").eqNullSafe(F.col("member_id"))
     counts = is_any(OffsetsCommitted) & ~F.col("is_transactional")
     last = F.col("last").alias("offset")
-    in_force = F.when(counts, F.struct(last)).when(is_any(OffsetsFetched), F.struct("offset"))
+    stored = counts | is_any(OffsetsDeleted)
+    in_force = F.when(stored, F.struct(last)).when(is_any(OffsetsFetched), F.struct("offset"))
     is_own = F.col("is_owner") & is_any(OffsetsFetched, OffsetsCommitted)
     return story.withColumns(
         {
             "begins": begins,
             "began": _so_far(F.when(begins, F.col("at"))),
             "own": _earlier(F.when(is_own, F.col("at"))),
-            "stored": _earlier(F.when(counts, F.struct("at", last))),
+            "stored": _earlier(F.when(stored, F.struct("at", last))),
             "before": _earlier(in_force)["offset"],
         }
     )
@@ -162,7 +171,7 @@ def _finding() -> Column:
         .when(is_other, F.when(is_lower, "regression"))
         .when(is_behind, "regression")
         .when(is_outside, F.when(is_nobodys | is_lower, "reset"))
-        .when(goes_back, F.when(started_lower, "reset").otherwise("seek"))
+        .when(goes_back & ~started_lower, "seek")
     )
 
 

@@ -32,6 +32,12 @@ from kafka_codecs.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 from kafka_codecs.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
@@ -391,3 +397,23 @@ async def test_an_interval_ends_by_itself(autojump_clock: MockClock) -> None:
         tally.commit({0: 2})
         nursery.cancel_scope.cancel()
     assert len(tally.told) == 2
+
+
+def test_what_an_admin_deletes_is_told_at_once() -> None:
+    """Only what the cluster has deleted: whoever comes next is told that there is nothing."""
+    tally = Tally()
+    answered = {"t": {2: 0, 0: 0, 1: 86}, "kept": {0: 86}}
+    topics = tuple(
+        OffsetDeleteResponseTopic(
+            name=name,
+            partitions=tuple(
+                OffsetDeleteResponsePartition(partition_index=number, error_code=code)
+                for number, code in codes.items()
+            ),
+        )
+        for name, codes in answered.items()
+    )
+    request = lone_request(OffsetDeleteRequest(group_id="g", topics=()), 0)
+    tally.note_delete(request, OffsetDeleteResponse(topics=topics))
+    tally.note_delete(request, OffsetDeleteResponse(error_code=69, topics=topics))
+    assert tally.told == [("g", {"partitions": {"t": [0, 2]}})]

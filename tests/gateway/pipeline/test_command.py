@@ -1,10 +1,13 @@
 """`groupferry report` as it is called: what it leaves, what it says, how it ends."""
 
+from __future__ import annotations
+
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +16,9 @@ from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from tests.support.scribe import START_MS, Scribe
 from tests.support.spark import SETTINGS, need_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TIMEOUT_S = 500
 
@@ -100,6 +106,47 @@ def test_a_check_finds_what_was_planted_and_names_it(tmp_path: Path) -> None:
     found = report(str(events), "--output", str(output), "--check")
     assert found.returncode == 0, found.stdout + found.stderr
     assert "faulty" not in (output / "report.html").read_text()
+
+
+class Failed(Exception):  # noqa: N818  (nobody's error)
+    """Something that a run meets when its tables are there already."""
+
+
+def test_a_run_that_fails_leaves_the_old_report_and_its_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They belong together, and the next run replaces both."""
+    from gateway.pipeline import command  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.folders import Folder  # noqa: PLC0415
+    from gateway.pipeline.lines import read_lines  # noqa: PLC0415
+
+    events, output = tmp_path / "events.jsonl", tmp_path / "report"
+
+    def renew(scribe: Scribe) -> None:
+        events.write_text("\n".join([*scribe.lines, ""]))
+        lines = read_lines(spark, [str(events)])
+        command.renew(spark, lines, Folder(spark, str(output)), 10)
+
+    def there() -> dict[str, bytes]:
+        files = (*output.glob("*.*"), *output.glob("tables/**/*"), *output.glob("stored/**/*"))
+        return {str(each): each.read_bytes() for each in files if each.is_file()}
+
+    def fail(*_arguments: object) -> None:
+        raise Failed
+
+    renew(sound())
+    before = there()
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "write_report", fail)
+        with pytest.raises(Failed):
+            renew(faulty())
+    assert there() == before
+    renew(faulty())
+    assert "faulty" in (output / "report.html").read_text()
+    assert not before.keys() & {name for name in there() if name.endswith(".parquet")}
+    assert sorted(each.name for each in output.iterdir() if each.suffix != ".crc") == [
+        *("report.html", "report.json", "stored", "tables")
+    ]
 
 
 @pytest.mark.spark

@@ -11,6 +11,7 @@ from gateway.events.member_events import PartitionsReleased
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
+from gateway.pipeline.tables.lost_commits import LostCommitRow, lost_commits
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
 from gateway.pipeline.tables.rejected import RejectedRow, rejected
@@ -22,6 +23,7 @@ from tests.support.scribe import START_MS, Scribe, parsed, stories
 EMPTY: Mapping[str, type[BaseModel]] = {
     "ownership": OwnershipRow,
     "offsets": OffsetRow,
+    "lost_commits": LostCommitRow,
     "sequences": SequenceRow,
     "contradictions": ContradictionRow,
     "rejected": RejectedRow,
@@ -47,6 +49,8 @@ def test_every_planted_fault_is_named(spark: SparkSession) -> None:
     it.commits(6, "b", 120, 70, 125, since_s=5)
     it.scribe.lose(3)
     it.gives(7, "b")
+    it.gets(8, "d")
+    it.fetches(9, "d", 40)
     twice = {
         **dict.fromkeys(OwnershipRow.model_fields),
         "group_id": "orders\x1b",
@@ -58,10 +62,11 @@ def test_every_planted_fault_is_named(spark: SparkSession) -> None:
         "other_member_id": "a",
         "from_ms": START_MS + 2000,
     }
-    lines = [*it.scribe.lines, it.scribe.lines[-1].replace('"b"', '"c\\u001b"')]
+    lines = [*it.scribe.lines, it.scribe.lines[-3].replace('"b"', '"c\\u001b"')]
     verdict = judge(
         ownership=tables(spark, ownership=[twice])["ownership"],
         offsets=offsets(stories(spark, *lines)),
+        lost_commits=lost_commits(stories(spark, *lines)),
         sequences=sequences(parsed(spark, *lines)),
         contradictions=contradictions(parsed(spark, *lines)),
         rejected=tables(spark)["rejected"],
@@ -75,6 +80,9 @@ def test_every_planted_fault_is_named(spark: SparkSession) -> None:
         "1 offsets gone back:",
         f"  {where}: t-0 at 70 committed by b (owner b, offset before 110, owner's start 110),"
         " 2027-01-15 08:00:05.000Z to 2027-01-15 08:00:06.000Z, event 3 of process p at gateway g",
+        "1 commits lost:",
+        f"  {where}: t-0: 125 was committed 2027-01-15 08:00:06.000Z, its owner d was told 40,"
+        " 2027-01-15 08:00:09.000Z, event 4 of process p at gateway g",
         "1 gaps in sequences:",
         f"  {where} at gateway g lacks events 4 to 6,"
         " between 2027-01-15 08:00:04.000Z and 2027-01-15 08:00:07.000Z",
@@ -123,6 +131,7 @@ def test_nothing_is_found_where_nothing_is(spark: SparkSession) -> None:
     assert verdict.lines == (
         "no partitions owned twice",
         "no offsets gone back",
+        "no commits lost",
         "no gaps in sequences",
         "no events told in two ways",
         "no events that could not be read",
@@ -141,7 +150,7 @@ def test_what_cannot_be_read_is_not_called_safe(spark: SparkSession) -> None:
     for line, faults in ((newer, 1), (other, 0), (lines[-1][:-9], 0), ("garbage", 0)):
         bad = rejected(parsed(spark, *lines[:-1], line))
         verdict = judge(**{**none, "rejected": bad}, has_groups=True)
-        assert [fault.count for fault in verdict.faults] == [0, 0, 0, 0, faults]
+        assert [fault.count for fault in verdict.faults] == [0, 0, 0, 0, 0, faults]
         assert verdict.is_safe == (not faults)
         assert verdict.lines[-1] == "1 lines could not be read: tables/rejected"
         if faults:
@@ -175,7 +184,7 @@ def test_the_first_faults_are_named_and_the_rest_counted(spark: SparkSession, mo
     ]
     verdict = judge(**tables(spark, sequences=gaps), has_groups=True)
     assert not verdict.is_safe
-    (_owned_twice, _gone_back, missing, _contradicted, _not_read) = verdict.faults
+    (missing,) = (fault for fault in verdict.faults if fault.name == "gaps in sequences")
     assert missing.count == EVIDENCE_MAX + more
     assert len(missing.evidence) == EVIDENCE_MAX
     assert missing.evidence[0].startswith("process p0 at gateway g lacks events 2 to 2, between")

@@ -28,6 +28,7 @@ class _Kind:
 _KINDS: Mapping[str, _Kind] = {
     "overlaps": _Kind("ownership", "kind = 'overlap'", ("from_ms",)),
     "regressions": _Kind("offsets", "finding = 'regression'", ("from_ms",)),
+    "lost_commits": _Kind("lost_commits", "true", ("at_ms",)),
     "missing_events": _Kind("sequences", "true", ("from_ms",)),
     "contradictions": _Kind("contradictions", "true", ("at_ms",)),
     "differences": _Kind("differences", "true", ("at_ms",)),

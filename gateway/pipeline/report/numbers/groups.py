@@ -10,7 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.stories import GROUP
 
-FINDINGS = ("overlaps", "regressions", "differences", "missing_events", "contradictions")
+FINDINGS = (
+    *("overlaps", "regressions", "lost_commits"),
+    *("differences", "missing_events", "contradictions"),
+)
 SUMS = (
     *FINDINGS,
     "partitions",
@@ -98,6 +101,7 @@ def _of_tables(tables: Mapping[str, DataFrame]) -> Iterator[DataFrame]:
     missing = F.col("missing_to") - F.col("missing_from") + 1
     yield _part(tables["sequences"], {"missing_events": missing})
     yield _part(tables["contradictions"], {"contradictions": one})
+    yield _part(tables["lost_commits"], {"lost_commits": one})
     yield _part(tables["differences"], {"differences": one})
     moved = ("members_disturbed", "partitions_moved", "partitions_moved_least")
     yield _part(tables["rebalances"], {"rebalances": one, **{name: F.col(name) for name in moved}})

@@ -105,6 +105,7 @@ def _findings(tables: Mapping[str, DataFrame]) -> DataFrame:
     found = tables["ownership"].where("kind = 'overlap'").select(*GROUP, found_ms)
     for other in (
         tables["offsets"].where("finding = 'regression'").select(*GROUP, "from_ms"),
+        tables["lost_commits"].select(*GROUP, "at_ms"),
         tables["differences"].select(*GROUP, "at_ms"),
         tables["sequences"].select(*GROUP, "from_ms"),
         tables["contradictions"].select(*GROUP, "at_ms"),

@@ -24,6 +24,7 @@ def test_all_is_well() -> None:
     [
         ("overlaps", "bad", "Not safe: a partition was owned by two members at once (once)."),
         ("regressions", "bad", "Not safe: a committed offset went back (once)."),
+        ("lost_commits", "bad", "Not safe: a commit was lost: an owner was told less (once)."),
         ("missing_events", "bad", "Not proven safe: 1 event is missing"),
         ("contradictions", "bad", "Not proven safe: 1 event is told in two ways"),
         ("differences", "warning", "As far as the events tell, nothing was owned twice"),

@@ -97,6 +97,7 @@ def made(spark: SparkSession) -> Report:
             *of("bad", {"finding": "seek", "from_ms": 52 * S, "to_ms": 200 * S}),
             *of("calm", {"finding": None, "from_ms": 1 * S, "to_ms": 2 * S}),
         ],
+        lost_commits=of("bad", {"at_ms": 55 * S}),
         sequences=[
             *of("bad", {"missing_from": 3, "missing_to": 5, "from_ms": 60 * S}),
             {
@@ -143,6 +144,7 @@ def test_totals_are_of_all_groups(made: Report) -> None:
         "partitions": 3,
         "overlaps": 2,
         "regressions": 1,
+        "lost_commits": 1,
         "differences": 0,
         "missing_events": 4,
         "contradictions": 2,
@@ -174,7 +176,7 @@ def section(made: Report, group_id: str) -> GroupStory:
 def test_a_section_has_what_was_found(made: Report) -> None:
     """With its times, and a map of where it was; what nobody saw begin, when it ended."""
     bad = section(made, "bad")
-    assert (bad.findings, bad.partitions, bad.rebalances) == (7, 1, 1)
+    assert (bad.findings, bad.partitions, bad.rebalances) == (8, 1, 1)
     assert bad.finding_times_ms == (20 * S, 30 * S, 50 * S, 55 * S, 60 * S)
     assert bad.ownership is not None
     assert (bad.ownership.from_ms, bad.ownership.to_ms, bad.ownership.is_all) == (

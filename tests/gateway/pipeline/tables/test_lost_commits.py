@@ -1,0 +1,251 @@
+"""Who was told less than what had been committed: by hand on small stories, and against the
+simulator, which loses nothing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
+from gateway.events.offset_events import OffsetsDeleted
+from gateway.pipeline.spark_types import struct_of
+from gateway.pipeline.tables.lost_commits import LostCommitRow, lost_commits
+from tests.support.offset_tales import TOPIC, OffsetTale
+from tests.support.plans import check_joins, plan_of
+from tests.support.scribe import START_MS, Scribe, seconds, stories
+from tests.support.simulated_events import simulated_with_excuses
+
+Tell: TypeAlias = Callable[[OffsetTale], None]
+Found: TypeAlias = tuple[str, str, int, int | None, float | None]
+"""Who asked, the owner, what was stored, what was told, and when."""
+
+TALES: dict[str, tuple[Tell, tuple[Found, ...]]] = {}
+
+
+def tale(*expected: Found) -> Callable[[Tell], Tell]:
+    """The function tells of a group of its own, in which this is to be found."""
+
+    def keep(tell: Tell) -> Tell:
+        TALES[tell.__name__] = (tell, expected)
+        return tell
+
+    return keep
+
+
+SEEDS = range(10)
+
+
+@pytest.fixture(scope="module")
+def excused() -> Mapping[str, AbstractSet[tuple[str, int]]]:
+    """By group: the partitions whose offsets no engine could have kept, for members had lied."""
+    return {f"seed {seed}": simulated_with_excuses(seed)[1] for seed in SEEDS}
+
+
+def played(seed: int) -> list[str]:
+    """A run of the simulator, with its crashes, and with all that the gateway would have told."""
+    scribe = Scribe(process_id=f"seed {seed}", group_id=f"seed {seed}")
+    for step in simulated_with_excuses(seed)[0]:
+        at_s = (step.at_ms - START_MS) / 1000
+        scribe.beside(at_s, *step.offsets)
+        (scribe.tell if step.is_durable else scribe.beside)(at_s, *step.events)
+    return scribe.lines
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
+    """By group: all tales, and runs of the simulator, in one run of Spark."""
+    told = {name: OffsetTale(name) for name in TALES}
+    for name, it in told.items():
+        TALES[name][0](it)
+    lines = [line for it in told.values() for line in it.scribe.lines]
+    lines += [line for seed in SEEDS for line in played(seed)]
+    table = lost_commits(stories(spark, *lines))
+    assert table.columns == struct_of(LostCommitRow).names
+    found: dict[str, list[Row]] = {name: [] for name in (*told, *(f"seed {n}" for n in SEEDS))}
+    for row in sorted(table.collect(), key=lambda row: row.at_ms):
+        found[row.group_id].append(row)
+    return found
+
+
+def handed_over(it: OffsetTale) -> None:
+    """a has committed 100, and b owns the partition now."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(3, "a", 100)
+    it.gives(4, "a")
+    it.gets(4, "b")
+
+
+@tale(("b", "b", 100, 40, 5))
+def the_next_owner_is_told_less(it: OffsetTale) -> None:
+    """Whatever it commits then."""
+    handed_over(it)
+    it.fetches(5, "b", 40)
+    it.commits(6, "b", 41)
+
+
+@tale(("b", "b", 100, None, 5))
+def the_next_owner_is_told_that_there_is_nothing(it: OffsetTale) -> None:
+    """It may never commit anything."""
+    handed_over(it)
+    it.fetches(5, "b", -1)
+
+
+@tale()
+def the_next_owner_is_told_the_same_or_more(it: OffsetTale) -> None:
+    """A transaction may have moved it on."""
+    handed_over(it)
+    it.fetches(5, "b", 100)
+    it.fetches(6, "b", 130)
+
+
+@tale(("a", "a", 100, 60, 4))
+def the_owner_itself_is_told_less(it: OffsetTale) -> None:
+    """Its own commit."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(3, "a", 60, 100)
+    it.fetches(4, "a", 60)
+
+
+@tale(("", "b", 100, 40, 5))
+def who_asks_without_a_name_is_the_owner(it: OffsetTale) -> None:
+    """Before version 9 nobody says who it is. But an answer may cross what the owner commits."""
+    handed_over(it)
+    it.fetches(5, "", 40)
+    it.commits(6, "b", 120)
+    it.fetches(7, "", 110)
+
+
+@tale(("", "b", 120, 100, 8))
+def granted_again_to_the_same_owner(it: OffsetTale) -> None:
+    """Nothing is on its way when a partition is granted."""
+    handed_over(it)
+    it.fetches(5, "", 100)
+    it.commits(6, "b", 120)
+    it.gets(7, "b")
+    it.fetches(8, "", 100)
+
+
+@tale()
+def an_admin_resets_through_the_gateway(it: OffsetTale) -> None:
+    """From then on that is what is stored."""
+    it.gets(1, "a")
+    it.commits(3, "a", 100)
+    it.gives(4, "a")
+    it.commits(5, "", 40)
+    it.gets(6, "b")
+    it.fetches(7, "b", 40)
+
+
+@tale(("b", "b", 40, 30, 7))
+def less_than_what_an_admin_has_set(it: OffsetTale) -> None:
+    """A reset is a commit."""
+    it.gets(1, "a")
+    it.commits(3, "a", 100)
+    it.gives(4, "a")
+    it.commits(5, "", 40)
+    it.gets(6, "b")
+    it.fetches(7, "b", 30)
+
+
+@tale()
+def an_admin_deletes_through_the_gateway(it: OffsetTale) -> None:
+    """Then there is nothing."""
+    it.gets(1, "a")
+    it.commits(3, "a", 100)
+    it.gives(4, "a")
+    it.happens(5, OffsetsDeleted(partitions={TOPIC: (0,)}))
+    it.gets(6, "b")
+    it.fetches(7, "b", -1)
+
+
+@tale(("b", "b", 100, None, 7))
+def another_partition_was_deleted(it: OffsetTale) -> None:
+    """That says nothing of this one."""
+    it.gets(1, "a")
+    it.commits(3, "a", 100)
+    it.gives(4, "a")
+    it.happens(5, OffsetsDeleted(partitions={TOPIC: (1,), "other": (0,)}))
+    it.gets(6, "b")
+    it.fetches(7, "b", -1)
+
+
+@tale()
+def everything_begins_anew(it: OffsetTale) -> None:
+    """The topic, the group, or who looks after it."""
+    for number, end in enumerate(
+        (TopicsGone(topics=(TOPIC,)), GroupDeleted(), GroupForwarded(reason="connect"))
+    ):
+        at_s = 10 * number
+        it.gets(at_s + 1, "a")
+        it.commits(at_s + 3, "a", 100)
+        it.gives(at_s + 4, "a")
+        it.happens(at_s + 5, end)
+        it.gets(at_s + 6, "b")
+        it.fetches(at_s + 7, "b", -1)
+        it.gives(at_s + 8, "b")
+
+
+@tale()
+def behind_a_transaction(it: OffsetTale) -> None:
+    """It may have gone back, and been committed."""
+    it.gets(1, "a")
+    it.commits(2, "a", 100)
+    it.commits(3, "a", 40, in_transaction=True)
+    it.gives(4, "a")
+    it.gets(4, "b")
+    it.fetches(5, "b", 40)
+
+
+@tale()
+def somebody_else_asks(it: OffsetTale) -> None:
+    """Its answer may have crossed the commit."""
+    it.gets(1, "a")
+    it.commits(3, "a", 100)
+    it.fetches(3.001, "c", 90)
+
+
+@tale()
+def nobody_knows_who_owns_it(it: OffsetTale) -> None:
+    """The files start late."""
+    it.scribe.lose(100)
+    it.commits(1, "a", 100)
+    it.fetches(2, "a", 50)
+
+
+@tale(("b", "b", 110, 100, 5))
+def commits_are_told_late(it: OffsetTale) -> None:
+    """The time at which they were stored counts."""
+    handed_over(it)
+    it.fetches(5, "b", 100)
+    it.commits(3.5, "a", 110, told_s=9)
+
+
+@pytest.mark.parametrize("name", TALES)
+def test_by_hand(rows: Mapping[str, Sequence[Row]], name: str) -> None:
+    """What each tale says."""
+    found = [
+        (row.member_id, row.owner_id, row.stored, row.told, seconds(row.at_ms))
+        for row in rows[name]
+    ]
+    assert found == list(TALES[name][1])
+
+
+def test_the_simulator_loses_nothing(
+    rows: Mapping[str, Sequence[Row]], excused: Mapping[str, AbstractSet[tuple[str, int]]]
+) -> None:
+    """Rebalances, conversions, crashes, lost answers, topics made anew."""
+    for name, partitions in excused.items():
+        assert not [row for row in rows[name] if (row.topic, row.partition) not in partitions]
+
+
+def test_no_rows_are_compared_with_all_others(spark: SparkSession) -> None:
+    """Nor is anything shuffled twice."""
+    it = OffsetTale("orders")
+    the_next_owner_is_told_less(it)
+    plan = plan_of(lost_commits(stories(spark, *it.scribe.lines)))
+    assert plan.count("Exchange hashpartitioning(group_id") == 1
+    check_joins(plan)
