@@ -407,6 +407,7 @@ async def test_a_group_whose_anchor_cannot_leave_is_to_be_deleted_later(
         await groups.native("n")
         await groups.native("n", -1)
         anchors = anchors_off(groups.nursery)
+        monkeypatch.setattr(anchors, "is_here", lambda _group_id: True)
         monkeypatch.setattr(anchors, "drop", stays)
         admin = AdminApis(
             groups.registry,
