@@ -27,5 +27,5 @@ def notice_changed_topics(draft: Draft) -> None:
     does not see that a topic grew before one of them joins again.
     """
     group = draft.consumer
-    if draft.topics.version != group.topics_checked and not group.has_native_members:
+    if draft.topics.version != group.topics_checked and group.is_left_to_classic_members:
         bump_epoch_if_needed(draft, None)

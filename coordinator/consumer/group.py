@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from coordinator.assignors.loads import Loads
 from coordinator.assignors.owners import Owners
+from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
 from coordinator.forkable import Forkable
 from coordinator.generic.protocols import names
 from coordinator.records import (
@@ -148,6 +149,17 @@ class ConsumerGroup(Forkable):
     def native_count(self) -> int:
         """How many members speak the new protocol; the others have a phase."""
         return len(self.members) - len(self.phases)
+
+    @property
+    def is_left_to_classic_members(self) -> bool:
+        """Whether classic members are there, and of native ones at most such as left for a while
+        with -2: nobody sends the heartbeats that take a group further (rules 3.6, 3.10)."""
+        if not self.phases:
+            return False
+        away_count = sum(
+            self.standings.get((state, STATIC_LEAVE_EPOCH), 0) for state in MemberState
+        )
+        return self.native_count == away_count
 
     def topics_of(self, member: Member | Subscription) -> Collection[str]:
         """The topics that a member subscribes to, by name or by its regular expression, which

@@ -1,5 +1,5 @@
-"""A consumer group that has classic members only, because the policy or a limit kept it from being
-downgraded when its last native member went.
+"""A consumer group that is left to its classic members: the policy or a limit kept it from being
+downgraded when its last native member went, or that member left for a while with -2.
 
 DEV D6: it goes on by itself. In Kafka only native heartbeats and JoinGroups compute a target, so
 that the partitions of a member that left stay unassigned until somebody joins; and only a removal
@@ -21,7 +21,7 @@ def schedule(draft: Draft) -> None:
     group = draft.consumer
     if may_downgrade_without(draft, ()):
         wait_ms = 0
-    elif group.members and not group.has_native_members and group.assignment_epoch < group.epoch:
+    elif group.is_left_to_classic_members and group.assignment_epoch < group.epoch:
         wait_ms = max(0, target_due_at_ms(draft) - draft.now_ms)
     else:
         draft.disarm(DeadlineKind.TARGET_DUE)

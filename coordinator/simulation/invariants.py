@@ -262,7 +262,7 @@ def _deadlines_of_consumer_group(
         if current.state is MemberState.UNRELEASED_PARTITIONS:
             # It joined again, and still has no more time to revoke.
             expected |= running & revocation
-    if group.members and not group.has_native_members:
+    if group.is_left_to_classic_members:
         # Armed by the first event after a restart, if there is something to do.
         expected |= running & {DeadlineKey(DeadlineKind.TARGET_DUE)}
     return expected

@@ -9,7 +9,7 @@ from coordinator.errors import ErrorCode
 from coordinator.volatile import DeadlineKind, GenericPhase
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
-from tests.support.group_script import GroupScript
+from tests.support.group_script import GroupScript, make_topics
 
 FOO_0 = {"foo": (0,)}
 REST = {"foo": (1, 2)}
@@ -42,6 +42,28 @@ def test_it_computes_its_target_itself(make_group: MakeGroup) -> None:
     group.beat("c1", 10)
     assert group.left_ms(DeadlineKind.TARGET_DUE) == 500
     group.native("n1")
+    assert group.left_ms(DeadlineKind.TARGET_DUE) is None
+
+
+def test_a_native_member_that_left_for_a_while_holds_nobody_up(group: GroupScript) -> None:
+    """It sends no heartbeats, and its session may last for a minute: what another member had would
+    have no owner until then, and a topic that grew would not be seen."""
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0),
+        given_classic("c2", assigned={"foo": (1,)}),
+        given_native("n1", assigned={"foo": (2,)}, instance_id="i1"),
+    )
+    group.native("n1", -2, instance_id="i1")
+    assert group.left_ms(DeadlineKind.TARGET_DUE) is None
+    group.leave("c2")
+    group.wait(0)
+    assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.join("c1", owned=FOO_0).generation == 11
+    group.topics = make_topics(2, foo=4)
+    group.beat("c1", 11)
+    assert group.consumer.epoch == 12
+    assert group.left_ms(DeadlineKind.TARGET_DUE) == 1_000
+    assert group.native("n2", 0, instance_id="i1").error == ErrorCode.NONE
     assert group.left_ms(DeadlineKind.TARGET_DUE) is None
 
 
