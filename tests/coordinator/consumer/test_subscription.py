@@ -53,7 +53,7 @@ def test_what_moves_no_partition_bumps_nothing(group: GroupScript) -> None:
 
 
 def test_another_assignor_bumps(group: GroupScript) -> None:
-    """DEV D57: one that most members ask for now; a wish that changes no majority waits."""
+    """DEV D66: one that most members ask for now; a wish that changes no majority waits."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 2)}), given_native("n2", assigned={"foo": (1,)})
     )
@@ -66,7 +66,7 @@ def test_another_assignor_bumps(group: GroupScript) -> None:
 
 
 def test_another_rack_bumps(group: GroupScript) -> None:
-    """DEV D57. Staying where it is, or saying nothing of it, does not."""
+    """DEV D66. Staying where it is, or saying nothing of it, does not."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     group.native("n1", 10, rack_id="a")
     assert causes(group) == [EpochCause.RACK_CHANGED]
