@@ -7,7 +7,7 @@ epoch has to rejoin (DEV D7). A rebalance that was due when a generic group was 
 begins anew.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from coordinator.config import GroupConfig
@@ -52,6 +52,14 @@ def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
 def has_group(records: Iterable[DurableRecord]) -> bool:
     """Whether a log is about a group, or only about the configs that one would have."""
     return any(not isinstance(record, GroupConfigs) for record in records)
+
+
+def overrides_in(records: Iterable[DurableRecord]) -> Mapping[str, int]:
+    """The configs that a log overrides, told without loading it."""
+    for record in records:
+        if isinstance(record, GroupConfigs):
+            return record.overrides
+    return {}
 
 
 def has_members(records: Iterable[DurableRecord]) -> bool:

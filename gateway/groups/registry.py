@@ -15,7 +15,8 @@ from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
 from coordinator.errors import ErrorCode
 from coordinator.events import OffsetCommitEnded
-from coordinator.load import has_group, has_members
+from coordinator.group_configs import describe as describe_configs
+from coordinator.load import has_group, has_members, overrides_in
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topics import Topics
 from gateway.cluster.cluster import Cluster
@@ -212,7 +213,7 @@ class Registry:
         """A hosted group's configs, whether the group exists or not. Raises StateLogError."""
         if (task := self._running(group_id)) is not None:
             return task.describe_configs()
-        return (await self._stored(group_id)).describe_configs()
+        return describe_configs(overrides_in(await self._state_log.read(group_id)), self._config)
 
     async def group_ids(self) -> tuple[str, ...]:
         """Every group that is in memory or in the log, and can be read. Raises StateLogError."""

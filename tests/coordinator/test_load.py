@@ -4,8 +4,8 @@ import pytest
 
 from coordinator.config import GroupConfig
 from coordinator.errors import ErrorCode
-from coordinator.load import has_members, newest
-from coordinator.records import MemberState
+from coordinator.load import has_group, has_members, newest, overrides_in
+from coordinator.records import GroupConfigs, MemberState
 from coordinator.simulation.invariants import check_group
 from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, MemberPhase
 from tests.coordinator.conftest import MakeGroup
@@ -160,6 +160,17 @@ def test_whether_somebody_is_in_a_group_shows_without_loading_it(group: GroupScr
     group.wait(5_000)
     assert joined.error is ErrorCode.NONE
     assert not has_members(newest(group.log))
+
+
+def test_what_a_log_is_about_shows_without_loading_it(group: GroupScript) -> None:
+    """A group, or only the configs that one would have."""
+    configs = GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})
+    assert (has_group([]), overrides_in([])) == (False, {})
+    assert (has_group([configs]), overrides_in([configs])) == (False, configs.overrides)
+    group.given_consumer_group(given_native("n1"))
+    records = [*group.log, configs]
+    assert (has_group(records), overrides_in(records)) == (True, configs.overrides)
+    assert overrides_in(group.log) == {}
 
 
 HOUR_MS = 3_600_000
