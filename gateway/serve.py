@@ -168,6 +168,7 @@ async def _run_settings(
             max_connections=settings.max_connections,
             max_connections_per_address=settings.max_connections_per_address
             or max(1, settings.max_connections // 2),
+            broker_timeout_s=settings.broker_timeout_ms / 1000,
             drain_timeout_s=settings.drain_timeout_ms / 1000,
         ),
     )

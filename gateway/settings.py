@@ -223,6 +223,11 @@ class Settings(BaseSettings):
         " set",
     )
     max_groups: _Count = Field(10_000, description="hosted groups at a time")
+    broker_timeout_ms: _Milliseconds = Field(
+        3_000,
+        description="how long a broker may take to be connected to, and to answer what a member"
+        " asks; the member's heartbeats wait behind that, so keep it below every session timeout",
+    )
     anchor_linger_ms: _Milliseconds = Field(
         60_000,
         description="how long a group without members is kept from others in the cluster",

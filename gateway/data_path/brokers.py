@@ -4,6 +4,7 @@ Must not know ports, or what clients say.
 """
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -17,13 +18,13 @@ from gateway.cluster.broker_connection import (
     BrokerConnection,
 )
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.config import BROKER_TIMEOUT_S
 from kafka_codecs.api_versions import ApiVersionsResponse
 
 log = structlog.get_logger()
 
-ANSWER_TIMEOUT_S = 3.0
-"""A broker that takes longer to be connected to counts as away: a process that hangs still accepts
-connections, and members wait behind this one."""
+TELL_SLOW_S = 60.0
+"""How often it is said of a broker that it is slow."""
 TRY_AGAIN_S = 1.0
 """A broker that is away is tried so often, however many clients want it, by one task that they
 wait for. What the gateway itself asks has limits of its own: `cluster.py`, `anchor/links.py`."""
@@ -42,14 +43,22 @@ class Brokers:
     """Opens connections to brokers, and remembers how that went."""
 
     def __init__(
-        self, live_brokers: Callable[[], Mapping[int, Address]], nursery: trio.Nursery
+        self,
+        live_brokers: Callable[[], Mapping[int, Address]],
+        nursery: trio.Nursery,
+        *,
+        timeout_s: float = BROKER_TIMEOUT_S,
     ) -> None:
-        """In `nursery` run those tasks that wait for a broker to come back."""
+        """In `nursery` run those tasks that look after a broker. `timeout_s`: how long it may take
+        to connect to one."""
         self._live_brokers = live_brokers
         self._nursery = nursery
         self._addresses: dict[int, Address] = {}
         self._spoken: dict[int, ApiVersionsResponse] = {}
         self._away: dict[int, trio.Event] = {}  # set when it is back
+        self._suspected: set[int] = set()
+        self._told_slow_s: dict[int, float] = {}
+        self._timeout_s = timeout_s
         self._turn = 0
 
     def learn(self, brokers: Mapping[int, Address]) -> None:
@@ -85,6 +94,14 @@ class Brokers:
         known_id = latest if node_id is None else node_id
         return known_id, self._spoken.get(known_id) or self._spoken[latest]
 
+    def suspect(self, node_id: int) -> None:
+        """It took long to answer somebody: see whether it answers at all. One that does is slow,
+        and goes on being asked."""
+        is_ending = self._nursery.cancel_scope.cancel_called
+        if node_id not in self._away and node_id not in self._suspected and not is_ending:
+            self._suspected.add(node_id)
+            self._nursery.start_soon(self._check, node_id)
+
     def doubt(self, node_id: int, why: str) -> None:
         """Take it to be away, until it can be connected to: one line when a broker is lost and one
         when it is back, however often clients try."""
@@ -108,7 +125,7 @@ class Brokers:
         if node_id in self._away:
             raise UpstreamError(f"broker {node_id} is away")
         try:
-            connection = await _open(address, software)
+            connection = await self._open(address, software)
         except UpstreamError as error:
             self.doubt(node_id, str(error))
             raise
@@ -116,15 +133,43 @@ class Brokers:
         self._spoken[node_id] = connection.spoken
         return connection
 
+    async def _check(self, node_id: int) -> None:
+        structlog.contextvars.clear_contextvars()
+        try:
+            _, connection = await self.connect(node_id, ClientSoftware())
+            connection.close()
+            self._tell_slow(node_id)
+        except UpstreamError:
+            pass  # doubted by now
+        finally:
+            self._suspected.discard(node_id)
+
+    def _tell_slow(self, node_id: int) -> None:
+        now_s = trio.current_time()
+        if now_s - self._told_slow_s.get(node_id, -math.inf) >= TELL_SLOW_S:
+            self._told_slow_s[node_id] = now_s
+            log.warning("broker_slow", node_id=node_id, broker_timeout_s=self._timeout_s)
+
     async def _until_back(self, node_id: int) -> None:
         structlog.contextvars.clear_contextvars()  # whoever came first is not the broker
         while node_id in self._away:
             await trio.sleep(TRY_AGAIN_S)
             with contextlib.suppress(UpstreamError):
                 address = self._live_brokers().get(node_id) or self._addresses[node_id]
-                (await _open(address, ClientSoftware())).close()
+                (await self._open(address, ClientSoftware())).close()
                 self._away.pop(node_id).set()
         log.info("broker_back", node_id=node_id)
+
+    async def _open(self, address: Address, software: ClientSoftware) -> BrokerConnection:
+        with trio.move_on_after(self._timeout_s):
+            return await BrokerConnection.open(
+                *address,
+                client_id=software.client_id,
+                software_name=software.name,
+                software_version=software.version,
+            )
+        host, port = address
+        raise UpstreamError(f"{host}:{port} does not answer in {self._timeout_s} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,22 +188,10 @@ class Way:
         """Wait for the broker, if it is away; nobody waits for just any."""
         await self.brokers.until_back(self.node_id)
 
-    def doubt(self, node_id: int, why: str) -> None:
-        """Take this broker to be away, until it can be connected to."""
-        self.brokers.doubt(node_id, why)
+    def suspect(self, node_id: int) -> None:
+        """See whether this broker still answers."""
+        self.brokers.suspect(node_id)
 
     def recall(self) -> tuple[int, ApiVersionsResponse] | None:
         """The node id, and what the broker spoke last; None if that is not known."""
         return self.brokers.recall(self.node_id)
-
-
-async def _open(address: Address, software: ClientSoftware) -> BrokerConnection:
-    with trio.move_on_after(ANSWER_TIMEOUT_S):
-        return await BrokerConnection.open(
-            *address,
-            client_id=software.client_id,
-            software_name=software.name,
-            software_version=software.version,
-        )
-    host, port = address
-    raise UpstreamError(f"{host}:{port} does not answer in {ANSWER_TIMEOUT_S} s")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+BROKER_TIMEOUT_S = 3.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -30,6 +32,10 @@ class Limits:
     half_sent_timeout_s: float = 30.0
     """How long a client may say nothing in the middle of a request; `idle_timeout_s` is how long a
     request may take to arrive, and how long a client may not take what is sent to it."""
+    broker_timeout_s: float = BROKER_TIMEOUT_S
+    """How long a broker may take to be connected to, and to answer what members ask: their next
+    heartbeats wait behind it, and a session may be as short as 6 s. A process that hangs still
+    accepts connections, so a broker that takes longer to be connected to counts as away."""
     linger_timeout_s: float = 5.0
     """How long answers on their way keep a connection open whose client sends no more, and how long
     a request may be half sent once the gateway stops."""

@@ -69,7 +69,11 @@ async def serve(
             try:
                 listeners = Listeners(
                     config,
-                    brokers=Brokers(lambda: cluster.brokers, accepting),
+                    brokers=Brokers(
+                        lambda: cluster.brokers,
+                        accepting,
+                        timeout_s=config.limits.broker_timeout_s,
+                    ),
                     accept=clients.accept,
                     accepting=accepting,
                     clients=connections,

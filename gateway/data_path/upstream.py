@@ -27,9 +27,6 @@ PATIENCE_S = 1.5
 """How long a client's own request waits for a broker that is away: one that is told at once comes
 back at once."""
 ANSWER_TIMEOUT_S = 30.0
-PROMPT_ANSWER_TIMEOUT_S = 3.0
-"""For what members ask: their next heartbeats wait behind it, and a session may be as short as
-6 s."""
 
 _PROMPT = frozenset(
     {
@@ -148,7 +145,7 @@ class Upstream:
             connection = await self._opened()
         except UpstreamError:
             raise UpstreamAway from None
-        timeout_s = _timeout_s(messages[0])
+        timeout_s = self._timeout_s(messages[0])
         answers: list[Any | None] = []
         try:
             with trio.fail_after(timeout_s):
@@ -159,7 +156,7 @@ class Upstream:
                 answers.append(await asked.answer())
         except trio.TooSlowError:
             connection.give_up()
-            self._way.doubt(self.node_id, f"no answer to a request in {timeout_s} s")
+            self._way.suspect(self.node_id)
         except UpstreamAway:
             raise
         except UpstreamLost:
@@ -206,9 +203,8 @@ class Upstream:
             if self._connection is not connection:
                 connection.close()
 
-
-def _timeout_s(message: Struct) -> float:
-    key = message.SCHEMA.api_key
-    if key in _MAY_BE_PARKED:
-        return float("inf")
-    return PROMPT_ANSWER_TIMEOUT_S if key in _PROMPT else ANSWER_TIMEOUT_S
+    def _timeout_s(self, message: Struct) -> float:
+        key = message.SCHEMA.api_key
+        if key in _MAY_BE_PARKED:
+            return float("inf")
+        return self._limits.broker_timeout_s if key in _PROMPT else ANSWER_TIMEOUT_S

@@ -94,6 +94,7 @@ def test_every_setting_can_be_set_in_every_place(
         "max_connections_per_address": "8",
         "max_groups": "10",
         "anchor_linger_ms": "12",
+        "broker_timeout_ms": "13",
         "drain_timeout_ms": "11",
     }
     assert set(values) == set(Settings.model_fields) - {"config"}

@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 
 from gateway.cluster.errors import UpstreamError
@@ -10,6 +11,7 @@ from gateway.data_path.brokers import Brokers, ClientSoftware, Way
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from tests.support.fake_broker import FakeBroker, running_fake_broker
+from tests.support.until import until
 from tests.support.wire import Wire
 
 SOFTWARE = ClientSoftware()
@@ -20,7 +22,6 @@ async def test_a_broker_that_hangs_counts_as_away_until_it_answers(
 ) -> None:
     """A stopped process still accepts connections. Whoever comes later is told at once; one line
     says when it was lost, and one when it is back."""
-    monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 0.05)
     monkeypatch.setattr(module, "TRY_AGAIN_S", 0.05)
     hung: list[RequestHeader] = []
 
@@ -29,7 +30,7 @@ async def test_a_broker_that_hangs_counts_as_away_until_it_answers(
         await trio.sleep_forever()
 
     async with running_fake_broker(FakeBroker()) as broker:
-        brokers = Brokers(lambda: {1: broker.address}, nursery)
+        brokers = Brokers(lambda: {1: broker.address}, nursery, timeout_s=0.05)
         brokers.learn({1: broker.address})
         way = Way(brokers, 1)
         (_, connection) = await way.connect(SOFTWARE)
@@ -68,4 +69,41 @@ async def test_any_broker_will_do_where_none_is_named(nursery: trio.Nursery) -> 
             connection.close()
             assert node_id == 2
         assert Way(brokers, 1).recall() == (1, connection.spoken)
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_is_only_slow_is_not_away(nursery: trio.Nursery) -> None:
+    """It can be connected to, and everybody goes on; it is looked at once at a time."""
+    async with running_fake_broker(FakeBroker()) as broker:
+        brokers = Brokers(lambda: {1: broker.address}, nursery)
+        brokers.learn({1: broker.address})
+        way = Way(brokers, 1)
+        with capture_logs() as lines:
+            for _ in range(10):
+                way.suspect(1)
+            await until(lambda: bool(lines))
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            (_, connection) = await way.connect(SOFTWARE)
+            connection.close()
+        assert [line["event"] for line in lines] == ["broker_slow"]
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_hangs_is_away_once_it_is_suspected(nursery: trio.Nursery) -> None:
+    """Its connections live, and nothing comes of them."""
+
+    async def hang(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await trio.sleep_forever()
+
+    async with running_fake_broker(FakeBroker()) as broker:
+        broker.handlers[ApiKey.API_VERSIONS] = hang
+        brokers = Brokers(lambda: {1: broker.address}, nursery, timeout_s=0.05)
+        brokers.learn({1: broker.address})
+        way = Way(brokers, 1)
+        with capture_logs() as lines:
+            way.suspect(1)
+            await until(lambda: bool(lines))
+        assert [line["event"] for line in lines] == ["broker_unreachable"]
+        with pytest.raises(UpstreamError, match="is away"):
+            await way.connect(SOFTWARE)
     nursery.cancel_scope.cancel()
