@@ -47,7 +47,14 @@ from coordinator.taken import taken
 from coordinator.timers import deadline_reached
 from coordinator.topics import Topics
 from coordinator.views import describe
-from coordinator.volatile import DeadlineSet, RegexResolution, RegexResolutionMoved, Token
+from coordinator.volatile import (
+    CommitStarted,
+    DeadlineKind,
+    DeadlineSet,
+    RegexResolution,
+    RegexResolutionMoved,
+    Token,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +106,15 @@ class GroupEngine:
             self.apply(record)
         for volatile in arm_after_load(self.state, self._config, now_ms=now_ms):
             self.apply(volatile)
+
+    def keep_commits(self, before: Self) -> None:
+        """Take over the commits on their way from the engine that served the group so far: they
+        are in no log, but the cluster may still store them."""
+        for commit, in_flight in before.state.commits.items():
+            self.apply(CommitStarted(commit, in_flight))
+        for key, at_ms in before.state.deadlines.items():
+            if key.kind is DeadlineKind.LOST_COMMIT:
+                self.apply(DeadlineSet(key, at_ms))
 
     def handle(
         self, event: Event, *, now_ms: int, topics: Topics, may_take_long: bool = True

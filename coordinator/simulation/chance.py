@@ -16,7 +16,7 @@ from coordinator.events import (
     OffsetDeleteReceived,
     Request,
 )
-from coordinator.group_configs import SESSION_TIMEOUT
+from coordinator.group_configs import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT
 from coordinator.simulation.classic_client import ClassicClient
 from coordinator.simulation.client import Client, Spec, Surroundings
 from coordinator.simulation.cluster import Positions
@@ -34,6 +34,13 @@ RESTART_MS_MAX = 3_000
 FIRST_CLIENTS = 3
 FIRST_CLIENTS_MS_MAX = 2_000
 RESET_OFFSET_MAX = 30
+CONFIG_VALUES = (
+    (SESSION_TIMEOUT, (None, "4000", "10000")),
+    (ASSIGNMENT_INTERVAL, (None, "0", "3000")),
+)
+TAKEN_MS_MAX = 4_000
+CLOCKS_AHEAD_MS = (0, -600_000, 600_000)
+"""Of the gateway's clock after a restart; each jump is longer than a run."""
 
 
 class Chance:
@@ -97,6 +104,9 @@ class Chance:
             "freeze": 2 * plan.has_freezes,
             "crash": 1 * plan.has_crashes,
             "set_policy": 0.7 * plan.has_policy_changes,
+            "take_the_group": 0.5 * plan.has_takeovers,
+            "move_replica": 1 * plan.has_racks,
+            "take_place": 1.5 * bool(plan.static_share),
             "grow": 1 * plan.has_topic_changes,
             "vanish": 0.4 * plan.has_topic_changes,
             "appear": 0.8 * plan.has_topic_changes,
@@ -104,7 +114,7 @@ class Chance:
             "misbehave": 5 * plan.has_misbehaviour,
             "duplicate": 0.4 * plan.has_misbehaviour,
             "remove_by_admin": 0.4,
-            "set_config": 0.3,
+            "set_config": 0.5,
             "delete_group": 0.2,
             "reset_offsets": 1 * plan.has_resets,
         }
@@ -202,6 +212,21 @@ class Chance:
         if client is not None and not client.is_closing:
             client.later(0, client.subscribe, draw_topics(self._world))
 
+    def _take_place(self) -> None:
+        """A static native client gives up its place for that of an instance whose client is gone,
+        or is a classic one."""
+        client = self.pick()
+        if not isinstance(client, NativeClient) or client.spec.instance_id is None:
+            return
+        others = [
+            other.spec.instance_id
+            for other in self._clients
+            if other.spec.instance_id not in (None, client.spec.instance_id)
+            and (other.is_dead or isinstance(other, ClassicClient))
+        ]
+        if others and client.may_commit and not client.is_closing:
+            client.later(0, client.take_place, self._world.dice.choice(others))
+
     def _freeze(self) -> None:
         client = self.pick()
         if client is not None and not client.is_frozen:
@@ -212,7 +237,29 @@ class Chance:
 
     def _crash(self) -> None:
         if self._driver.is_up:
-            self._driver.crash(self._world.between(1, DOWN_MS_MAX))
+            down_ms = self._world.between(1, DOWN_MS_MAX)
+            self._driver.crash(down_ms, clock_ahead_ms=self._next_clock_ms())
+
+    def _next_clock_ms(self) -> int | None:
+        """Where the clock of the gateway's next process stands: ahead or behind, if clocks jump."""
+        jumps = self._plan.has_clock_jumps
+        return self._world.dice.choice(CLOCKS_AHEAD_MS) if jumps else None
+
+    def _take_the_group(self) -> None:
+        if not self._driver.is_taken:
+            self._driver.take()
+            self._world.after(self._world.between(500, TAKEN_MS_MAX), self._give_back)
+
+    def _give_back(self) -> None:
+        """Once our members are fenced, whoever has the group commits, and leaves."""
+        if self._driver.has_given_way:
+            self._cluster.commit_elsewhere()
+            self._driver.give_back()
+        else:
+            self._world.after(TAKEN_MS_MAX, self._give_back)
+
+    def _move_replica(self) -> None:
+        self._cluster.move_replica(self._world.dice.choice(sorted(self._cluster.topics.by_name)))
 
     def _set_policy(self) -> None:
         if self._driver.is_up:
@@ -244,10 +291,11 @@ class Chance:
             self._ask_as_admin(LeaveGroupReceived(token=token, members=(leaver,)))
 
     def _set_config(self) -> None:
-        """The group's own session timeout; or the broker's again."""
-        value = self._world.dice.choice([None, "4000", "10000"])
+        """The group's own session timeout or assignment interval; or the broker's again."""
+        key, values = self._world.dice.choice(CONFIG_VALUES)
+        value = self._world.dice.choice(values)
         operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
-        change = ConfigChange(name=SESSION_TIMEOUT.name, operation=operation, value=value)
+        change = ConfigChange(name=key.name, operation=operation, value=value)
         token = self._where.network.next_token()
         self._ask_as_admin(ConfigsReceived(token=token, changes=(change,)))
 

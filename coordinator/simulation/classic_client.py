@@ -30,6 +30,8 @@ from kafka_codecs.consumer_protocol import (
 
 # SyncGroup v5 names type and protocol; clients send the version that came with their JoinGroup.
 FIRST_JOIN_VERSION_WITH_NAMED_PROTOCOL = 7
+# An embedded subscription names its rack from version 3 on (KIP-881).
+FIRST_VERSION_WITH_RACK = 3
 REJOIN_MS = 100
 
 
@@ -146,8 +148,13 @@ class ClassicClient(Client):
             topics=self.topics,
             owned_partitions=leader.listed(self.stated_owned()),
             generation_id=self.generation,
+            rack_id=self.told_rack,
         )
         return encode_subscription(subscription, self.spec.embedded_version)
+
+    @property
+    def told_rack(self) -> str | None:
+        return self.spec.rack_id if self.spec.embedded_version >= FIRST_VERSION_WITH_RACK else None
 
     def stated_owned(self) -> list[leader.Name]:
         """What it says it owns: its metadata may not know a topic any more."""

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from coordinator.errors import ErrorCode
 from coordinator.events import OffsetCommitReceived, OffsetFetchReceived, Request
+from coordinator.simulation.cluster import CONSUMED_MAX
 from coordinator.simulation.driver import Answer
 from coordinator.simulation.network import Ask, Line, Network
 from coordinator.simulation.world import World
@@ -20,7 +21,6 @@ from coordinator.topics import Partition, Topics
 COMMIT_INTERVAL_MS = 2_000
 RETRY_MS = 150
 COMMIT_TRIES_MAX = 3
-CONSUMED_MAX = 9
 
 RETRIABLE = frozenset(
     {
@@ -45,6 +45,7 @@ class Spec:
     topics: tuple[str, ...]
     topic_regex: str | None = None
     instance_id: str | None = None
+    rack_id: str | None = None
     rebalance_timeout_ms: int = 6_000
     callback_ms: int = 300
     version: int = 1
@@ -133,6 +134,11 @@ class Client(ABC):
     def stated_epoch(self) -> int:
         """What its requests say of that."""
         return self.epoch
+
+    @property
+    def told_rack(self) -> str | None:
+        """The rack that each of its joins names, if any."""
+        return self.spec.rack_id
 
     @property
     @abstractmethod

@@ -12,6 +12,11 @@ from coordinator.simulation.world import World
 from coordinator.topics import Partition, Topic, Topics
 
 PARTITIONS_MAX = 6
+RACKS = ("a", "b", "c")
+SOMEBODY = "somebody"
+"""Who has the group in the cluster when it is taken."""
+CONSUMED_MAX = 9
+"""Records of a partition between two commits."""
 
 Positions = Mapping[Partition, int]
 
@@ -35,9 +40,11 @@ class Cluster:
         self.names: dict[UUID, str] = {}
         self.lost_answer_rate = 0.0
         self.delay_ms_max = 60
+        self.has_racks = False
         self._world = world
         self._stored = stored
         self._on_the_way: list[Commit] = []
+        self._racks_moved = 0
 
     # -- topics ----------------------------------------------------------------------------------
 
@@ -45,15 +52,31 @@ class Cluster:
         """A topic comes, or comes back: with a new id."""
         topic_id = UUID(int=self._world.dice.getrandbits(128), version=4)
         self.names[topic_id] = name
-        topic = Topic(name=name, topic_id=topic_id, partition_count=partition_count)
+        racks = tuple(self._draw_racks() for _ in range(partition_count))
+        topic = Topic(name=name, topic_id=topic_id, partition_count=partition_count, racks=racks)
         self._put(topic, names_version=self.topics.names_version + 1)
 
     def grow(self, name: str) -> None:
         """A topic gets one more partition."""
         topic = self.topics.by_name[name]
         if topic.partition_count < PARTITIONS_MAX:
-            more = replace(topic, partition_count=topic.partition_count + 1)
+            more = replace(
+                topic,
+                partition_count=topic.partition_count + 1,
+                racks=(*topic.racks, self._draw_racks()),
+            )
             self._put(more, names_version=self.topics.names_version)
+
+    def move_replica(self, name: str) -> None:
+        """A replica of the topic's first partition moves to a rack of its own."""
+        topic = self.topics.by_name[name]
+        self._racks_moved += 1
+        racks = (frozenset({f"rack {self._racks_moved}"}), *topic.racks[1:])
+        self._put(replace(topic, racks=racks), names_version=self.topics.names_version)
+
+    def _draw_racks(self) -> frozenset[str]:
+        """Where the replicas of a partition are; nowhere if the cluster has no racks."""
+        return frozenset({self._world.dice.choice(RACKS)}) if self.has_racks else frozenset()
 
     def delete(self, name: str) -> None:
         """A topic vanishes, and its offsets with it."""
@@ -100,6 +123,19 @@ class Cluster:
                 self._store(commit)
             commit.is_over = True
         self._on_the_way.clear()
+
+    def commit_elsewhere(self) -> None:
+        """Somebody else, who has the group, stores offsets beyond those that there are."""
+        partitions = [
+            Partition(topic.topic_id, number)
+            for topic in self.topics.by_name.values()
+            for number in range(topic.partition_count)
+        ]
+        positions = {
+            partition: self.offsets.get(partition, 0) + self._world.between(1, CONSUMED_MAX)
+            for partition in partitions
+        }
+        self._store(Commit(who=SOMEBODY, positions=positions))
 
     def delete_offsets(self) -> None:
         """The group was deleted."""

@@ -2,7 +2,8 @@
 
 A batch is durable, then applied, then the answers leave. Steps may be gathered and leave together;
 a crash then loses all of them, from some batch on, and every answer. A batch that cannot be written
-is as if nothing had happened. Must not know clients or connections.
+is as if nothing had happened. Of one in doubt the log alone knows: the group is loaded again. Must
+not know clients or connections.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +14,16 @@ from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.engine import GroupEngine, Step
 from coordinator.errors import ErrorCode, GroupError
 from coordinator.events import (
+    ConsumerHeartbeatReceived,
     Event,
+    GroupTaken,
     Happening,
+    HeartbeatReceived,
     OffsetCommitEnded,
+    OffsetCommitReceived,
     RegexesResolved,
     Request,
+    SyncGroupReceived,
     TimePassed,
 )
 from coordinator.records import DurableRecord, TargetAssignmentMetadata
@@ -27,6 +33,7 @@ from coordinator.simulation.replay import compacted
 from coordinator.simulation.world import World
 from coordinator.topic_regex import match_topics
 from coordinator.topics import Partition, Topics
+from coordinator.volatile import CommitEnded, RegexResolution
 
 GROUP = "orders"
 POSTPONED_MS = 1_000
@@ -52,9 +59,17 @@ class Answer:
 class _Decided(NamedTuple):
     """A step that was applied and is not durable yet."""
 
+    event: Event
     step: Step
     at_ms: int
     topics: Topics
+
+
+class _Waiting(NamedTuple):
+    """A request that is not answered yet, and who is to hear the answer."""
+
+    request: Request
+    answered: Callable[[Answer], None]
 
 
 class Observer(Protocol):
@@ -78,27 +93,67 @@ class Driver:
         self.is_up = True
         self.linger_ms = 0
         self.log_failure_rate = 0.0
-        self.waiting: dict[int, Callable[[Answer], None]] = {}
+        self.log_doubt_rate = 0.0
+        """How often it is unknown whether a batch was written."""
+        self.is_taken = False
+        """Whether somebody else has the group in the cluster."""
+        self.has_given_way = True
+        """Whether the group's members are fenced for good, if it is taken."""
+        self.waiting: dict[int, _Waiting] = {}
         self._world = world
         self._cluster = cluster
         self._log: list[Batch] = []
         self._gathered: list[_Decided] = []
         self._timer_at_ms: int | None = None
         self._life = 0
+        self._clock_ahead_ms = 0
+
+    @property
+    def now_ms(self) -> int:
+        """The clock of the gateway's process. It agrees with no other process's, nor with that of
+        the process before it, and never goes back."""
+        return self._world.now_ms + self._clock_ahead_ms
 
     def ask(self, request: Request, answered: Callable[[Answer], None]) -> None:
         """Decide a request; it is answered once its records are durable."""
         self._world.counts["requests"] += 1
-        self.waiting[request.token] = answered
-        self._handle(request)
+        self.waiting[request.token] = _Waiting(request, answered)
+        if self.is_taken:
+            self._refuse(request, _code_when_taken(request), "somebody else has the group")
+        else:
+            self._handle(request)
 
     def end_commit(self, event: OffsetCommitEnded) -> None:
         """The cluster answered a commit, or never will."""
         if self.is_up:
             self._handle(event)
 
-    def crash(self, down_ms: int, policy: MigrationPolicy | None = None) -> None:
-        """The process dies, and comes back from its log, perhaps with another policy."""
+    def take(self) -> None:
+        """Somebody else takes the group in the cluster: our members are fenced, and until
+        `give_back` nobody is let in. The cluster takes no commit from us any more."""
+        self._world.tell("cluster", "gives the group to somebody else")
+        self._world.counts["takeovers"] += 1
+        self.is_taken, self.has_given_way = True, False
+        self._cluster.fence_commits()
+        self._give_way()
+
+    def give_back(self) -> None:
+        """Nobody else has the group any more."""
+        self._world.tell("cluster", "has the group for us again")
+        self.is_taken = False
+
+    def _give_way(self) -> None:
+        if self.is_up and self.is_taken and not self.has_given_way:
+            self._handle(GroupTaken())
+
+    def crash(
+        self,
+        down_ms: int,
+        policy: MigrationPolicy | None = None,
+        *,
+        clock_ahead_ms: int | None = None,
+    ) -> None:
+        """The process dies, and comes back from its log, perhaps with another policy or clock."""
         survivors = self._world.between(0, len(self._gathered))
         self._log += [each.step.durable for each in self._gathered[:survivors] if each.step.durable]
         self._world.tell("gateway", f"crashes, {len(self._gathered) - survivors} batches lost")
@@ -111,6 +166,8 @@ class Driver:
         self.crashed()
         if policy is not None:
             self.config = replace(self.config, consumer_migration_policy=policy)
+        if clock_ahead_ms is not None:
+            self._clock_ahead_ms = clock_ahead_ms
         self._world.after(down_ms, self._start)
 
     @property
@@ -130,7 +187,7 @@ class Driver:
         world.counts["events"] += 1
         if observer is not None:
             observer.before_step()
-        step = self.engine.handle(event, now_ms=world.now_ms, topics=self._cluster.topics)
+        step = self.engine.handle(event, now_ms=self.now_ms, topics=self._cluster.topics)
         if observer is not None:
             observer.decided()
         if step.durable and world.chance(self.log_failure_rate):
@@ -139,7 +196,7 @@ class Driver:
         for record in step.records:
             self.engine.apply(record)
             world.tell("engine", record)
-        self._gathered.append(_Decided(step, world.now_ms, self._cluster.topics))
+        self._gathered.append(_Decided(event, step, world.now_ms, self._cluster.topics))
         if observer is not None:
             observer.after_step(event, step)
         if self.linger_ms == 0:
@@ -150,16 +207,17 @@ class Driver:
             self.target_moved()
         if step.resolution is not None:
             delay_ms = world.between(1, RESOLUTION_MS_MAX)
-            world.after(delay_ms, self._resolve, step.resolution.regexes, self._life)
+            world.after(delay_ms, self._resolve, step.resolution)
         self._watch_the_clock()
 
-    def _resolve(self, regexes: frozenset[str], life: int) -> None:
-        """Match regular expressions against the topics there are now; at times that fails."""
-        if life != self._life:
+    def _resolve(self, resolution: RegexResolution) -> None:
+        """Match regular expressions against the topics there are now; at times that fails. A group
+        that was loaded since waits for nothing."""
+        if not self.is_up or self.engine.state.resolution is not resolution:
             return
         topics = self._cluster.topics
         failed = self._world.chance(self.log_failure_rate)
-        matched = None if failed else match_topics(sorted(regexes), topics.by_name)
+        matched = None if failed else match_topics(sorted(resolution.regexes), topics.by_name)
         self._handle(RegexesResolved(topics=matched, version=topics.names_version))
 
     def _log_failed(self, event: Event) -> None:
@@ -167,10 +225,11 @@ class Driver:
         if isinstance(event, Happening):
             self._world.after(POSTPONED_MS, self._again, event, self._life)
         else:
-            why = GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
-            reply = event.refused(why)
-            topics = self._cluster.topics
-            self._answer(event.token, Answer(reply=reply, at_ms=self._world.now_ms, topics=topics))
+            self._refuse(event, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
+
+    def _refuse(self, request: Request, code: ErrorCode, why: str) -> None:
+        reply, topics = request.refused(GroupError(code, why)), self._cluster.topics
+        self._answer(request.token, Answer(reply=reply, at_ms=self._world.now_ms, topics=topics))
 
     def _again(self, event: Event, life: int) -> None:
         if life == self._life:
@@ -180,18 +239,42 @@ class Driver:
         if life != self._life:
             return
         gathered, self._gathered = self._gathered, []
-        self._log += [each.step.durable for each in gathered if each.step.durable]
+        batches = [each.step.durable for each in gathered if each.step.durable]
+        if batches and self._world.chance(self.log_doubt_rate):
+            self._log_in_doubt(gathered, batches)
+            return
+        self._log += batches
         for each in gathered:
+            self.has_given_way |= isinstance(each.event, GroupTaken)
             for token, reply in each.step.replies:
                 self._answer(token, Answer(reply=reply, at_ms=each.at_ms, topics=each.topics))
         if self.engine.state.is_quiet and not self.waiting:
             # The task ends; the next request starts another one.
             self._load([record for batch in self._log for record in batch])
 
+    def _log_in_doubt(self, gathered: Sequence[_Decided], batches: Sequence[Batch]) -> None:
+        """Written or not: the group is as its log says, and whoever waits is to try again. What
+        nobody can refuse is handled again later."""
+        world = self._world
+        is_written = world.chance(0.5)
+        world.tell("gateway", f"doubts its log, which {'has' if is_written else 'lacks'} the batch")
+        world.counts["batches in doubt"] += 1
+        if is_written:
+            self._log += batches
+        for each in gathered:
+            if isinstance(each.event, Happening):
+                world.after(POSTPONED_MS, self._again, each.event, self._life)
+            elif isinstance(each.event, OffsetCommitReceived):
+                self.engine.apply(CommitEnded(each.event.token))  # it is refused
+        self._load([record for batch in self._log for record in batch], self.engine)
+        for waiting in list(self.waiting.values()):
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._refuse(waiting.request, code, "the group is loaded again")
+
     def _answer(self, token: int, answer: Answer) -> None:
-        answered = self.waiting.pop(token, None)
-        if answered is not None:
-            answered(answer)
+        waiting = self.waiting.pop(token, None)
+        if waiting is not None:
+            waiting.answered(answer)
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -200,7 +283,7 @@ class Driver:
         if due_ms is not None and (self._timer_at_ms is None or due_ms < self._timer_at_ms):
             self._timer_at_ms = due_ms
             lag_ms = self._world.between(0, TIMER_LAG_MS_MAX)
-            wait_ms = max(0, due_ms - self._world.now_ms) + lag_ms
+            wait_ms = max(0, due_ms - self.now_ms) + lag_ms
             self._world.after(wait_ms, self._time_passed, due_ms, self._life)
 
     def _time_passed(self, due_ms: int, life: int) -> None:
@@ -208,7 +291,7 @@ class Driver:
             return
         self._timer_at_ms = None
         next_ms = self.engine.next_deadline_ms()
-        if next_ms is not None and next_ms <= self._world.now_ms:
+        if next_ms is not None and next_ms <= self.now_ms:
             self._handle(TimePassed())
         else:
             self._watch_the_clock()
@@ -224,12 +307,31 @@ class Driver:
             self._log[:cut] = [compact] if compact else []
         self.is_up = True
         self._load([record for batch in self._log for record in batch])
-        world.tell("gateway", f"is back, policy {self.config.consumer_migration_policy}")
+        world.tell(
+            "gateway",
+            f"is back, policy {self.config.consumer_migration_policy},"
+            f" its clock {self._clock_ahead_ms} ms ahead",
+        )
+        self._give_way()
 
-    def _load(self, records: list[DurableRecord]) -> None:
+    def _load(self, records: list[DurableRecord], before: GroupEngine | None = None) -> None:
+        """`before`: the engine of the same process that served the group until now."""
         self.engine = GroupEngine(GROUP, self.config)
-        self.engine.load(records, now_ms=self._world.now_ms)
+        self.engine.load(records, now_ms=self.now_ms)
+        if before is not None:
+            self.engine.keep_commits(before)
         self._timer_at_ms = None
         if self.observer is not None:
             self.observer.after_load(self._log)
         self._watch_the_clock()
+
+
+def _code_when_taken(request: Request) -> ErrorCode:
+    """Whoever believes to be a member hears that it is none; others are to try again."""
+    match request:
+        case HeartbeatReceived() | SyncGroupReceived():
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        case ConsumerHeartbeatReceived(member_epoch=epoch) if epoch > 0:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        case _:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -4,8 +4,10 @@ What a lively group hides shows then: nobody else's heartbeat repairs what a lea
 or a topic that grows has left undone. After each step the group must come to rest again.
 """
 
+from coordinator.consumer.group import ConsumerGroup
 from coordinator.simulation.client import Client
 from coordinator.simulation.cluster import PARTITIONS_MAX
+from coordinator.simulation.invariants import Invariant, require
 from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.peace import ROUND_MS, Scene, come_to_rest
 
@@ -17,6 +19,7 @@ def roll_to_classic(scene: Scene) -> None:
     world = scene.world
     if world.chance(0.5):
         return
+    _move_a_replica(scene)
     natives = [c for c in scene.clients if isinstance(c, NativeClient) and not c.is_dead]
     # A static one last: only its return as a classic one may convert the group without a rebalance.
     for client in sorted(natives, key=lambda c: c.spec.instance_id is not None):
@@ -36,6 +39,25 @@ def _close(scene: Scene, client: Client) -> None:
             return
         scene.world.run_until(scene.world.now_ms + ROUND_MS)
     client.die("does not close")
+
+
+def _move_a_replica(scene: Scene) -> None:
+    """A consumer group computes its target anew, for racks may count."""
+    group = scene.driver.engine.state.group
+    if not scene.cluster.has_racks or not isinstance(group, ConsumerGroup):
+        return
+    read = sorted(scene.cluster.topics.by_name.keys() & group.subscribers.keys())
+    if not read:
+        return
+    epoch = group.epoch
+    scene.cluster.move_replica(read[-1])
+    come_to_rest(scene)
+    group = scene.driver.engine.state.group
+    require(
+        not isinstance(group, ConsumerGroup) or group.epoch > epoch,
+        Invariant.LIVENESS,
+        "nobody noticed that a replica moved",
+    )
 
 
 def _grow_a_topic(scene: Scene) -> None:

@@ -14,6 +14,7 @@ from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
 from coordinator.generic.group import GenericGroup
 from coordinator.records import MemberState
 from coordinator.state import GroupState
+from coordinator.topics import Partition, Topics
 from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, MemberPhase
 
 
@@ -34,6 +35,10 @@ class Invariant(StrEnum):
     GRANTED = "clients: what a member believes to own, the group holds for it"
     HEARD = "clients: who is told nothing new has heard what it is assigned"
     STALE_COMMIT = "clients: nobody commits what somebody else holds"
+    TAKEN = "engine: a group that somebody else has keeps no member here"
+    RACKS = "engine: a member has the rack that it named"
+    TARGETS = "engine: the target leaves no partition to nobody"
+    INTERVALS = "engine: targets and regular expressions are due when their intervals say"
     ANSWERS = "engine: every request is answered or waits"
     PURE = "engine: deciding changes nothing"
     INDEXES = "engine: the tables of a group agree"
@@ -55,8 +60,9 @@ def require(condition: bool, invariant: Invariant, *detail: object) -> None:
         raise BrokenInvariantError(invariant, " ".join(str(each) for each in detail))
 
 
-def check_group(state: GroupState) -> None:
-    """All that one state can show: invariants 1 and 2, the tables and the timers."""
+def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
+    """All that one state can show: invariants 1 and 2, the tables and the timers; whether time
+    tells when the cluster can no longer store a commit is for the config to say."""
     match state.group:
         case GenericGroup() as group:
             _check_generic_group(group)
@@ -66,7 +72,7 @@ def check_group(state: GroupState) -> None:
             _check_consumer_tables(group)
         case None:
             pass
-    check_deadlines(state)
+    check_deadlines(state, time_ends_commits=time_ends_commits)
 
 
 def check_holders(group: ConsumerGroup) -> None:
@@ -105,6 +111,22 @@ def check_epochs(group: ConsumerGroup) -> None:
             "the target at",
             group.assignment_epoch,
         )
+
+
+def check_target(group: ConsumerGroup, topics: Topics) -> None:
+    """Where the target is up to date, each partition of a topic that somebody subscribes to is
+    somebody's (rule 9)."""
+    if group.assignment_epoch < group.epoch or group.topics_checked != topics.version:
+        return
+    targeted = {partition for target in group.targets.values() for partition in target}
+    idle = [
+        (topic.name, number)
+        for topic in map(topics.by_name.get, group.subscribers)
+        if topic is not None
+        for number in range(topic.partition_count)
+        if Partition(topic.topic_id, number) not in targeted
+    ]
+    require(not idle, Invariant.TARGETS, "nobody is to have", idle)
 
 
 def _twice(values: Iterable[object]) -> str:
@@ -200,13 +222,13 @@ def _check_instances(group: GenericGroup | ConsumerGroup) -> None:
     require(dict(group.instances) == expected, Invariant.INDEXES, "instances:", group.instances)
 
 
-def check_deadlines(state: GroupState) -> None:
+def check_deadlines(state: GroupState, *, time_ends_commits: bool = True) -> None:
     """Every timer has something to time, and everything that needs a timer has one."""
     running = set(state.deadlines)
     expected = {
         DeadlineKey(DeadlineKind.LOST_COMMIT, str(token))
         for token, commit in state.commits.items()
-        if commit.answer_lost
+        if commit.answer_lost and time_ends_commits
     }
     match state.group:
         case GenericGroup() as group:

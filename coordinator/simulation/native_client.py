@@ -5,6 +5,7 @@ heartbeats do not state what it owns.
 """
 
 import re
+from dataclasses import replace
 
 from coordinator.consumer.validation import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from coordinator.errors import ErrorCode
@@ -74,6 +75,26 @@ class NativeClient(Client):
         self.world.tell(self.name, "closes")
         self.revoke(self.claims, self._leave)
 
+    def take_place(self, instance_id: str) -> None:
+        """The process goes on as another instance, under its member id: the application has left
+        its own place, and asks for that of an instance that is gone."""
+        self.world.tell(self.name, f"leaves to be {instance_id}")
+        self.world.counts["places taken"] += 1
+        self._is_fenced_off = True
+
+        def come_back(_answer: Answer | None = None) -> None:
+            self.spec = replace(self.spec, instance_id=instance_id)
+            self._target, self.member_epoch = None, JOIN_EPOCH
+            self._join_anew()
+
+        def leave() -> None:
+            if self.is_closing:
+                return
+            self.member_epoch = STATIC_LEAVE_EPOCH
+            self.ask(self._heartbeat(STATIC_LEAVE_EPOCH), come_back, come_back)
+
+        self.revoke(self.claims, leave)
+
     def _leave(self) -> None:
         def gone(_answer: Answer | None = None) -> None:
             self.die("closed")
@@ -131,6 +152,7 @@ class NativeClient(Client):
             client_id=self.name,
             client_host="/127.0.0.1",
             instance_id=self.spec.instance_id,
+            rack_id=self.spec.rack_id if states_all else None,
             rebalance_timeout_ms=self.spec.rebalance_timeout_ms if states_all else -1,
             topic_names=self.topics if states_topics else None,
             topic_regex=(self.topic_regex or "") if states_topics and self.spec.version else None,

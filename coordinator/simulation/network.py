@@ -2,7 +2,8 @@
 
 A connection keeps the order of its requests, and the next one is not looked at before the last was
 answered. When it breaks, a request may be lost, its answer may be lost, or it arrives late: after
-what the client has sent on its next connection. Commits and fetches go on to the cluster.
+what the client has sent on its next connection. An error may take the place of an answer, whose
+step was applied all the same. Commits and fetches go on to the cluster.
 """
 
 import itertools
@@ -38,6 +39,10 @@ SLOW_MS_MAX = 3_000
 UNCONFIRMED = GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the anchor is unconfirmed")
 NOTICE_MS_MAX = 500
 """How long a client takes to notice that its connection broke."""
+RENEWAL_MS_MAX = 3_000
+"""How long the gateway takes to make the cluster refuse a commit whose answer was lost."""
+ERRORS_INSTEAD = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+"""What the gateway says when it lost the group, or its cluster, after it had decided."""
 
 
 class Fate(Enum):
@@ -49,6 +54,7 @@ class Fate(Enum):
     ANSWER_LOST = auto()
     SLOW = auto()
     """Answered later than some clients wait."""
+    ERROR_INSTEAD = auto()
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -90,7 +96,7 @@ class Connection:
                 world.after(world.between(1, LATE_MS_MAX), self._arrive_late, ask)
                 hopefully_overtaken_ms = LATE_MS_MAX // 8
                 world.after(hopefully_overtaken_ms, network.late.append, (self._arrive_late, ask))
-            case Fate.FINE | Fate.ANSWER_LOST | Fate.SLOW:
+            case Fate.FINE | Fate.ANSWER_LOST | Fate.SLOW | Fate.ERROR_INSTEAD:
                 delay_ms = world.between(1, DELAY_MS_MAX)
                 arrival_ms = max(self._last_arrival_ms, world.now_ms + delay_ms)
                 self._last_arrival_ms = arrival_ms
@@ -175,6 +181,10 @@ class Connection:
     def _answer(self, ask: Ask, answer: Answer) -> None:
         world = self._network.world
         self._is_busy = False
+        if ask.fate is Fate.ERROR_INSTEAD:
+            why = GroupError(world.dice.choice(ERRORS_INSTEAD), "its step was applied")
+            answer = replace(answer, reply=ask.request.refused(why))
+            world.counts["errors instead of answers"] += 1
         if ask.fate is Fate.ANSWER_LOST:
             self.break_up()
         if not self.is_broken:
@@ -240,6 +250,7 @@ class Network:
         self.late_rate = 0.0
         self.slow_rate = 0.0
         self.withheld_rate = 0.0
+        self.error_rate = 0.0
         self.commits_sent: dict[int, tuple[OffsetCommitReceived, Commit]] = {}
         self.committers: dict[int, str] = {}
         self.late: list[tuple[Callable[[Ask], None], Ask]] = []
@@ -264,6 +275,8 @@ class Network:
         dice = self.world.dice.random()
         if dice < self.loss_rate:
             return Fate.ANSWER_LOST if dice < self.loss_rate * 2 / 3 else Fate.LOST
+        if dice < self.loss_rate + self.error_rate:
+            return Fate.ERROR_INSTEAD
         return Fate.SLOW if dice > 1 - self.slow_rate else Fate.FINE
 
     def withholds(self) -> bool:
@@ -271,15 +284,21 @@ class Network:
         return bool(self.withheld_rate) and self.world.chance(self.withheld_rate)
 
     def end_commit(self, token: int, *, answer_lost: bool) -> None:
-        """The engine hears how a commit ended, once."""
-        if token in self.commits_sent:
-            _commit, sent = self.commits_sent.pop(token)
-            if answer_lost:
-                hold_ms = self.driver.config.lost_commit_hold_ms
-                assert hold_ms is not None, "this cluster is one in which time tells"
-                self.cluster.lose(sent, hold_ms)
-            ended = OffsetCommitEnded(commit=token, answer_lost=answer_lost)
-            self.world.after(0, self.driver.end_commit, ended)
+        """The engine hears how a commit ended, once; but if time does not tell when the cluster can
+        no longer store it, the gateway sees to that and says so."""
+        if token not in self.commits_sent:
+            return
+        _commit, sent = self.commits_sent.pop(token)
+        if answer_lost:
+            hold_ms = self.driver.config.lost_commit_hold_ms
+            if hold_ms is None:
+                self.world.counts["renewals"] += 1
+                hold_ms = self.world.between(1, RENEWAL_MS_MAX)
+                renewed = OffsetCommitEnded(commit=token)
+                self.world.after(hold_ms, self.driver.end_commit, renewed)
+            self.cluster.lose(sent, hold_ms)
+        ended = OffsetCommitEnded(commit=token, answer_lost=answer_lost)
+        self.world.after(0, self.driver.end_commit, ended)
 
     def _target_moved(self) -> None:
         """The group wants to move partitions: now a request that is late does most harm."""

@@ -56,9 +56,10 @@ def come_to_rest(scene: Scene) -> int:
 def _end_all_faults(scene: Scene) -> None:
     scene.world.tell("peace", "no more faults")
     scene.chance.stop()
-    scene.network.loss_rate = scene.network.late_rate = 0.0
+    scene.network.loss_rate = scene.network.late_rate = scene.network.error_rate = 0.0
     scene.network.slow_rate = scene.network.withheld_rate = 0.0
-    scene.cluster.lost_answer_rate = scene.driver.log_failure_rate = 0.0
+    scene.cluster.lost_answer_rate = 0.0
+    scene.driver.log_failure_rate = scene.driver.log_doubt_rate = 0.0
     for client in scene.clients:
         if not client.is_dead and not client.is_honest:
             client.die("peace")

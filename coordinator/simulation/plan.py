@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.simulation.client import Spec
+from coordinator.simulation.cluster import RACKS
 from coordinator.simulation.leader import STICKY
 from coordinator.simulation.world import World
 
@@ -47,6 +48,11 @@ class Plan:
     has_misbehaviour: bool
     has_topic_changes: bool
     has_policy_changes: bool
+    error_rate: float
+    log_doubt_rate: float
+    has_takeovers: bool
+    has_clock_jumps: bool
+    has_racks: bool
 
     @property
     def has_resets(self) -> bool:
@@ -73,7 +79,8 @@ def draw_plan(world: World) -> Plan:
         consumer_assignment_interval_ms=dice.choice([0, 1_000]),
         generic_new_member_join_timeout_ms=20_000,
         reconnect_timeout_ms=0,
-        lost_commit_hold_ms=2_000,
+        consumer_regex_refresh_interval_ms=dice.choice([15_000, 600_000]),
+        lost_commit_hold_ms=dice.choice([2_000, None]),
     )
     return Plan(
         config=config,
@@ -95,6 +102,11 @@ def draw_plan(world: World) -> Plan:
         has_misbehaviour=world.chance(0.5),
         has_topic_changes=world.chance(0.6),
         has_policy_changes=world.chance(0.3),
+        error_rate=dice.choice([0.0, 0.0, 0.03]),
+        log_doubt_rate=dice.choice([0.0, 0.0, 0.05]),
+        has_takeovers=world.chance(0.3),
+        has_clock_jumps=world.chance(0.5),
+        has_racks=world.chance(0.3),
     )
 
 
@@ -114,6 +126,7 @@ def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
         topics=draw_topics(world),
         topic_regex=dice.choice(REGEXES) if world.chance(plan.regex_share) else None,
         instance_id=instance_id,
+        rack_id=dice.choice(RACKS) if plan.has_racks else None,
         rebalance_timeout_ms=dice.choice([3_000, 6_000]),
         callback_ms=dice.choice([0, 100, 800, 2_500]),
         version=dice.choice([0, 1, 1]),

@@ -194,6 +194,10 @@ def check_there_and_back(
     policy = config.consumer_migration_policy
     if static is None or not (policy.allows_upgrade and policy.allows_downgrade):
         return False
+    if len(group.members) > config.generic_max_size:
+        # As in Kafka: static members stay in a generation that they did not join, beside as many
+        # as may join it. A group beyond its limit is not downgraded (rule 6.1).
+        return False
     probe = Probe(state, config, topics, now_ms)
     _step, reply = probe.feed(_as_native(static, group.core.protocol or ""))
     if reply.error:

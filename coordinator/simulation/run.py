@@ -80,7 +80,10 @@ class Run:
         self.network.slow_rate, self.network.withheld_rate = plan.slow_rate, plan.withheld_rate
         self.cluster.lost_answer_rate = plan.lost_answer_rate
         self.cluster.delay_ms_max = plan.commit_ms_max
+        self.network.error_rate = plan.error_rate
+        self.cluster.has_racks = plan.has_racks
         self.driver.log_failure_rate, self.driver.linger_ms = plan.log_failure_rate, plan.linger_ms
+        self.driver.log_doubt_rate = plan.log_doubt_rate
         if plan.log_failure_rate:
             self.watch.silence.lag_ms = LAG_MS_WHEN_LOG_FAILS
 

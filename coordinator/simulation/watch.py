@@ -9,6 +9,7 @@ from coordinator.engine import Step
 from coordinator.errors import ErrorCode
 from coordinator.events import (
     Event,
+    GroupTaken,
     HeartbeatReceived,
     OffsetCommitReceived,
     SyncGroupReceived,
@@ -19,7 +20,13 @@ from coordinator.offsets import NOBODY
 from coordinator.records import CurrentAssignment
 from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
 from coordinator.simulation.driver import GROUP, Batch, Driver
-from coordinator.simulation.invariants import Invariant, check_deadlines, check_group, require
+from coordinator.simulation.invariants import (
+    Invariant,
+    check_deadlines,
+    check_group,
+    check_target,
+    require,
+)
 from coordinator.simulation.network import Network
 from coordinator.simulation.probes import (
     check_next_heartbeat,
@@ -33,6 +40,7 @@ from coordinator.simulation.replay import (
     parked_tokens,
     snapshot,
 )
+from coordinator.simulation.watch_intervals import IntervalWatch
 from coordinator.simulation.watch_members import EpochWatch, SilenceWatch
 from coordinator.simulation.watch_owners import OwnerWatch
 from coordinator.simulation.world import World
@@ -50,6 +58,7 @@ class Watch:
 
     def __init__(self, world: World, driver: Driver, network: Network, owners: OwnerWatch) -> None:
         self.epochs, self.silence, self.owners = EpochWatch(), SilenceWatch(), owners
+        self.intervals = IntervalWatch()
         self._world, self._driver, self._network = world, driver, network
         self._replayed = GroupState(GROUP)
         self._batches: list[Batch] = []
@@ -76,11 +85,16 @@ class Watch:
     def after_step(self, event: Event, step: Step) -> None:
         state, now_ms = self._driver.engine.state, self._world.now_ms
         config = in_force(self._driver.config, state.config_overrides)
+        time_ends_commits = config.lost_commit_hold_ms is not None
         if all(isinstance(record, RecordBesideTheGroup) for record in step.records):
-            check_deadlines(state)
+            check_deadlines(state, time_ends_commits=time_ends_commits)
         else:
-            check_group(state)
+            check_group(state, time_ends_commits=time_ends_commits)
+            if isinstance(state.group, ConsumerGroup):
+                check_target(state.group, self._driver.topics)
+        self._check_taken(event)
         self._check_answers(step)
+        self.intervals.after_step(state, event, step, config, self._driver.now_ms)
         self.epochs.after_step(state, step, config)
         self._check_replies(event, step)
         self._check_verdict(event, step)
@@ -94,7 +108,8 @@ class Watch:
     def after_load(self, batches: Sequence[Batch]) -> None:
         """The log was read, as it is or compacted: from here on nothing else is known."""
         state = self._driver.engine.state
-        check_group(state)
+        config = in_force(self._driver.config, state.config_overrides)
+        check_group(state, time_ends_commits=config.lost_commit_hold_ms is not None)
         self._batches = list(batches)
         self._replayed = GroupState(GROUP)
         for batch in batches:
@@ -102,9 +117,15 @@ class Watch:
                 self._replayed.apply(record)
         self._held = holders(state)
         self.epochs.after_load(state)
-        config = in_force(self._driver.config, state.config_overrides)
+        self.intervals.after_load(state)
         self.silence.after_load(state, config, self._world.now_ms)
         self.owners.after_load()
+
+    def _check_taken(self, event: Event) -> None:
+        """Whoever else has the group has every partition: who stays a member owns it twice."""
+        group = self._driver.engine.state.group
+        if isinstance(event, GroupTaken) and group is not None:
+            require(not group.members, Invariant.TAKEN, "members:", sorted(group.members))
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -228,7 +249,7 @@ class Watch:
 
     def _probe(self, event: Event, step: Step) -> None:
         driver, state = self._driver, self._driver.engine.state
-        how: tuple[Any, ...] = (driver.config, driver.topics, self._world.now_ms)
+        how: tuple[Any, ...] = (driver.config, driver.topics, driver.now_ms)
         match state.group:
             case ConsumerGroup() if isinstance(event, HeartbeatReceived):
                 replies: Mapping[int, Reply] = dict(step.replies)

@@ -62,7 +62,10 @@ class OwnerWatch:
         owners: dict[Partition, Client] = {}
         stale: list[Partition] = []
         for client in self._clients:
-            if not client.claims or not client.is_honest:
+            if not client.is_honest:
+                continue
+            self._check_rack(client)
+            if not client.claims:
                 continue
             mine = self._owned_by(client)
             stale += client.claims.keys() - mine
@@ -75,6 +78,19 @@ class OwnerWatch:
                 owners[partition] = client
         self._tally.owned(owners)
         self._count_stale(sum(partition in owners for partition in stale))
+
+    def _check_rack(self, client: Client) -> None:
+        """Assignors that know racks go by those that members have named (KIP-881)."""
+        group = self._state().group
+        if client.told_rack is None or not isinstance(group, ConsumerGroup):
+            return
+        member = group.members.get(client.member_id)
+        if member is not None:
+            require(
+                member.rack_id == client.told_rack,
+                Invariant.RACKS,
+                f"{client.name} is in {client.told_rack}, not {member.rack_id}",
+            )
 
     def _check_granted(self, client: Client, partition: Partition) -> None:
         group, member_id = self._state().group, client.claims[partition].member_id

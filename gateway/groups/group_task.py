@@ -36,7 +36,7 @@ from coordinator.replies import (
 )
 from coordinator.topic_names import topics_of_group, topics_of_request
 from coordinator.topics import Topics
-from coordinator.volatile import CommitStarted, DeadlineKind, DeadlineSet, RegexResolution
+from coordinator.volatile import RegexResolution
 from gateway.cluster.errors import UpstreamError
 from gateway.events.envelope import Envelope
 from gateway.events.group_events import TopicsGone
@@ -236,7 +236,7 @@ class GroupTask:
                 while True:
                     self._refuse_unloaded(await self._inbox.ask())
             retry_s = min(2 * retry_s, LOAD_RETRY_MAX_S)
-        _keep_commits(self._engine, engine)
+        engine.keep_commits(self._engine)
         self._engine = engine
         self._has_served |= self.is_live
         self.is_loaded = True
@@ -446,12 +446,3 @@ class GroupTask:
         while self._waiting:
             _token, ask = self._waiting.popitem()
             self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
-
-
-def _keep_commits(old: GroupEngine, new: GroupEngine) -> None:
-    """Commits on their way are in no log, but the cluster may still store them."""
-    for commit, in_flight in old.state.commits.items():
-        new.apply(CommitStarted(commit, in_flight))
-    for key, at_ms in old.state.deadlines.items():
-        if key.kind is DeadlineKind.LOST_COMMIT:
-            new.apply(DeadlineSet(key, at_ms))

@@ -190,6 +190,7 @@ def simulated_with_excuses(seed: int) -> tuple[Sequence[SimulatedStep], frozense
     """And the partitions of which no engine could have kept the offsets: members had lied."""
     run = StoringRun(seed)
     run.driver.linger_ms = 0
+    run.driver.log_doubt_rate = 0.0
     offsets = SimulatedOffsets(run)
     recorder = Recorder(run.watch, run.driver, run.world, offsets)
     run.driver.observer = recorder

@@ -38,6 +38,11 @@ PEACEFUL = Plan(
     has_misbehaviour=False,
     has_topic_changes=False,
     has_policy_changes=False,
+    error_rate=0.0,
+    log_doubt_rate=0.0,
+    has_takeovers=False,
+    has_clock_jumps=False,
+    has_racks=False,
 )
 
 C = TypeVar("C", bound=Client)

@@ -9,8 +9,10 @@ import pytest
 
 from coordinator.simulation.run import Outcome, simulate
 from gateway.simulate import failure
+from tests.coordinator.simulation.fresh_seeds import FIRST_SEED_VARIABLE, first_fresh_seed
 
-SEEDS = 200
+FIXED_SEEDS = 120
+FRESH_SEEDS = 80
 CHUNK = 10
 
 PRINT_STORIES = """
@@ -24,12 +26,32 @@ for seed in (1, 2, 3, 4):
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("first_seed", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first_seed", range(0, FIXED_SEEDS, CHUNK))
 def test_nothing_breaks(first_seed: int) -> None:
     """Every invariant (rule 12.1), at every step; the output names the seed and how to replay."""
+    play(first_seed)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("offset", range(0, FRESH_SEEDS, CHUNK))
+def test_nothing_breaks_today(offset: int) -> None:
+    """The same, with seeds of the day: what no run has seen before, some run sees in time."""
+    play(first_fresh_seed() + offset)
+
+
+def play(first_seed: int) -> None:
+    """A chunk of seeds."""
     for seed in range(first_seed, first_seed + CHUNK):
         outcome = simulate(seed)
         assert outcome.invariant is None, failure(outcome)
+
+
+def test_the_seeds_of_another_day_can_be_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the environment; otherwise the date says which, and no fixed seed is among them."""
+    monkeypatch.delenv(FIRST_SEED_VARIABLE, raising=False)
+    assert first_fresh_seed() > FIXED_SEEDS
+    monkeypatch.setenv(FIRST_SEED_VARIABLE, "42")
+    assert first_fresh_seed() == 42
 
 
 @pytest.mark.simulation
@@ -38,7 +60,18 @@ def test_a_run_is_worth_its_time() -> None:
     outcomes = [simulate(seed) for seed in range(12)]
     requests = [outcome.counts["requests"] for outcome in outcomes]
     assert sum(requests) / len(requests) > 150
-    for name in ("commits", "crashes", "removed owners", "late requests", "stale ms"):
+    for name in (
+        "commits",
+        "crashes",
+        "removed owners",
+        "late requests",
+        "stale ms",
+        "takeovers",
+        "batches in doubt",
+        "errors instead of answers",
+        "places taken",
+        "renewals",
+    ):
         assert sum(outcome.counts.get(name, 0) for outcome in outcomes) > 0, name
 
 

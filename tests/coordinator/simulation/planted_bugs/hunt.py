@@ -14,6 +14,7 @@ from tests.coordinator.simulation.planted_bugs import (
     invariants_1_to_5,
     invariants_6_to_10,
     other_checks,
+    surroundings,
 )
 from tests.coordinator.simulation.planted_bugs.bug import Bug
 
@@ -22,7 +23,7 @@ STORY_LINES = 30
 
 BUGS = [
     bug
-    for module in (invariants_1_to_5, invariants_6_to_10, other_checks)
+    for module in (invariants_1_to_5, invariants_6_to_10, other_checks, surroundings)
     for bug in vars(module).values()
     if isinstance(bug, Bug)
 ]

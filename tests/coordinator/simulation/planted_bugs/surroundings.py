@@ -1,0 +1,163 @@
+"""Bugs that only show when the world around the group is as bad as it can be: somebody else takes
+the group, clocks jump, the log is in doubt, answers give way to errors, configs change.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from coordinator import group_configs, offsets
+from coordinator.config import GroupConfig
+from coordinator.consumer import admission, regexes, target
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.conversion import upgrade
+from coordinator.conversion.fence import fence
+from coordinator.draft import Draft
+from coordinator.engine import GroupEngine
+from coordinator.events import ConsumerHeartbeatReceived, OffsetCommitEnded
+from coordinator.group_configs import ASSIGNMENT_INTERVAL, Overrides
+from coordinator.native import heartbeat
+from coordinator.records import Member, RemovalCause
+from coordinator.simulation.invariants import Invariant
+from coordinator.topics import Topics
+from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
+
+# -- somebody else takes the group -----------------------------------------------------------------
+
+
+@noticed_by(Invariant.TAKEN)
+def a_group_that_is_taken_keeps_its_classic_members(patch: Patch) -> None:
+    """Of a consumer group that somebody else has, only the native members are fenced."""
+
+    def fence_natives(draft: Draft, causes: dict[str, RemovalCause]) -> None:
+        members = draft.consumer.members
+        natives = {id_: cause for id_, cause in causes.items() if not members[id_].is_classic}
+        if natives:
+            fence(draft, natives)
+
+    patch.setattr("coordinator.taken.fence", fence_natives)
+
+
+# -- an anchor, not time, ends commits -------------------------------------------------------------
+
+
+@noticed_by(Invariant.OFFSETS)
+def a_lost_commit_without_a_deadline_is_over(patch: Patch) -> None:
+    """Where time does not tell, a commit whose answer was lost counts as ended at once."""
+    real = offsets.commit_ended
+
+    def commit_ended(draft: Draft, event: OffsetCommitEnded) -> None:
+        if event.answer_lost and draft.config.lost_commit_hold_ms is None:
+            event = replace(event, answer_lost=False)
+        real(draft, event)
+
+    patch.setattr(offsets, "commit_ended", commit_ended)
+
+
+# -- clocks ----------------------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.INTERVALS)
+def a_target_of_the_future_keeps_others_away(patch: Patch) -> None:
+    """After a restart with a slower clock no target is computed until it has caught up."""
+
+    def due_at_ms(draft: Draft) -> int:
+        computed_at_ms = draft.consumer.target_timestamp_ms
+        interval_ms = draft.config.consumer_assignment_interval_ms
+        return computed_at_ms + interval_ms if computed_at_ms else 0
+
+    patch.setattr(target, "_due_at_ms", due_at_ms)
+
+
+# -- the log is in doubt ---------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.OFFSETS)
+def a_group_loaded_again_forgets_commits(patch: Patch) -> None:
+    """A group that is loaded again, for its log was in doubt, knows of no commit on its way."""
+    patch.setattr(GroupEngine, "keep_commits", lambda *_: None)
+
+
+# -- errors in the place of answers ----------------------------------------------------------------
+
+
+@noticed_by(Invariant.LIVENESS)
+def an_assignment_is_told_once(patch: Patch) -> None:
+    """Whoever lost the answer that granted something is not told of it again."""
+    patch.setattr(
+        ConsumerHeartbeatReceived, "is_full", property(lambda event: event.member_epoch == 0)
+    )
+
+
+# -- intervals -------------------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.INTERVALS)
+def regular_expressions_are_never_refreshed(patch: Patch) -> None:
+    """What a regular expression matched stands until a new topic appears."""
+
+    def is_due(draft: Draft, group: ConsumerGroup) -> bool:
+        patient = replace(draft.config, consumer_regex_refresh_interval_ms=10**9)
+        real_config, draft.config = draft.config, patient
+        try:
+            return real(draft, group)
+        finally:
+            draft.config = real_config
+
+    real = regexes._is_due
+    patch.setattr(regexes, "_is_due", is_due)
+
+
+@noticed_by(Invariant.INTERVALS)
+def a_group_has_no_assignment_interval_of_its_own(patch: Patch) -> None:
+    """The assignment interval of the group's configs counts for nothing."""
+    real = group_configs.in_force
+
+    def in_force(config: GroupConfig, overrides: Overrides) -> GroupConfig:
+        return real(config, {k: v for k, v in overrides.items() if k != ASSIGNMENT_INTERVAL.name})
+
+    patch.setattr(group_configs, "in_force", in_force)
+
+
+# -- racks -----------------------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.RACKS)
+def an_upgrade_loses_racks(patch: Patch) -> None:
+    """An upgrade forgets in which rack a classic member is."""
+    real = upgrade._consumer_member
+    patch.setattr(
+        upgrade, "_consumer_member", lambda member, topics, _rack: real(member, topics, None)
+    )
+
+
+@noticed_by(Invariant.RACKS)
+def a_short_heartbeat_loses_the_rack(patch: Patch) -> None:
+    """A heartbeat that names no rack says that its member has none."""
+    real = heartbeat._described
+
+    def described(event: ConsumerHeartbeatReceived, *rest: Any) -> Member:
+        return replace(real(event, *rest), rack_id=event.rack_id)
+
+    patch.setattr(heartbeat, "_described", described)
+
+
+@noticed_by(Invariant.LIVENESS)
+def a_replica_may_move_unnoticed(patch: Patch) -> None:
+    """A consumer group does not notice that a replica moved to another rack."""
+    real = Topics.metadata_hash
+
+    def metadata_hash(topics: Topics, names: Any) -> int:
+        bare = {name: replace(topic, racks=()) for name, topic in topics.by_name.items()}
+        return real(Topics(bare), names)
+
+    patch.setattr(Topics, "metadata_hash", metadata_hash)
+
+
+# -- another instance ------------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.TARGETS)
+def whoever_takes_a_place_leaves_its_own_to_nobody(patch: Patch) -> None:
+    """A member that takes over the place of another instance keeps its own in the target
+    (KAFKA-20747)."""
+    patch.setattr(admission, "bump_epoch_if_needed", lambda *_: None)
