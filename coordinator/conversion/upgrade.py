@@ -59,7 +59,7 @@ class _Converted:
 def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> bool:
     """Make sure that the heartbeat meets a consumer group, or none (which it then creates).
 
-    True if that interrupted a rebalance: somebody came or went, and the group needs a new target
+    True if that interrupted a rebalance or left partitions to nobody: the group needs a new target
     even if the joiner changes nothing. (DEV D22: Kafka forgets that, and partitions of a member
     that left stay unassigned when a static one comes back native.)
 
@@ -97,7 +97,8 @@ def _no_longer_a_member(group: GenericGroup | None, event: ConsumerHeartbeatRece
 
 
 def _upgrade(draft: Draft, group: GenericGroup) -> bool:
-    """Convert; True if members had yet to join, to sync or to give something up."""
+    """Convert; True if members had yet to join, to sync or to give something up, or if the leader
+    had given some partition to nobody: its topic has grown since, say."""
     _check_allowed(draft, group)
     converted = _convert_members(group, _protocol_in_force(group), draft.topics)
     told_to_rejoin = [id_ for id_ in group.members if id_ in group.joins or id_ in group.syncs]
@@ -112,6 +113,15 @@ def _upgrade(draft: Draft, group: GenericGroup) -> bool:
         group.phase is not GenericPhase.STABLE
         or bool(group.unsynced)
         or any(each.current.state is not MemberState.STABLE for each in converted)
+        or _has_idle_partitions(draft)
+    )
+
+
+def _has_idle_partitions(draft: Draft) -> bool:
+    group, topics = draft.consumer, draft.topics
+    return any(
+        any(group.target_owners.missing(topic_id, topics.by_id[topic_id].partition_count))
+        for topic_id in topics.ids(group.subscribers)
     )
 
 

@@ -21,6 +21,7 @@ from tests.support.group_records import given_classic, given_generic, given_nati
 from tests.support.group_script import (
     GroupScript,
     embedded_assignment,
+    make_topics,
     partitions,
     read_assignment,
     subscription,
@@ -152,6 +153,21 @@ def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScr
     reply = group.native("n1", instance_id="i1")
     assert reply.member_epoch == 5
     assert group.named(reply.assignment) == {"foo": (0, 1, 2)}
+    assert causes(group) == [EpochCause.CONVERTED, EpochCause.REBALANCE_INTERRUPTED]
+
+
+def test_a_topic_that_grew_before_an_upgrade_is_not_forgotten(group: GroupScript) -> None:
+    """c1 led and did not look at its topics any more when it was restarted as a native member: that
+    alone would bump nothing, and nobody would ever get the new partition."""
+    group.given_generic_group(
+        given_generic("c1", {"foo": (0,)}, instance_id="i1"),
+        given_generic("c2", {"foo": (1, 2)}),
+        generation=4,
+    )
+    group.topics = make_topics(foo=4)
+    reply = group.native("n1", instance_id="i1")
+    assert reply.member_epoch == 5
+    assert group.named(reply.assignment) == {"foo": (0, 3)}
     assert causes(group) == [EpochCause.CONVERTED, EpochCause.REBALANCE_INTERRUPTED]
 
 
