@@ -221,13 +221,15 @@ def _assignments_at_rest(
     group: GenericGroup | ConsumerGroup | None, topics: Topics
 ) -> Mapping[str, frozenset[leader.Name]] | None:
     """What each member of a generic group has, by instance id if there is one. None if it is not at
-    rest: somebody has yet to sync or to give something up, or has what it did not ask for."""
+    rest: somebody has yet to sync or to give something up, has what it did not ask for, or nobody
+    has what the leader has yet to see, which an upgrade distributes (DEV D22)."""
     if not isinstance(group, GenericGroup) or group.phase is not GenericPhase.STABLE:
         return None
     if group.unsynced or group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
     found: dict[str, frozenset[leader.Name]] = {}
     taken: set[leader.Name] = set()
+    wanted: set[str] = set()
     for member in group.members.values():
         try:
             mine = _assigned(member, topics)
@@ -243,8 +245,14 @@ def _assignments_at_rest(
         if not is_fine:
             return None
         taken |= mine
+        wanted |= set(subscription.topics)
         found[member.instance_id or member.member_id] = mine
-    return found
+    everything = {
+        (name, number)
+        for name in wanted & topics.by_name.keys()
+        for number in range(topics.by_name[name].partition_count)
+    }
+    return found if everything <= taken else None
 
 
 def _assigned(member: GenericMember, topics: Topics) -> frozenset[leader.Name]:

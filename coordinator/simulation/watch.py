@@ -145,6 +145,8 @@ class Watch:
     def _check_replies(self, event: Event, step: Step) -> None:
         """Invariant 3; and natives are told the same."""
         group = self._driver.engine.state.group
+        if isinstance(group, GenericGroup):
+            _check_generic_replies(group, event, step)
         if not isinstance(group, ConsumerGroup):
             return
         for token, reply in step.replies:
@@ -288,6 +290,15 @@ def _may_commit(group: GenericGroup | ConsumerGroup, commit: OffsetCommitReceive
         commit.epoch < current.member_epoch
         and all(current.held.get(p, INT32_MAX) <= commit.epoch for p in commit.partitions)
     )
+
+
+def _check_generic_replies(group: GenericGroup, event: Event, step: Step) -> None:
+    """Invariant 3 in a generic group: who syncs is told the assignment that is stored."""
+    for token, reply in step.replies:
+        if isinstance(event, SyncGroupReceived) and event.token == token and not reply.error:
+            assert isinstance(reply, SyncGroupReply)
+            given, stored = reply.assignment, group.members[event.member_id].assignment
+            require(given == stored, Invariant.CLASSIC_REPLIES, given, "not", stored)
 
 
 def _starts_generation(step: Step) -> bool:

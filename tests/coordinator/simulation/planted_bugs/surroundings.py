@@ -10,15 +10,19 @@ from coordinator.config import GroupConfig
 from coordinator.consumer import admission, regexes, target
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.conversion import upgrade
+from coordinator.conversion.embedded import write_assignment
 from coordinator.conversion.fence import fence
 from coordinator.draft import Draft
 from coordinator.engine import GroupEngine
-from coordinator.events import ConsumerHeartbeatReceived, OffsetCommitEnded
+from coordinator.events import ConsumerHeartbeatReceived, OffsetCommitEnded, SyncGroupReceived
+from coordinator.generic.sync import sync as generic_sync
 from coordinator.group_configs import ASSIGNMENT_INTERVAL, Overrides
 from coordinator.native import heartbeat
 from coordinator.records import Member, RemovalCause
+from coordinator.replies import SyncGroupReply
 from coordinator.simulation.invariants import Invariant
 from coordinator.topics import Topics
+from coordinator.volatile import GenericPhase
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
 # -- somebody else takes the group -----------------------------------------------------------------
@@ -80,12 +84,21 @@ def a_group_loaded_again_forgets_commits(patch: Patch) -> None:
 # -- errors in the place of answers ----------------------------------------------------------------
 
 
-@noticed_by(Invariant.LIVENESS)
-def an_assignment_is_told_once(patch: Patch) -> None:
-    """Whoever lost the answer that granted something is not told of it again."""
-    patch.setattr(
-        ConsumerHeartbeatReceived, "is_full", property(lambda event: event.member_epoch == 0)
-    )
+@noticed_by(Invariant.CLASSIC_REPLIES)
+def a_repeated_sync_is_told_nothing(patch: Patch) -> None:
+    """A member that asks again, for an error hid its assignment, is told that it has none."""
+
+    def sync(draft: Draft, event: SyncGroupReceived) -> None:
+        group = draft.generic
+        is_repeated = group.phase is GenericPhase.STABLE and event.member_id not in group.unsynced
+        generic_sync(draft, event)
+        if is_repeated:
+            token, reply = draft.replies[-1]
+            assert isinstance(reply, SyncGroupReply)
+            nothing = write_assignment((), 1, draft.topics)
+            draft.replies[-1] = token, replace(reply, assignment=nothing)
+
+    patch.setattr("coordinator.classic_requests.generic_sync", sync)
 
 
 # -- intervals -------------------------------------------------------------------------------------
