@@ -23,7 +23,7 @@ from coordinator.generic.rebalance import (
     remove_member,
     restart_session,
 )
-from coordinator.generic.subscriptions import have_topics_changed, watch_topics
+from coordinator.generic.subscriptions import have_topics_changed, subscribes_alike, watch_topics
 from coordinator.records import (
     GenericGroupMetadata,
     GenericGroupValue,
@@ -221,14 +221,20 @@ def _replace_static_member(draft: Draft, event: JoinGroupReceived, member_id: st
     release_sync(draft, old_id, ErrorCode.FENCED_INSTANCE_ID)
     draft.disarm(DeadlineKind.SESSION, old_id)
     draft.emit(GenericMemberDropped(old_id, RemovalCause.REPLACED))
-    draft.emit(GenericMemberPut(replace(_rejoined(old, event), member_id=member_id)))
+    new = replace(_rejoined(old, event), member_id=member_id)
+    draft.emit(GenericMemberPut(new))
     leads = group.core.leader == old_id
     if leads:
         draft.emit(GenericCoreMoved(replace(group.core, leader=member_id)))
     protocol_now = selected([member.protocols for member in group.members.values()])
     # DEV D11: what a leader missed while it was away, nobody else noticed.
     is_quiet = protocol_now == protocol_before and not (leads and have_topics_changed(draft))
-    if group.phase is GenericPhase.STABLE and is_quiet:
+    # DEV D53: nobody would assign what it subscribes to now, or what it no longer does.
+    if (
+        group.phase is GenericPhase.STABLE
+        and is_quiet
+        and subscribes_alike(group, before=old, after=new)
+    ):
         if leads and event.version < FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
             watch_topics(draft)
         if not group.unsynced:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from coordinator.draft import Draft
 from coordinator.generic.group import GenericGroup
+from coordinator.records import GenericMember
 from coordinator.volatile import GenericCoreMoved
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
@@ -22,12 +23,27 @@ def subscribed_topics(group: GenericGroup) -> frozenset[str] | None:
         return None
     names: set[str] = set()
     for member in group.members.values():
-        try:
-            _version, subscription = decode_subscription(member.metadata_for(group.core.protocol))
-        except WireError:
+        topics = _topics_of(member, group)
+        if topics is None:
             return None
-        names.update(subscription.topics)
+        names |= topics
     return frozenset(names)
+
+
+def subscribes_alike(group: GenericGroup, before: GenericMember, after: GenericMember) -> bool:
+    """Whether a member wants the topics that it wanted before, as far as that can be known."""
+    if group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return True
+    wanted = _topics_of(before, group), _topics_of(after, group)
+    return None in wanted or wanted[0] == wanted[1]
+
+
+def _topics_of(member: GenericMember, group: GenericGroup) -> frozenset[str] | None:
+    try:
+        _version, subscription = decode_subscription(member.metadata_for(group.core.protocol))
+    except WireError:
+        return None
+    return frozenset(subscription.topics)
 
 
 def topics_in_force(group: GenericGroup) -> frozenset[str] | None:

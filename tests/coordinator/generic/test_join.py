@@ -213,6 +213,24 @@ def test_what_changed_while_a_static_leader_was_away(group: GroupScript, version
     assert not reply.skip_assignment
 
 
+@pytest.mark.parametrize("instance_id", ["i1", "i2"])
+def test_a_static_member_that_restarts_with_another_subscription(
+    group: GroupScript, instance_id: str
+) -> None:
+    """DEV D53: leader or follower, the group rebalances. In Kafka nobody has the partitions of the
+    topic that is new, nor those of the one that it gave up."""
+    group.given_generic_group(
+        given_generic("a", {"foo": (0, 1)}, instance_id="i1"),
+        given_generic("b", {"foo": (2,)}, instance_id="i2"),
+        generation=3,
+    )
+    token = group.send_join(instance_id=instance_id, topics=["bar"])
+    assert group.is_parked(token)
+    other = {"i1": "b", "i2": "a"}[instance_id]
+    beat = group.beat(other, 3, instance_id={"a": "i1", "b": "i2"}[other])
+    assert beat.error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_static_follower_that_restarts(group: GroupScript, version: int) -> None:
     """It hears who leads, and has nothing to skip."""
