@@ -62,6 +62,66 @@ def test_a_crash_loses_only_what_was_not_answered() -> None:
     assert 0 < lost < 40
 
 
+def test_a_batch_in_doubt_is_written_or_not_and_always_refused() -> None:
+    """The group is as its log says; whoever asked is to try again."""
+    found = set()
+    for seed in range(10):
+        stage, heard = Stage(seed), list[Answer]()
+        stage.driver.log_doubt_rate = 1.0
+        stage.driver.ask(joining(1, "n1"), heard.append)
+        assert [a.reply.error for a in heard] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        found.add(stage.driver.engine.state.group is not None)
+        assert stage.driver.waiting == {}
+    assert found == {False, True}
+
+
+def test_a_group_that_is_taken_has_no_members_and_lets_nobody_in() -> None:
+    """Members hear that they are none; whoever wants to join is to try again until it is back."""
+    stage, heard = Stage(), list[Answer]()
+    stage.driver.ask(joining(1, "n1"), heard.append)
+    stage.driver.take()
+    assert stage.driver.has_given_way
+    group = stage.driver.engine.state.group
+    assert group is None or not group.members
+    beat = HeartbeatReceived(token=2, member_id="c1", instance_id=None, generation=1)
+    stage.driver.ask(beat, heard.append)
+    stage.driver.ask(joining(3, "n2"), heard.append)
+    stage.driver.give_back()
+    stage.driver.ask(joining(4, "n2"), heard.append)
+    assert [answer.reply.error for answer in heard] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NONE,
+    ]
+
+
+def test_a_gateway_that_was_away_gives_way_when_it_is_back() -> None:
+    """Before it answers anybody."""
+    stage = Stage()
+    stage.driver.ask(joining(1, "n1"), lambda _: None)
+    stage.driver.crash(100)
+    stage.driver.take()
+    assert not stage.driver.has_given_way
+    stage.wait(101)
+    assert stage.driver.has_given_way
+
+
+def test_clocks_differ_from_process_to_process() -> None:
+    """Sessions begin again, by the new clock."""
+    stage = Stage()
+    stage.driver.ask(joining(1, "n1"), lambda _: None)
+    stage.driver.crash(100, clock_ahead_ms=-600_000)
+    stage.wait(101)
+    assert stage.driver.now_ms == stage.world.now_ms - 600_000
+    due_ms = stage.driver.engine.next_deadline_ms()
+    assert due_ms is not None
+    assert 0 < due_ms - stage.driver.now_ms <= 5_000
+    stage.wait(5_200)
+    group = stage.driver.engine.state.group
+    assert group is None or not group.members
+
+
 def test_deadlines_are_handled_when_they_are_due() -> None:
     """A member that says nothing is gone after its session."""
     stage, heard = Stage(), list[Answer]()

@@ -73,7 +73,7 @@ def test_a_dawdler_does_not_always_sync() -> None:
 
 def test_a_leader_that_lies_is_known() -> None:
     """By its assignments, and what they give counts for nothing."""
-    stage = Stage(2)
+    stage = Stage(3)
     start(stage, LyingLeader)
     stage.wait(1_000)
     honest = stage.classic("c1", protocols=SPEC.protocols, is_cooperative=True)
@@ -85,7 +85,7 @@ def test_a_leader_that_lies_is_known() -> None:
 def test_a_vandal_gets_every_kind_of_refusal() -> None:
     """And never an error of our own."""
     codes: set[ErrorCode] = set()
-    for seed in range(6):
+    for seed in range(16):
         stage = Stage(seed)
         stage.native("n1", version=1)
         start(stage, Vandal)

@@ -1,15 +1,17 @@
 """What-if questions."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from coordinator.consumer.group import ConsumerGroup
+from coordinator.conversion import downgrade
 from coordinator.generic.group import GenericGroup
 from coordinator.records import (
-    Assignment,
     CurrentAssignment,
     EpochCause,
+    GenericMember,
     GroupEpoch,
     MemberState,
     TargetAssignmentMetadata,
@@ -70,15 +72,16 @@ def test_there_and_back() -> None:
 
 
 def test_a_conversion_that_loses_partitions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here one that believes no assignment."""
+    """Here one that stores no assignment."""
     stage = Stage()
     stage.classic("c1", instance_id="i1")
     stage.wait()
+    real = downgrade._generic_member
 
-    def planted(group: GenericGroup, *_what: object) -> dict[str, Assignment]:
-        return {id_: Assignment(member_epoch=1, previous_epoch=1) for id_ in group.members}
+    def planted(*what: Any) -> GenericMember:
+        return replace(real(*what), assignment=b"")
 
-    monkeypatch.setattr("coordinator.conversion.upgrade._current_assignments", planted)
+    monkeypatch.setattr(downgrade, "_generic_member", planted)
     how = (stage.driver.config, stage.cluster.topics, stage.world.now_ms)
     with pytest.raises(BrokenInvariantError) as broken:
         check_there_and_back(stage.driver.engine.state, *how)

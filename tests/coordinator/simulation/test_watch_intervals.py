@@ -1,0 +1,73 @@
+"""Targets and regular expressions, from time to time."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.engine import Step
+from coordinator.events import ConsumerHeartbeatReceived, TimePassed
+from coordinator.records import TargetAssignmentMetadata
+from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+from tests.support.simulation import PEACEFUL, Stage
+
+BEAT = ConsumerHeartbeatReceived(
+    token=-1,
+    version=1,
+    member_id="n1",
+    member_epoch=1,
+    client_id="client",
+    client_host="/127.0.0.1",
+    fresh_id=UUID(int=1),
+)
+ACCEPTED = Step(replies=((-1, ConsumerHeartbeatReply(member_id="n1", member_epoch=1)),))
+PATIENT = replace(PEACEFUL.config, consumer_assignment_interval_ms=15_000)
+
+
+def one_native_member(topic_regex: str | None = None) -> Stage:
+    """At rest."""
+    stage = Stage()
+    stage.native("n1", topic_regex=topic_regex)
+    stage.wait()
+    return stage
+
+
+def test_targets_too_close_together_are_found() -> None:
+    """The interval is the one in force."""
+    stage = one_native_member()
+    state, now_ms = stage.driver.engine.state, stage.driver.now_ms
+    computed = TargetAssignmentMetadata(epoch=2, timestamp_ms=now_ms, assignor="uniform")
+    intervals, step = stage.watch.intervals, Step(records=(computed,))
+    intervals.after_step(state, TimePassed(), step, PEACEFUL.config, now_ms)
+    with pytest.raises(BrokenInvariantError) as broken:
+        intervals.after_step(state, TimePassed(), step, PATIENT, now_ms)
+    assert broken.value.invariant is Invariant.INTERVALS
+
+
+def test_a_target_that_is_due_and_not_computed_is_found() -> None:
+    """Also when the last one was computed by a clock that was ahead."""
+    stage = one_native_member()
+    state, now_ms = stage.driver.engine.state, stage.driver.now_ms
+    assert isinstance(state.group, ConsumerGroup)
+    state.group.epoch += 1
+    intervals = stage.watch.intervals
+    intervals.after_step(state, BEAT, ACCEPTED, PATIENT, now_ms)
+    for at_ms in (now_ms + 15_000, now_ms - 60_000):
+        with pytest.raises(BrokenInvariantError, match="there is no target") as broken:
+            intervals.after_step(state, BEAT, ACCEPTED, PATIENT, at_ms)
+        assert broken.value.invariant is Invariant.INTERVALS
+
+
+def test_regular_expressions_that_grow_too_old_are_found() -> None:
+    """At a heartbeat, unless they are being resolved."""
+    stage = one_native_member("fo.")
+    state, now_ms = stage.driver.engine.state, stage.driver.now_ms
+    config = replace(PEACEFUL.config, consumer_regex_refresh_interval_ms=20_000)
+    intervals = stage.watch.intervals
+    intervals.after_step(state, BEAT, ACCEPTED, config, now_ms + 10_000)
+    intervals.after_step(state, TimePassed(), Step(), config, now_ms + 30_000)
+    with pytest.raises(BrokenInvariantError, match="were resolved at") as broken:
+        intervals.after_step(state, BEAT, ACCEPTED, config, now_ms + 30_000)
+    assert broken.value.invariant is Invariant.INTERVALS
