@@ -78,6 +78,8 @@ class NativeClient(Client):
     def take_place(self, instance_id: str) -> None:
         """The process goes on as another instance, under its member id: the application has left
         its own place, and asks for that of an instance that is gone."""
+        if self.is_closing or self._is_fenced_off:
+            return
         self.world.tell(self.name, f"leaves to be {instance_id}")
         self.world.counts["places taken"] += 1
         self._is_fenced_off = True
