@@ -229,7 +229,7 @@ def _replace_static_member(draft: Draft, event: JoinGroupReceived, member_id: st
     protocol_now = selected([member.protocols for member in group.members.values()])
     # DEV D11: what a leader missed while it was away, nobody else noticed.
     is_quiet = protocol_now == protocol_before and not (leads and have_topics_changed(draft))
-    # DEV D53: nobody would assign what it subscribes to now, or what it no longer does.
+    # DEV D59: nobody would assign what it subscribes to now, or what it no longer does.
     if (
         group.phase is GenericPhase.STABLE
         and is_quiet

@@ -217,7 +217,7 @@ def test_what_changed_while_a_static_leader_was_away(group: GroupScript, version
 def test_a_static_member_that_restarts_with_another_subscription(
     group: GroupScript, instance_id: str
 ) -> None:
-    """DEV D53: leader or follower, the group rebalances. In Kafka nobody has the partitions of the
+    """DEV D59: leader or follower, the group rebalances. In Kafka nobody has the partitions of the
     topic that is new, nor those of the one that it gave up."""
     group.given_generic_group(
         given_generic("a", {"foo": (0, 1)}, instance_id="i1"),
