@@ -174,7 +174,7 @@ def nobody_hears_of_free_partitions(patch: Patch) -> None:
     patch.setattr(mixed_heartbeat, "waits_for_nobody", lambda *_: False)
 
 
-@noticed_by(Invariant.LIVENESS)
+@noticed_by(Invariant.LIVENESS, Invariant.TARGETS)
 def a_fence_bumps_nothing(patch: Patch) -> None:
     """Removing a member leaves the group epoch as it is: nobody inherits its partitions."""
 
