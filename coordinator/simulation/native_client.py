@@ -66,6 +66,10 @@ class NativeClient(Client):
         self.world.tell(self.name, f"subscribes to {topics}")
         self.topics, self.topic_regex = topics, None
 
+    def repeat_subscription(self) -> None:
+        """Its next heartbeat states it once more."""
+        self._stated = None
+
     def wants(self, name: str) -> bool:
         by_regex = self.topic_regex is not None and re.fullmatch(self.topic_regex, name)
         return super().wants(name) or bool(by_regex)

@@ -122,7 +122,7 @@ class Connection:
         self._is_busy = False
 
     def _arrive_late(self, ask: Ask) -> None:
-        if not ask.has_arrived:
+        if not ask.has_arrived and self._network.late_rate:
             self._arrive(ask)
 
     def _arrive(self, ask: Ask) -> None:

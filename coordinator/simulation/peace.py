@@ -10,6 +10,7 @@ from coordinator.simulation.client import Client
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.driver import Driver
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.network import Network
 from coordinator.simulation.world import World
 from coordinator.topics import Partition
@@ -64,6 +65,10 @@ def _end_all_faults(scene: Scene) -> None:
         if not client.is_dead and not client.is_honest:
             client.die("peace")
         client.thaw()
+        if isinstance(client, NativeClient):
+            # A first heartbeat that arrived late may have brought an older subscription back:
+            # nothing in the protocol could tell it from a new one.
+            client.repeat_subscription()
     scene.chance.reinforce()
 
 
