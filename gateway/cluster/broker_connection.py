@@ -45,7 +45,9 @@ SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]", "-", package_version("groupferry"))
 _SIZE = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">h")
 _UNSUPPORTED_VERSION = 35
-_VERSION_ASKED_FIRST = 3  # the first that says which client asks
+_API_VERSIONS_ASKED = (4, 3, 0)
+"""One after the other, until the broker speaks it: v4 tells features that begin at level 0, which
+are most of Kafka 4's; v3 says which client asks."""
 _TLS_ALERT = b"\x15\x03"
 
 TLS_WANTED = "it wants TLS, which is not supported yet"
@@ -152,13 +154,12 @@ class BrokerConnection:
         request = ApiVersionsRequest(
             client_software_name=software_name, client_software_version=software_version
         )
-        version = _VERSION_ASKED_FIRST
         try:
-            body = await self._exchange(ApiKey.API_VERSIONS, version, encode(request, version))
-            if body[: _ERROR_CODE.size] == _ERROR_CODE.pack(_UNSUPPORTED_VERSION):
-                # The rest of that answer should be a v0 one, but not every broker keeps to it.
-                version = 0
+            for version in _API_VERSIONS_ASKED:
                 body = await self._exchange(ApiKey.API_VERSIONS, version, encode(request, version))
+                # The rest of a refusal should be a v0 answer, but not every broker keeps to it.
+                if body[: _ERROR_CODE.size] != _ERROR_CODE.pack(_UNSUPPORTED_VERSION):
+                    break
         except UpstreamClosed:
             raise UpstreamRefused(
                 f"{self._address} closed the connection at the first request: most likely"

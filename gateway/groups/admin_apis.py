@@ -17,6 +17,7 @@ from coordinator.topics import Topics
 from gateway.anchor.anchors import Anchors
 from gateway.anchor.errors import NotAnchored
 from gateway.anchor.identity import PROTOCOL_TYPE as ANCHOR_PROTOCOL_TYPE
+from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.answer_room import TOO_LONG, AnswerRoom
 from gateway.groups.coordinators import Coordinators
@@ -52,6 +53,8 @@ AdminMessage = (
 
 # DescribeGroups v6 is the first that may say that a group is not there.
 FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
+
+FIRST_DESCRIBE_VERSION_WITH_OPERATIONS = 3
 
 # How a consumer group's states look to tools that know only the generic ones.
 _GENERIC_STATES = {
@@ -137,6 +140,8 @@ class AdminApis:
                 for group in answer.groups
                 if group.error_code or not _is_dead(group)
             }
+        if message.include_authorized_operations:
+            await _add_operations(request, shown.known)
         for group_id, group in shown.known.items():
             if group_id not in groups or not groups[group_id].members:
                 groups[group_id] = group
@@ -170,6 +175,8 @@ class AdminApis:
             )
             answer: ConsumerGroupDescribeResponse = await forward(request, asked)
             groups |= {group.group_id: group for group in answer.groups}
+        if message.include_authorized_operations:
+            await _add_operations(request, shown.known)
         for group_id, group in shown.known.items():
             if group_id not in groups or not groups[group_id].members:
                 groups[group_id] = group
@@ -460,3 +467,24 @@ def _assignment(named: Mapping[str, tuple[int, ...]], topics: Topics) -> describ
             for name, numbers in named.items()
         )
     )
+
+
+async def _add_operations(request: GroupRequest, groups: dict[str, _G]) -> None:
+    """What the client may do with hosted groups, as the cluster says on the client's own
+    connection; omitted where it says nothing."""
+    wanted = tuple(group_id for group_id, group in groups.items() if not group.error_code)
+    version = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
+    if not wanted or version < FIRST_DESCRIBE_VERSION_WITH_OPERATIONS:
+        return
+    asked = DescribeGroupsRequest(groups=wanted, include_authorized_operations=True)
+    # A later one has an error for a group that is not there, and no operations beside it.
+    version = min(version, FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND - 1)
+    try:
+        answer: DescribeGroupsResponse = await request.upstream.ask(asked, version)
+    except UpstreamLost:
+        return
+    for told in answer.groups:
+        if told.group_id in groups and not told.error_code:
+            groups[told.group_id] = replace(
+                groups[told.group_id], authorized_operations=told.authorized_operations
+            )

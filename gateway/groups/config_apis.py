@@ -244,7 +244,8 @@ class ConfigApis:
 async def _listed_by_cluster(
     request: GroupRequest, message: ListConfigResourcesRequest, wanted: frozenset[int]
 ) -> ListConfigResourcesResponse:
-    """As far as it can list at all: an old one knows client metrics only, or nothing."""
+    """As far as it can list at all: an old one knows client metrics only, or nothing, and a list of
+    everything cannot be had from it."""
     version = highest_version(request.upstream, ApiKey.LIST_CONFIG_RESOURCES)
     known = {ConfigResourceType.GROUP}
     if version >= 0:
@@ -252,9 +253,9 @@ async def _listed_by_cluster(
     answer = ListConfigResourcesResponse()
     if version >= FIRST_LIST_VERSION_WITH_TYPES:
         answer = await forward(request, message)
-    elif not wanted <= known:
+    elif not wanted or not wanted <= known:
         answer = replace(answer, error_code=ErrorCode.UNSUPPORTED_VERSION)
-    elif version >= 0 and (not wanted or ConfigResourceType.CLIENT_METRICS in wanted):
+    elif ConfigResourceType.CLIENT_METRICS in wanted:
         answer = await request.upstream.ask(ListConfigResourcesRequest(), version)
     return answer
 

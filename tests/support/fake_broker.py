@@ -33,6 +33,9 @@ KAFKA_3 = {
     ApiKey.DESCRIBE_CLUSTER: (0, 0),
 }
 
+UNSUPPORTED_VERSION = 35
+FIRST_API_VERSIONS_WITH_FEATURES_FROM_0 = 4
+
 Handler = Callable[[Wire, RequestHeader, bytes], Awaitable[None]]
 
 
@@ -95,6 +98,10 @@ class FakeBroker:
         return MetadataResponse(brokers=(broker,), cluster_id=self.cluster_id)
 
     async def _answer_versions(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        if header.api_version > self.versions[ApiKey.API_VERSIONS][1]:
+            refused = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION)
+            await answer_bytes(wire, header, encode(refused, 0))
+            return
         request = decode(ApiVersionsRequest, body, header.api_version)
         self.software.append((request.client_software_name, request.client_software_version))
         versions = tuple(
@@ -106,7 +113,12 @@ class FakeBroker:
             header,
             ApiVersionsResponse(
                 api_keys=versions,
-                supported_features=self.features.supported_features,
+                supported_features=tuple(
+                    feature
+                    for feature in self.features.supported_features
+                    if feature.min_version > 0
+                    or header.api_version >= FIRST_API_VERSIONS_WITH_FEATURES_FROM_0
+                ),
                 finalized_features=self.features.finalized_features,
                 finalized_features_epoch=self.features.finalized_features_epoch,
             ),

@@ -3,7 +3,7 @@
 One topic, `numbers`; no group has members here but anchors. Commits wait at `gate`, if it is set.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 
@@ -87,6 +87,8 @@ class OffsetBroker(FakeBroker):
     offsets: dict[int, int] = field(default_factory=dict)
     fetch_error: int = 0
     commit_error: int = 0
+    operations: int = -(2**31)
+    """What a client may do with every group, if it asks."""
     join_gate: trio.Event | None = None
     """A JoinGroup waits here, if it is set."""
     coordinator: FakeCoordinator = field(default_factory=FakeCoordinator)
@@ -160,6 +162,10 @@ class OffsetBroker(FakeBroker):
     async def _describe(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(DescribeGroupsRequest, body, header.api_version)
         groups = tuple(self._described(group_id) for group_id in request.groups)
+        if request.include_authorized_operations:
+            groups = tuple(
+                replace(group, authorized_operations=self.operations) for group in groups
+            )
         await answer(wire, header, DescribeGroupsResponse(groups=groups))
 
     def _described(self, group_id: str) -> DescribedGroup:

@@ -11,11 +11,12 @@ import trio
 from gateway.cluster import broker_connection
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
+from kafka_codecs.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.fake_broker import FakeBroker, answer_bytes, running_fake_broker
+from tests.support.fake_broker import KAFKA_3, FakeBroker, answer_bytes, running_fake_broker
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.wire import Wire
 
@@ -73,8 +74,22 @@ async def test_the_highest_version_that_both_know_is_asked() -> None:
             await connection.ask(ASK, 4)
             with pytest.raises(UpstreamError, match="does not speak LEAVE_GROUP"):
                 connection.highest_version(ApiKey.LEAVE_GROUP)
-    assert [header.api_version for header in broker.seen] == [3, 12, 4]
+    assert [header.api_version for header in broker.seen] == [4, 3, 12, 4]
     assert broker.software[0][0] == "groupferry"
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_features_that_begin_at_level_0_are_heard_of(version: int) -> None:
+    """Most of Kafka 4's do, and brokers hide them from who asks in an older version."""
+    feature = SupportedFeatureKey(name="transaction.version", min_version=0, max_version=2)
+    broker = FakeBroker(
+        versions={**KAFKA_3, ApiKey.API_VERSIONS: (0, version)},
+        features=ApiVersionsResponse(supported_features=(feature,)),
+    )
+    async with running_fake_broker(broker):
+        async with await BrokerConnection.open(*broker.address) as connection:
+            assert connection.spoken.supported_features == ((feature,) if version > 3 else ())
+            assert connection.versions[ApiKey.API_VERSIONS] == (0, version)
 
 
 async def test_tasks_that_ask_at_once_get_their_own_answers() -> None:
