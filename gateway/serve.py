@@ -174,6 +174,7 @@ async def _run_settings(
     )
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))
+        log.info("cluster_awaited", upstream=",".join(map(str, settings.upstream)))
         topic = await kept.enter_async_context(_events_topic(settings))
         await run_gateway(
             upstream=settings.upstream,

@@ -40,6 +40,8 @@ POLL_INTERVAL_S = 5.0
 PROMPT_ANSWER_TIMEOUT_S = 5.0
 """For what any broker may be asked: then it is another one's turn. A process that hangs still
 accepts connections."""
+BOOTSTRAP_TIMEOUT_S = 10.0
+"""How long a bootstrap address may take to be connected to and to name the brokers."""
 TRY_AGAIN_S = 1.0
 """A broker that could not be connected to is tried so often, however many ask; nobody waits for it.
 Clients, who have no other, do: `data_path/brokers.py`."""
@@ -377,24 +379,32 @@ class Cluster:
         reasons = []
         for host, port in self._bootstrap:
             try:
-                async with await BrokerConnection.open(host, port) as connection:
-                    try:
-                        answer = await connection.ask(message)
-                    except UpstreamClosed:
-                        # Before authentication a broker answers ApiVersions and nothing else.
-                        if ApiKey.SASL_HANDSHAKE in connection.versions:
-                            raise UpstreamRefused(
-                                f"{host}:{port} closed the connection at Metadata: most likely it"
-                                " wants SASL, which is not supported yet"
-                            ) from None
-                        raise
-                    self.versions = connection.versions
-                    return answer
+                with trio.fail_after(BOOTSTRAP_TIMEOUT_S):
+                    return await self._ask_address(host, port, message)
             except UpstreamRefused:
                 raise
             except UpstreamError as error:
                 reasons.append(str(error))
+            except trio.TooSlowError:
+                reasons.append(f"{host}:{port} did not answer in {BOOTSTRAP_TIMEOUT_S:g} s")
+            if not self.brokers and len(reasons) < len(self._bootstrap):
+                log.warning("bootstrap_address_failed", reason=reasons[-1])
         raise UpstreamError("; ".join(reasons) or "no bootstrap address is given")
+
+    async def _ask_address(self, host: str, port: int, message: Struct) -> Any:
+        async with await BrokerConnection.open(host, port) as connection:
+            try:
+                answer = await connection.ask(message)
+            except UpstreamClosed:
+                # Before authentication a broker answers ApiVersions and nothing else.
+                if ApiKey.SASL_HANDSHAKE in connection.versions:
+                    raise UpstreamRefused(
+                        f"{host}:{port} closed the connection at Metadata: most likely it"
+                        " wants SASL, which is not supported yet"
+                    ) from None
+                raise
+            self.versions = connection.versions
+            return answer
 
 
 def _placed(group_id: str, told: Coordinator | FindCoordinatorResponse) -> int | UpstreamError:

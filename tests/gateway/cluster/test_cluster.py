@@ -370,3 +370,27 @@ async def test_a_broker_that_hangs_is_passed_over(
         assert len(hung) == 1
         assert list(cluster.brokers) == [2]
         nursery.cancel_scope.cancel()
+
+
+async def test_a_bootstrap_address_that_hangs_is_given_up_and_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process that hangs still accepts connections; the next address is asked, and a start that
+    finds none says which did not answer."""
+    monkeypatch.setattr(cluster_module, "BOOTSTRAP_TIMEOUT_S", 0.1)
+
+    async def hang(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await trio.sleep_forever()
+
+    hung = FakeBroker(handlers={ApiKey.API_VERSIONS: hang})
+    async with running_fake_broker(hung), running_fake_broker(FakeBroker()) as broker:
+        why = f"127.0.0.1:{hung.address[1]} did not answer in 0.1 s"
+        with capture_logs() as lines:
+            cluster = Cluster([hung.address, broker.address])
+            await cluster.refresh()
+        assert cluster.brokers
+        assert [(line["event"], line["reason"]) for line in lines] == [
+            ("bootstrap_address_failed", why)
+        ]
+        with trio.fail_after(5), pytest.raises(UpstreamError, match=why):
+            await Cluster([hung.address]).refresh()
