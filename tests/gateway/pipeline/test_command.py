@@ -112,6 +112,7 @@ class Failed(Exception):  # noqa: N818  (nobody's error)
     """Something that a run meets when its tables are there already."""
 
 
+@pytest.mark.timeout(2 * TIMEOUT_S)
 def test_a_run_that_fails_leaves_the_old_report_and_its_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
