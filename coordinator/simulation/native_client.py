@@ -66,6 +66,11 @@ class NativeClient(Client):
         self.world.tell(self.name, f"subscribes to {topics}")
         self.topics, self.topic_regex = topics, None
 
+    @property
+    def is_leaving(self) -> bool:
+        """It wants to hear nothing more of the place that it has."""
+        return self.is_closing or self.member_epoch < JOIN_EPOCH
+
     def repeat_subscription(self) -> None:
         """Its next heartbeat states it once more."""
         self._stated = None

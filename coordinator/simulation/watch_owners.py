@@ -133,7 +133,7 @@ class OwnerWatch:
             if isinstance(client, NativeClient) and client.member_id == member_id:
                 is_excused = not client.is_honest or client.name in self._excuses.overtaken_owners
                 require(
-                    is_excused or client.is_closing or client.heard == assigned,
+                    is_excused or client.is_leaving or client.heard == assigned,
                     Invariant.HEARD,
                     client.name,
                     "heard of",
