@@ -122,7 +122,7 @@ class Connection:
         self._is_busy = False
 
     def _arrive_late(self, ask: Ask) -> None:
-        if not ask.has_arrived and self._network.late_rate:
+        if not ask.has_arrived and not self._network.is_calm:
             self._arrive(ask)
 
     def _arrive(self, ask: Ask) -> None:
@@ -248,6 +248,8 @@ class Network:
         self.overtaken = overtaken
         self.loss_rate = 0.0
         self.late_rate = 0.0
+        self.is_calm = False
+        """From now on nothing arrives late any more."""
         self.slow_rate = 0.0
         self.withheld_rate = 0.0
         self.error_rate = 0.0

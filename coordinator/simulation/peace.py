@@ -57,6 +57,7 @@ def come_to_rest(scene: Scene) -> int:
 def _end_all_faults(scene: Scene) -> None:
     scene.world.tell("peace", "no more faults")
     scene.chance.stop()
+    scene.network.is_calm = True
     scene.network.loss_rate = scene.network.late_rate = scene.network.error_rate = 0.0
     scene.network.slow_rate = scene.network.withheld_rate = 0.0
     scene.cluster.lost_answer_rate = 0.0
