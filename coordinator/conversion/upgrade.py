@@ -37,7 +37,11 @@ from coordinator.records import (
 )
 from coordinator.topics import Partition, Topics
 from coordinator.volatile import DeadlineCleared, DeadlineKind, GenericPhase
-from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    NO_GENERATION,
+    Subscription,
+)
 
 GENERIC_ONLY_DEADLINES = frozenset(
     {
@@ -195,7 +199,9 @@ def _convert_members(group: GenericGroup, protocol: str, topics: Topics) -> list
         for member_id, member in group.members.items()
     }
     newest_first = sorted(
-        subscriptions.items(), key=lambda told: told[1].generation_id, reverse=True
+        subscriptions.items(),
+        key=lambda told: _generation_of_claim(told[1], group.core.generation),
+        reverse=True,
     )
     owned = {
         member_id: owned_partitions(subscription.owned_partitions, topics)
@@ -209,6 +215,12 @@ def _convert_members(group: GenericGroup, protocol: str, topics: Topics) -> list
         )
         for id_, member in group.members.items()
     ]
+
+
+def _generation_of_claim(subscription: Subscription, generation: int) -> int:
+    """A generation that the group has yet to reach is that of an earlier group of its name."""
+    stated = subscription.generation_id
+    return stated if stated <= generation else NO_GENERATION
 
 
 def _current_assignments(

@@ -245,6 +245,17 @@ def test_of_two_owners_the_one_of_the_newer_generation_is_believed(group: GroupS
     assert group.assigned("c2") == {"foo": (0,)}
 
 
+def test_a_claim_of_an_earlier_group_of_the_name_is_believed_last(group: GroupScript) -> None:
+    """Its generation is one that this group has yet to reach: it says nothing about now."""
+    group.given_generic_group(given_generic("c1"), given_generic("c2"), generation=4)
+    group.send_join("c1", owned={"foo": (0, 1)}, generation=38, embedded_version=2)
+    group.send_join("c2", owned={"foo": (0,)}, generation=4, embedded_version=2)
+    group.send_join(instance_id="i3")
+    group.native("n1")
+    assert group.current("c2").held.keys() == group.topics.partitions({"foo": (0,)}.items())
+    assert group.current("c1").held.keys() == group.topics.partitions({"foo": (1,)}.items())
+
+
 def test_what_a_member_gives_up_during_the_upgrade_is_for_somebody(group: GroupScript) -> None:
     """A static member comes back native with the same topics, which alone would bump nothing, and
     foo-2, which c1 is giving up, would stay unassigned."""
