@@ -142,8 +142,11 @@ async def the_previous_epoch_once_more(duel: Duel) -> None:
     await duel.native("M", 2, owned={"foo": (0, 1, 2), "zar": (0,)})
     await duel.native("M", 2, owned={"nowhere": (0,)})
     await duel.native("M", 2, owned={"foo": (17,)})
-    await duel.native("M", 2, topics=["bar"], owned={})
     await duel.describe()
+    goes_on = Unlike(
+        deviation=Deviation.UNHEARD, kafka={"member_epoch": 4}, gateway={"member_epoch": 3}
+    )
+    await duel.native("M", 2, topics=["bar"], owned={}, unlike=goes_on)
 
 
 @script()

@@ -32,6 +32,8 @@ class Deviation(StrEnum):
     OVERWRITTEN = "deviation D33"
     CHANGED_INSTANCE = "deviation D40"
     OUTLIVED = "deviation D49"
+    REPEATED = "deviation D53"
+    UNHEARD = "deviation D54"
     HELD = "deviation D37"
     SHORT_SUBSCRIPTION = "deviation D24"
     MALFORMED_BYTES = "deviation D38: malformed bytes"
@@ -72,6 +74,22 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
             "requests_that_are_invalid",
         }
     ),
+    Deviation.REPEATED: frozenset(
+        {
+            "a_member_owns_what_nobody_gave_it",
+            "a_member_that_must_revoke_leaves_for_a_while",
+            "a_new_target_while_revoking",
+            "a_revocation_that_drags_on",
+            "an_eager_member_joins_and_rejoins",
+            "epochs_that_are_wrong",
+            "everybody_changes_the_subscription_at_once",
+            "silent_native_members_expire",
+            "targets_are_computed_once_per_interval",
+            "the_previous_epoch_once_more",
+            "two_members_share",
+        }
+    ),
+    Deviation.UNHEARD: frozenset({"the_previous_epoch_once_more"}),
     Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_another_members_place"}),
     Deviation.HELD: frozenset(
         {
@@ -168,10 +186,10 @@ def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None
             return Deviation.OUTLIVED
         case "OffsetDelete", _ if f"'error_code': {NON_EMPTY_GROUP}" in str(gateway):
             return Deviation.HELD
-        case "ConsumerGroupHeartbeat", (0, 0) if (
-            "epoch=0" in what and gateway["member_epoch"] < kafka["member_epoch"]
-        ):
-            return Deviation.LATE_JOIN
+        case "ConsumerGroupHeartbeat", (110, 0):
+            return Deviation.UNHEARD
+        case "ConsumerGroupHeartbeat", (0, 0) if gateway["member_epoch"] < kafka["member_epoch"]:
+            return Deviation.LATE_JOIN if "epoch=0" in what else Deviation.UNHEARD
     return None
 
 

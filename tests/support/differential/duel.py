@@ -218,6 +218,10 @@ class Duel:
             for side in self.sides
         )
         self._tell(f"{asked.what}\n    {_short(kafka)}")
+        if self._is_repeated(asked, kafka, gateway):
+            self._tell(f"    gateway, {Deviation.REPEATED}: {_short(gateway)}")
+            self.deviations.add(Deviation.REPEATED)
+            gateway = {**gateway, "assignment": None}
         lines = differences(kafka, gateway)
         if asked.unlike is not None:
             self._check_deviation(asked.unlike, kafka, gateway)
@@ -229,6 +233,16 @@ class Duel:
             shown = "\n".join(f"  {line}" for line in lines)
             raise Difference(f"{self.story}\n    gateway: {_short(gateway)}\nDIFFERENT:\n{shown}")
         asked.plain = kafka
+
+    def _is_repeated(self, asked: Asked, kafka: Plain, gateway: Plain) -> bool:
+        """Whether only the gateway tells the member its assignment, the one that both told last."""
+        if asked.api != "ConsumerGroupHeartbeat" or kafka.get("assignment") is not None:
+            return False
+        one, other = (
+            {name: sorted(numbers) for name, numbers in side.held.get(asked.who, {}).items()}
+            for side in self.sides
+        )
+        return gateway.get("assignment") is not None and one == other
 
     def _explained(self, asked: Asked, kafka: Plain, gateway: Plain) -> Deviation | None:
         if not self.may_deviate:
