@@ -128,7 +128,7 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.ALTER_REPLICA_LOG_DIRS: _guard(1, 2),
         ApiKey.DESCRIBE_LOG_DIRS: _relay(1, 5),
         ApiKey.CREATE_PARTITIONS: _guard(0, 3),
-        ApiKey.DELETE_GROUPS: _vet(0, 2),
+        ApiKey.DELETE_GROUPS: _vet(0, 3, converted_up_to=3),
         ApiKey.ELECT_LEADERS: _guard(0, 2),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _answer(0, 1, without_upstream=True, guarded=True),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: _guard(0, 1),

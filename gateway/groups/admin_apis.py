@@ -231,53 +231,56 @@ class AdminApis:
         """Delete what is empty, here and then in the cluster."""
         wanted = tuple(dict.fromkeys(message.groups_names))
         verdicts = await self._registry.modes_of(wanted)
-        codes: dict[str, int] = {}
+        results: dict[str, DeletableGroupResult] = {}
         known = set()
         for group_id in wanted:
             await trio.lowlevel.checkpoint()  # there may be thousands
             try:
                 is_known = await self._registry.knows(group_id)
             except StateLogError:
-                codes[group_id] = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                continue
-            if is_known:
-                known.add(group_id)
-            if code := await self._delete_here(group_id, verdicts[group_id], is_known=is_known):
-                codes[group_id] = code
-        deletable = tuple(each for each in wanted if each not in codes)
+                code, why = UNREAD
+            else:
+                if is_known:
+                    known.add(group_id)
+                verdict = verdicts[group_id]
+                code, why = await self._delete_here(group_id, verdict, is_known=is_known)
+            if code:
+                results[group_id] = DeletableGroupResult(
+                    group_id=group_id, error_code=code, error_message=why
+                )
+        deletable = tuple(each for each in wanted if each not in results)
         if deletable:
             asked = DeleteGroupsRequest(groups_names=deletable)
             answer: DeleteGroupsResponse = await forward(request, asked)
-            codes |= {result.group_id: result.error_code for result in answer.results}
+            results |= {result.group_id: result for result in answer.results}
         for group_id in known.intersection(deletable):
             # It had members but never an offset: the cluster has not heard of it.
-            if codes[group_id] == ErrorCode.GROUP_ID_NOT_FOUND:
-                codes[group_id] = ErrorCode.NONE
-        return DeleteGroupsResponse(
-            results=tuple(
-                DeletableGroupResult(group_id=each, error_code=codes[each]) for each in wanted
-            )
-        )
+            if results[group_id].error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                results[group_id] = DeletableGroupResult(group_id=group_id)
+        return DeleteGroupsResponse(results=tuple(results[each] for each in wanted))
 
-    async def _delete_here(self, group_id: str, verdict: Verdict, *, is_known: bool) -> ErrorCode:
+    async def _delete_here(
+        self, group_id: str, verdict: Verdict, *, is_known: bool
+    ) -> tuple[ErrorCode, str]:
+        """Why it cannot be deleted, NONE if the cluster may do so."""
         if verdict.mode is Mode.UNKNOWN:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, verdict.why
         if verdict.mode is not Mode.HOSTED:
-            return ErrorCode.NONE
+            return ErrorCode.NONE, ""
         try:
             if is_known:
                 _token, reply = await self._registry.ask(
                     group_id, lambda token, _topics: DeleteGroupReceived(token=token)
                 )
                 if reply.error:
-                    return reply.error
+                    return reply.error, reply.why
             if verdict.has_anchor or self._anchors.is_here(group_id):
                 await self._anchors.drop(group_id)
-        except TooManyGroups:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        except NotAnchored:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return ErrorCode.NONE
+        except TooManyGroups as error:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
+        except NotAnchored as error:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)
+        return ErrorCode.NONE, ""
 
     def _without_anchor(self, group: DescribedGroup) -> DescribedGroup:
         """A group of consumers in which nobody is: the anchor is nobody's business. Another

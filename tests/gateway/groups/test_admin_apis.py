@@ -278,6 +278,9 @@ async def test_a_group_with_members_is_not_deleted() -> None:
         codes = await scene.deleted("g", "other", "never")
         assert codes == {"g": NON_EMPTY_GROUP, "other": 0, "never": GROUP_ID_NOT_FOUND}
         assert scene.broker.deleted == [("other", "never")]
+        asked = DeleteGroupsRequest(groups_names=("g",))
+        answer: DeleteGroupsResponse = await scene.client.connection.ask(asked, 3)
+        assert answer.results[0].error_message == "the group has 1 members"
 
 
 async def test_an_empty_group_is_deleted_here_and_in_the_cluster() -> None:
