@@ -72,7 +72,7 @@ def a_downgrade_starts_afresh(patch: Patch) -> None:
     patch.setattr(downgrade, "_become_generic", become_generic)
 
 
-@noticed_by(Invariant.EPOCHS)
+@noticed_by(Invariant.EPOCHS, Invariant.THERE_AND_BACK)
 def an_upgrade_starts_afresh(patch: Patch) -> None:
     """The consumer group that an upgrade leaves begins at epoch 1."""
     real = upgrade._write_consumer_group
