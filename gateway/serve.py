@@ -59,6 +59,8 @@ DEMO_MAX_GROUPS = 16
 ANCHOR_LINGER_S = 60.0
 ANCHORS_PER_GROUP = 2
 """Anchors stay for a while after the last member."""
+QUIET_START_S = 3.0
+"""A start that takes longer says what it waits for."""
 FILES_PER_CONNECTION = 2
 """A client's socket and its broker's."""
 FILES_BESIDES = 256
@@ -119,8 +121,17 @@ async def _run_until_signal(settings: Settings) -> None:
             nursery.cancel_scope.cancel()
 
         await nursery.start(_obey_signals, stop, started, nursery.cancel_scope)
+        nursery.start_soon(_tell_of_waiting, settings.upstream, started)
         await nursery.start(run_settings)
         started.set()
+
+
+async def _tell_of_waiting(upstream: tuple[Address, ...], started: trio.Event) -> None:
+    """A start that takes long waits for the cluster."""
+    with trio.move_on_after(QUIET_START_S):
+        await started.wait()
+        return
+    log.info("cluster_awaited", upstream=",".join(map(str, upstream)))
 
 
 @asynccontextmanager
@@ -174,7 +185,6 @@ async def _run_settings(
     )
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))
-        log.info("cluster_awaited", upstream=",".join(map(str, settings.upstream)))
         topic = await kept.enter_async_context(_events_topic(settings))
         await run_gateway(
             upstream=settings.upstream,
