@@ -1,10 +1,11 @@
 """Bugs that the engine does not have yet, for tests of what survives them."""
 
+from typing import Any
+
 import pytest
 
 from coordinator.engine import GroupEngine, Step
 from coordinator.events import Event
-from coordinator.topics import Topics
 
 
 def break_engine(monkeypatch: pytest.MonkeyPatch, kind: type[Event], bug: BaseException) -> None:
@@ -12,9 +13,9 @@ def break_engine(monkeypatch: pytest.MonkeyPatch, kind: type[Event], bug: BaseEx
     real = GroupEngine.handle
     planted = [bug]
 
-    def handle(engine: GroupEngine, event: Event, *, now_ms: int, topics: Topics) -> Step:
+    def handle(engine: GroupEngine, event: Event, **circumstances: Any) -> Step:
         if isinstance(event, kind) and planted:
             raise planted.pop()
-        return real(engine, event, now_ms=now_ms, topics=topics)
+        return real(engine, event, **circumstances)
 
     monkeypatch.setattr(GroupEngine, "handle", handle)

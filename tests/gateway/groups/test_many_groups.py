@@ -34,8 +34,9 @@ EMPTY_GROUP = (
     ),
 )
 MANY = tuple(f"unknown-{number}" for number in range(2 * LOOKED_AT_ONCE_MAX))
-QUESTIONS_MAX = 5
-"""Where the coordinators are, who is in the groups, in two parts, and what the client asks."""
+QUESTIONS_MAX = 12
+"""Far fewer than groups: where they are, who is in them, what the client asks, and what the gateway
+asks on its own meanwhile."""
 
 
 @asynccontextmanager
