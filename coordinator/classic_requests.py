@@ -1,76 +1,77 @@
 """The four classic requests: which kind of group they meet (rules 2.2 to 2.8, 5.1)."""
 
+from coordinator.classic.group import ClassicGroup
+from coordinator.classic.heartbeat import heartbeat as classic_heartbeat
+from coordinator.classic.join import check_session_timeout
+from coordinator.classic.join import join as classic_join
+from coordinator.classic.leave import leave as classic_leave
+from coordinator.classic.sync import sync as classic_sync
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.conversion.replacement import remove_empty_consumer_group
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import (
     HeartbeatReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
     SyncGroupReceived,
 )
-from coordinator.generic.group import GenericGroup
-from coordinator.generic.heartbeat import heartbeat as generic_heartbeat
-from coordinator.generic.join import check_session_timeout
-from coordinator.generic.join import join as generic_join
-from coordinator.generic.leave import leave as generic_leave
-from coordinator.generic.sync import sync as generic_sync
 from coordinator.mixed.heartbeat import heartbeat as mixed_heartbeat
 from coordinator.mixed.join import join as mixed_join
 from coordinator.mixed.leave import leave as mixed_leave
 from coordinator.mixed.sync import sync as mixed_sync
 from coordinator.replies import LeaveGroupReply, LeftMember
+from coordinator.step_builder import StepBuilder
+from kafka_codecs.error_codes import ErrorCode
 
 # From SyncGroup v5 on the protocol must be named, though the wire allows null.
 FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 
 
-def join(draft: Draft, event: JoinGroupReceived) -> None:
-    """JoinGroup; an empty consumer group gives way to a generic one (rule 6.6)."""
-    check_session_timeout(draft, event)
-    if isinstance(draft.state.group, ConsumerGroup):
-        if draft.consumer.members:
-            mixed_join(draft, event)
+def join(step: StepBuilder, event: JoinGroupReceived) -> None:
+    """JoinGroup; an empty consumer group gives way to a classic one (rule 6.6)."""
+    check_session_timeout(step, event)
+    if isinstance(step.state.group, ConsumerGroup):
+        if step.consumer.members:
+            mixed_join(step, event)
             return
-        remove_empty_consumer_group(draft)
-    generic_join(draft, event)
+        remove_empty_consumer_group(step)
+    classic_join(step, event)
 
 
-def sync(draft: Draft, event: SyncGroupReceived) -> None:
+def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
     """SyncGroup."""
     names_protocol = event.protocol_type is not None and event.protocol_name is not None
     if event.version >= FIRST_SYNC_VERSION_WITH_PROTOCOL and not names_protocol:
         raise GroupError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "SyncGroup v5 must name type and protocol"
         )
-    match draft.state.group:
-        case GenericGroup():
-            generic_sync(draft, event)
+    match step.state.group:
+        case ClassicGroup():
+            classic_sync(step, event)
         case ConsumerGroup():
-            mixed_sync(draft, event)
+            mixed_sync(step, event)
         case None:
             raise _no_members()
 
 
-def heartbeat(draft: Draft, event: HeartbeatReceived) -> None:
+def heartbeat(step: StepBuilder, event: HeartbeatReceived) -> None:
     """Heartbeat."""
-    match draft.state.group:
-        case GenericGroup():
-            generic_heartbeat(draft, event)
+    match step.state.group:
+        case ClassicGroup():
+            classic_heartbeat(step, event)
         case ConsumerGroup():
-            mixed_heartbeat(draft, event)
+            mixed_heartbeat(step, event)
         case None:
             raise _no_members()
 
 
-def leave(draft: Draft, event: LeaveGroupReceived) -> None:
+def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
     """LeaveGroup; without a group every entry is unknown."""
-    match draft.state.group:
-        case GenericGroup():
-            generic_leave(draft, event)
+    match step.state.group:
+        case ClassicGroup():
+            classic_leave(step, event)
         case ConsumerGroup():
-            mixed_leave(draft, event)
+            mixed_leave(step, event)
         case None:
             unknown = tuple(
                 LeftMember(
@@ -80,7 +81,7 @@ def leave(draft: Draft, event: LeaveGroupReceived) -> None:
                 )
                 for leaver in event.members
             )
-            draft.answer(event.token, LeaveGroupReply(members=unknown))
+            step.answer(event.token, LeaveGroupReply(members=unknown))
 
 
 def _no_members() -> GroupError:

@@ -26,14 +26,14 @@ class MigrationPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Times are milliseconds. `generic_` stands for Kafka's classic settings (`group.*`),
+    """Times are milliseconds. `classic_` stands for Kafka's classic settings (`group.*`),
     `consumer_` for those of the new protocol (`group.consumer.*`); `min` and `max` bound what a
     group may override (see `group_configs.py`)."""
 
-    generic_min_session_timeout_ms: int = 6_000
-    generic_max_session_timeout_ms: int = 1_800_000
-    generic_initial_rebalance_delay_ms: int = 3_000
-    generic_max_size: int = INT32_MAX
+    classic_min_session_timeout_ms: int = 6_000
+    classic_max_session_timeout_ms: int = 1_800_000
+    classic_initial_rebalance_delay_ms: int = 3_000
+    classic_max_size: int = INT32_MAX
     consumer_session_timeout_ms: int = 45_000
     consumer_min_session_timeout_ms: int = 45_000
     consumer_max_session_timeout_ms: int = 60_000
@@ -48,12 +48,12 @@ class GroupConfig:
     consumer_max_assignment_interval_ms: int = 15_000
     consumer_regex_refresh_interval_ms: int = 600_000
 
-    generic_pending_id_timeout_ms: int = INT32_MAX
+    classic_pending_id_timeout_ms: int = INT32_MAX
     """How long an id handed out with MEMBER_ID_REQUIRED blocks a join phase, at most: a client that
     lost it asks for another, and nobody needs to wait for the first. Not longer than a session, as
     in Kafka, where that is the only limit."""
 
-    generic_new_member_join_timeout_ms: int = 300_000
+    classic_new_member_join_timeout_ms: int = 300_000
     """How long a new member's parked JoinGroup is kept. A constant in Kafka, a field for tests."""
 
     lost_commit_hold_ms: int | None = 5_000
@@ -69,4 +69,4 @@ class GroupConfig:
     @property
     def longest_session_ms(self) -> int:
         """How long any member may be silent, whatever it or its group asks for."""
-        return max(self.generic_max_session_timeout_ms, self.consumer_max_session_timeout_ms)
+        return max(self.classic_max_session_timeout_ms, self.consumer_max_session_timeout_ms)

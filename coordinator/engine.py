@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from typing import Self, assert_never
 
 from coordinator import classic_requests, group_configs, offsets
+from coordinator.classic.durability import store_removals
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.regexes import regexes_resolved
 from coordinator.conversion import classic_only
 from coordinator.deadlines import DeadlineQueue
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError, InvariantError
+from coordinator.errors import GroupError, InvariantError
 from coordinator.events import (
     ConfigsReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     Event,
-    GroupTaken,
+    GroupLost,
     Happening,
     HeartbeatReceived,
     JoinGroupReceived,
@@ -35,15 +36,14 @@ from coordinator.events import (
     SyncGroupReceived,
     TimePassed,
 )
-from coordinator.generic.durability import store_removals
-from coordinator.generic.group import GenericGroup
+from coordinator.group_lost import fence_all_members
 from coordinator.load import arm_after_load, newest
 from coordinator.native.heartbeat import heartbeat as consumer_heartbeat
 from coordinator.records import DurableRecord, GroupConfigs
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.sizes import check_size
 from coordinator.state import DURABLE_TYPES, GroupState, Record
-from coordinator.taken import taken
+from coordinator.step_builder import StepBuilder
 from coordinator.timers import deadline_reached
 from coordinator.topics import Topics
 from coordinator.views import describe
@@ -55,6 +55,7 @@ from coordinator.volatile import (
     RegexResolutionMoved,
     Token,
 )
+from kafka_codecs.error_codes import ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,7 @@ class GroupEngine:
         group: then the driver asks again where nobody else has to wait, such as in a thread.
         Deciding changes nothing, and only `apply` must wait for it.
         """
-        draft = Draft(
+        step = StepBuilder(
             self.state,
             config=self._config,
             topics=topics,
@@ -136,21 +137,21 @@ class GroupEngine:
             _check_group_id(self.state.group_id, event)
             check_size(event, topics)
             if isinstance(event, Happening):
-                self._take_note(draft, event)
+                self._take_note(step, event)
             else:
-                self._decide(draft, event)
+                self._decide(step, event)
         except GroupError as refusal:
             if isinstance(event, Happening):
                 raise InvariantError("what has happened cannot be refused") from refusal
             return Step(replies=((event.token, event.refused(refusal)),))
-        match draft.state.group:
+        match step.state.group:
             case ConsumerGroup():
-                classic_only.schedule(draft)
-            case GenericGroup() as group:
-                store_removals(draft, group)
+                classic_only.schedule(step)
+            case ClassicGroup() as group:
+                store_removals(step, group)
             case None:
                 pass
-        return Step(records=tuple(draft.records), replies=tuple(draft.replies))
+        return Step(records=tuple(step.records), replies=tuple(step.replies))
 
     def apply(self, record: Record) -> None:
         """Make one record of a step real."""
@@ -172,49 +173,49 @@ class GroupEngine:
         """The group's configs as admin tools see them, whether there is a group or not."""
         return group_configs.describe(self.state.config_overrides, self._broker_config)
 
-    def _decide(self, draft: Draft, event: Request) -> None:
+    def _decide(self, step: StepBuilder, event: Request) -> None:
         match event:
             case JoinGroupReceived():
-                classic_requests.join(draft, event)
+                classic_requests.join(step, event)
             case SyncGroupReceived():
-                classic_requests.sync(draft, event)
+                classic_requests.sync(step, event)
             case HeartbeatReceived():
-                classic_requests.heartbeat(draft, event)
+                classic_requests.heartbeat(step, event)
             case LeaveGroupReceived():
-                classic_requests.leave(draft, event)
+                classic_requests.leave(step, event)
             case ConsumerHeartbeatReceived():
-                consumer_heartbeat(draft, event)
+                consumer_heartbeat(step, event)
             case OffsetCommitReceived():
-                offsets.commit(draft, event)
+                offsets.commit(step, event)
             case OffsetFetchReceived():
-                offsets.fetch(draft, event)
+                offsets.fetch(step, event)
             case OffsetDeleteReceived():
-                offsets.delete(draft, event)
+                offsets.delete(step, event)
             case DeleteGroupReceived():
-                offsets.delete_group(draft, event)
+                offsets.delete_group(step, event)
             case ConfigsReceived():
-                group_configs.alter(draft, event, self._broker_config)
+                group_configs.alter(step, event, self._broker_config)
             case _:
                 assert_never(event)
 
-    def _take_note(self, draft: Draft, event: Happening) -> None:
+    def _take_note(self, step: StepBuilder, event: Happening) -> None:
         match event:
             case OffsetCommitEnded():
-                offsets.commit_ended(draft, event)
+                offsets.commit_ended(step, event)
             case RegexesResolved():
-                regexes_resolved(draft, event)
-            case GroupTaken():
-                taken(draft)
+                regexes_resolved(step, event)
+            case GroupLost():
+                fence_all_members(step)
             case TimePassed():
-                self._pass_time(draft)
+                self._pass_time(step)
             case _:
                 assert_never(event)
 
-    def _pass_time(self, draft: Draft) -> None:
-        for key in self._deadlines.due(self.state.deadlines, draft.now_ms):
+    def _pass_time(self, step: StepBuilder) -> None:
+        for key in self._deadlines.due(self.state.deadlines, step.now_ms):
             # An earlier one may have cleared or moved it.
-            if draft.state.deadlines.get(key) == self.state.deadlines[key]:
-                deadline_reached(draft, key)
+            if step.state.deadlines.get(key) == self.state.deadlines[key]:
+                deadline_reached(step, key)
 
 
 def _check_group_id(group_id: str, event: Event) -> None:

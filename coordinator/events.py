@@ -49,7 +49,7 @@ class JoinGroupReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupReceived:
-    """`assignments` counts from the leader of a generic group only."""
+    """`assignments` counts from the leader of a classic group only."""
 
     token: Token
     version: int
@@ -233,7 +233,7 @@ class RegexesResolved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTaken:
+class GroupLost:
     """Somebody else serves the group's partitions now, so its members here must give them up."""
 
 
@@ -254,7 +254,7 @@ Request = (
     | DeleteGroupReceived
     | ConfigsReceived
 )
-Happening = OffsetCommitEnded | RegexesResolved | GroupTaken | TimePassed
+Happening = OffsetCommitEnded | RegexesResolved | GroupLost | TimePassed
 """What nobody asked for and nobody can refuse."""
 
 Event = Request | Happening

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coordinator.config import INT32_MAX, GroupConfig
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
 from coordinator.records import GroupConfigs
 from coordinator.replies import ConfigsReply, ConfigView
+from coordinator.step_builder import StepBuilder
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 
 Overrides = Mapping[str, int]
 
@@ -99,21 +100,21 @@ def describe(overrides: Overrides, config: GroupConfig) -> tuple[ConfigView, ...
     )
 
 
-def alter(draft: Draft, event: ConfigsReceived, config: GroupConfig) -> None:
+def alter(step: StepBuilder, event: ConfigsReceived, config: GroupConfig) -> None:
     """Change the overrides, all or none; `config` is the broker's.
 
     Raises GroupError INVALID_REQUEST for a key that is named twice or set to null, INVALID_CONFIG
     for an unknown key or a value that cannot be; in Kafka's order of checks.
     """
     _check_form(event.changes)
-    before = draft.state.config_overrides
+    before = step.state.config_overrides
     after = dict(_altered(before, event.changes))
     _check_bounds(after, config)
     if after != before and not event.validate_only:
-        draft.emit(GroupConfigs(overrides=after))
-        draft.config = in_force(config, after)
-        draft.disarm(DeadlineKind.TARGET_DUE)  # another interval may have begun
-    draft.answer(event.token, ConfigsReply())
+        step.emit(GroupConfigs(overrides=after))
+        step.config = in_force(config, after)
+        step.disarm(DeadlineKind.TARGET_DUE)  # another interval may have begun
+    step.answer(event.token, ConfigsReply())
 
 
 def _check_form(changes: Sequence[ConfigChange]) -> None:

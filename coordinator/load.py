@@ -3,31 +3,31 @@ phases.
 
 None of these is stored. Sessions restart at full length at least (rules 2.10, 3.12); a classic
 member of a consumer group keeps its own session length, and one that is behind the assignment
-epoch has to rejoin (DEV D7). A rebalance that was due when a generic group was stored
+epoch has to rejoin (DEV D7). A rebalance that was due when a classic group was stored
 begins anew.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.generic.group import GenericGroup
 from coordinator.records import (
+    ClassicGroupMetadata,
+    ClassicGroupValue,
     DurableRecord,
-    GenericGroupMetadata,
-    GenericGroupValue,
     GroupConfigs,
     Member,
     MemberMetadata,
 )
 from coordinator.state import GroupState
 from coordinator.volatile import (
+    ClassicCoreMoved,
+    ClassicPhase,
     DeadlineKey,
     DeadlineKind,
     DeadlineSet,
-    GenericCoreMoved,
-    GenericPhase,
     MemberPhase,
     MemberPhaseMoved,
     Repetition,
@@ -68,7 +68,7 @@ def has_members(records: Iterable[DurableRecord]) -> bool:
         match record:
             case MemberMetadata(value=Member()):
                 return True
-            case GenericGroupMetadata(value=GenericGroupValue(members=members)) if members:
+            case ClassicGroupMetadata(value=ClassicGroupValue(members=members)) if members:
                 return True
             case _:
                 pass
@@ -80,8 +80,8 @@ def arm_after_load(
 ) -> Iterator[VolatileRecord]:
     """The volatile records that bring a loaded group to life."""
     match state.group:
-        case GenericGroup() as group:
-            yield from _arm_generic_group(group, config, now_ms)
+        case ClassicGroup() as group:
+            yield from _arm_classic_group(group, config, now_ms)
         case ConsumerGroup() as group:
             for member in list(group.members.values()):
                 yield from _arm_member(group, member, config, now_ms)
@@ -89,23 +89,23 @@ def arm_after_load(
             pass
 
 
-def _arm_generic_group(
-    group: GenericGroup, config: GroupConfig, now_ms: int
+def _arm_classic_group(
+    group: ClassicGroup, config: GroupConfig, now_ms: int
 ) -> Iterator[VolatileRecord]:
     for member in list(group.members.values()):
         key = DeadlineKey(DeadlineKind.SESSION, member.member_id)
         length_ms = _first_session_ms(member.session_timeout_ms, config)
         yield DeadlineSet(key, now_ms + length_ms)
     # Without a leader a downgrade had begun a rebalance; too large, the group no longer fits.
-    is_too_large = len(group.members) > config.generic_max_size
+    is_too_large = len(group.members) > config.classic_max_size
     is_due = group.members and (group.core.leader is None or is_too_large)
     if is_due or group.removals:
         yield from _begin_rebalance(group, now_ms)
 
 
-def _begin_rebalance(group: GenericGroup, now_ms: int) -> Iterator[VolatileRecord]:
+def _begin_rebalance(group: ClassicGroup, now_ms: int) -> Iterator[VolatileRecord]:
     timeouts_ms = (member.rebalance_timeout_ms for member in group.members.values())
-    yield GenericCoreMoved(replace(group.core, phase=GenericPhase.PREPARING_REBALANCE))
+    yield ClassicCoreMoved(replace(group.core, phase=ClassicPhase.PREPARING_REBALANCE))
     yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN_PHASE), now_ms + max(timeouts_ms, default=0))
 
 

@@ -11,14 +11,17 @@ Deleting a group is here too: it deletes the group's offsets.
 
 from dataclasses import replace
 
+from coordinator.classic.group import ClassicGroup
+from coordinator.classic.offsets import check_commit as check_classic_commit
+from coordinator.classic.rebalance import maybe_complete_join
+from coordinator.classic.subscriptions import topics_in_force
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.offsets import check_commit as check_consumer_commit
 from coordinator.consumer.offsets import check_fetch as check_consumer_fetch
 from coordinator.consumer.offsets import gone_topics
 from coordinator.conversion.replacement import remove_empty_consumer_group
-from coordinator.conversion.upgrade import remove_generic_group
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.conversion.upgrade import remove_classic_group
+from coordinator.errors import GroupError
 from coordinator.events import (
     DeleteGroupReceived,
     OffsetCommitEnded,
@@ -26,11 +29,8 @@ from coordinator.events import (
     OffsetDeleteReceived,
     OffsetFetchReceived,
 )
-from coordinator.generic.group import GenericGroup
-from coordinator.generic.offsets import check_commit as check_generic_commit
-from coordinator.generic.rebalance import maybe_complete_join
-from coordinator.generic.subscriptions import topics_in_force
 from coordinator.replies import DeleteGroupReply, OffsetDeleteVerdict, OffsetVerdict
+from coordinator.step_builder import StepBuilder
 from coordinator.topics import Partition
 from coordinator.volatile import (
     CommitEnded,
@@ -40,88 +40,89 @@ from coordinator.volatile import (
     Token,
 )
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.error_codes import ErrorCode
 
 # OffsetCommit v9 is the first that may say that the group is not there.
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 
 # The committer, where there is no member: an admin, or a consumer that assigns itself.
-NOBODY = ""
+NO_MEMBER = ""
 
 
-def commit(draft: Draft, event: OffsetCommitReceived) -> None:
+def commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
     """Decide whether a commit may go to the cluster. Raises GroupError: the codes of the kind of
     group, and COORDINATOR_LOAD_IN_PROGRESS because of a stray commit."""
     gone = frozenset[str]()
-    match draft.state.group:
-        case GenericGroup():
-            check_generic_commit(draft, event)
+    match step.state.group:
+        case ClassicGroup():
+            check_classic_commit(step, event)
         case ConsumerGroup():
-            check_consumer_commit(draft, event)
-            gone = gone_topics(draft, event)
-            gone_ids = draft.topics.ids(gone)
+            check_consumer_commit(step, event)
+            gone = gone_topics(step, event)
+            gone_ids = step.topics.ids(gone)
             stored = frozenset(p for p in event.partitions if p.topic_id not in gone_ids)
             event = replace(event, partitions=stored)
         case None:
             _check_simple_commit(event)
-    _check_no_stray_commit(draft, event.partitions)
+    _check_no_stray_commit(step, event.partitions)
     if event.member_id or not event.is_transactional:
-        draft.emit(CommitStarted(event.token, _in_flight(draft, event)))
-    draft.answer(event.token, OffsetVerdict(gone=gone))
+        step.emit(CommitStarted(event.token, _in_flight(step, event)))
+    step.answer(event.token, OffsetVerdict(gone=gone))
 
 
-def _in_flight(draft: Draft, event: OffsetCommitReceived) -> CommitInFlight:
+def _in_flight(step: StepBuilder, event: OffsetCommitReceived) -> CommitInFlight:
     """In a consumer group a member may commit, at its own epoch, what it does not hold (rule 3.15):
-    that keeps nothing from others. Of a generic group only the leader knows who has what. Nobody,
+    that keeps nothing from others. Of a classic group only the leader knows who has what. Nobody,
     such as an admin who resets an empty group, holds nothing."""
-    held, group = event.partitions, draft.state.group
+    held, group = event.partitions, step.state.group
     if group is None or event.member_id not in group.members:
-        return CommitInFlight(member_id=NOBODY, partitions=event.partitions, held=frozenset())
+        return CommitInFlight(member_id=NO_MEMBER, partitions=event.partitions, held=frozenset())
     if isinstance(group, ConsumerGroup):
         current = group.assignments.get(event.member_id)
         held &= current.held.keys() if current else frozenset()
     return CommitInFlight(member_id=event.member_id, partitions=event.partitions, held=held)
 
 
-def commit_ended(draft: Draft, event: OffsetCommitEnded) -> None:
+def commit_ended(step: StepBuilder, event: OffsetCommitEnded) -> None:
     """The cluster answered, or its answer was lost: then time tells, or the driver does later."""
-    in_flight = draft.state.commits.get(event.commit)
+    in_flight = step.state.commits.get(event.commit)
     if in_flight is None:
         return
     if event.answer_lost:
-        draft.emit(CommitStarted(event.commit, replace(in_flight, answer_lost=True)))
-        if (hold_ms := draft.config.lost_commit_hold_ms) is not None:
-            draft.arm(DeadlineKind.LOST_COMMIT, str(event.commit), hold_ms)
+        step.emit(CommitStarted(event.commit, replace(in_flight, answer_lost=True)))
+        if (hold_ms := step.config.lost_commit_hold_ms) is not None:
+            step.arm(DeadlineKind.LOST_COMMIT, str(event.commit), hold_ms)
     else:
-        end_commit(draft, event.commit)
+        end_commit(step, event.commit)
 
 
-def end_commit(draft: Draft, commit_token: Token) -> None:
+def end_commit(step: StepBuilder, commit_token: Token) -> None:
     """The partitions of this commit are no longer held by it; a join phase may wait for that."""
-    draft.emit(CommitEnded(commit_token))
-    draft.disarm(DeadlineKind.LOST_COMMIT, str(commit_token))
-    if isinstance(draft.state.group, GenericGroup):
-        maybe_complete_join(draft)
+    step.emit(CommitEnded(commit_token))
+    step.disarm(DeadlineKind.LOST_COMMIT, str(commit_token))
+    if isinstance(step.state.group, ClassicGroup):
+        maybe_complete_join(step)
 
 
-def fetch(draft: Draft, event: OffsetFetchReceived) -> None:
+def fetch(step: StepBuilder, event: OffsetFetchReceived) -> None:
     """Decide whether offsets may be fetched from the cluster. Raises GroupError: the codes of a
     consumer group, and COORDINATOR_LOAD_IN_PROGRESS because of a stray commit."""
-    if isinstance(draft.state.group, ConsumerGroup):
-        check_consumer_fetch(draft, event)
-    _check_no_stray_commit(draft, event.partitions)
-    draft.answer(event.token, OffsetVerdict())
+    if isinstance(step.state.group, ConsumerGroup):
+        check_consumer_fetch(step, event)
+    _check_no_stray_commit(step, event.partitions)
+    step.answer(event.token, OffsetVerdict())
 
 
-def delete(draft: Draft, event: OffsetDeleteReceived) -> None:
+def delete(step: StepBuilder, event: OffsetDeleteReceived) -> None:
     """Decide which offsets may be deleted: none of a topic that some member subscribes to.
 
     Raises GroupError NON_EMPTY_GROUP if the members speak another embedded protocol.
     """
     names = frozenset(event.topic_names)
-    match draft.state.group:
+    match step.state.group:
         case ConsumerGroup() as group:
             subscribed = names & group.subscribers.keys()
-        case GenericGroup(core=core) as group if group.members:
+        case ClassicGroup(core=core) as group if group.members:
             if core.protocol_type != CONSUMER_PROTOCOL_TYPE:
                 raise GroupError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
             # As long as nobody knows, all of them (rule 2.9).
@@ -129,25 +130,25 @@ def delete(draft: Draft, event: OffsetDeleteReceived) -> None:
             subscribed = names if known is None else names & known
         case _:
             subscribed = frozenset()
-    draft.answer(
+    step.answer(
         event.token,
-        OffsetDeleteVerdict(subscribed=subscribed, group_exists=draft.state.group is not None),
+        OffsetDeleteVerdict(subscribed=subscribed, group_exists=step.state.group is not None),
     )
 
 
-def delete_group(draft: Draft, event: DeleteGroupReceived) -> None:
+def delete_group(step: StepBuilder, event: DeleteGroupReceived) -> None:
     """Delete an empty group. Raises GroupError NON_EMPTY_GROUP."""
-    group = draft.state.group
+    group = step.state.group
     if group is not None and group.members:
         raise GroupError(ErrorCode.NON_EMPTY_GROUP, f"the group has {len(group.members)} members")
     match group:
-        case GenericGroup():
-            remove_generic_group(draft)
+        case ClassicGroup():
+            remove_classic_group(step)
         case ConsumerGroup():
-            remove_empty_consumer_group(draft)
+            remove_empty_consumer_group(step)
         case None:
             pass
-    draft.answer(event.token, DeleteGroupReply())
+    step.answer(event.token, DeleteGroupReply())
 
 
 def _check_simple_commit(event: OffsetCommitReceived) -> None:
@@ -159,14 +160,14 @@ def _check_simple_commit(event: OffsetCommitReceived) -> None:
     raise GroupError(ErrorCode.ILLEGAL_GENERATION, "the group does not exist")
 
 
-def _check_no_stray_commit(draft: Draft, partitions: frozenset[Partition] | None) -> None:
+def _check_no_stray_commit(step: StepBuilder, partitions: frozenset[Partition] | None) -> None:
     """Raises GroupError COORDINATOR_LOAD_IN_PROGRESS while the cluster may still store a commit
     of these partitions that nobody waits for: its answer was lost, or its member is gone and
     somebody else (a static member's new incarnation, say) has the partitions now, or it is nobody's
     and there are members by now."""
-    group = draft.state.group
-    committers = (group.members if group is not None else ()) or (NOBODY,)
-    for in_flight in draft.state.commits.values():
+    group = step.state.group
+    committers = (group.members if group is not None else ()) or (NO_MEMBER,)
+    for in_flight in step.state.commits.values():
         is_stray = in_flight.answer_lost or in_flight.member_id not in committers
         if is_stray and (partitions is None or not partitions.isdisjoint(in_flight.partitions)):
             raise GroupError(

@@ -55,8 +55,8 @@ class MemberState(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenericMember:
-    """A member of a generic group. `assignment` is what the leader gave it, opaque bytes.
+class ClassicGroupMember:
+    """A member of a classic group. `assignment` is what the leader gave it, opaque bytes.
 
     DEV D43: the whole protocol list is kept, where Kafka keeps the selected one only: after a
     restart a rejoin with the same list is then no change.
@@ -77,32 +77,32 @@ class GenericMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenericGroupValue:
-    """A generic group as it stood when its leader last distributed an assignment."""
+class ClassicGroupValue:
+    """A classic group as it stood when its leader last distributed an assignment."""
 
     protocol_type: str | None
     generation: int
     protocol: str | None
     leader: str | None
-    members: tuple[GenericMember, ...] = ()
+    members: tuple[ClassicGroupMember, ...] = ()
     unwatched_hash: int | None = None
     """The metadata hash of the members' topics, while no leader watches them; None if one does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenericGroupMetadata:
-    """The generic group; a tombstone when it is removed or converted."""
+class ClassicGroupMetadata:
+    """The classic group; a tombstone when it is removed or converted."""
 
-    value: GenericGroupValue | None
+    value: ClassicGroupValue | None
 
     @property
     def key(self) -> Hashable:
-        return "generic_group_metadata"
+        return "classic_group_metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenericMemberRemoval:
-    """A member of the newest `GenericGroupMetadata` that is in the group no longer. Its client may
+class ClassicMemberRemoval:
+    """A member of the newest `ClassicGroupMetadata` that is in the group no longer. Its client may
     have been told, so a restart must not bring it back. A tombstone, without a cause, once that
     record is written again or gone."""
 
@@ -111,7 +111,7 @@ class GenericMemberRemoval:
 
     @property
     def key(self) -> Hashable:
-        return ("generic_member_removal", self.member_id)
+        return ("classic_member_removal", self.member_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,8 +284,8 @@ class RegularExpression:
 
 DurableRecord = (
     GroupConfigs
-    | GenericGroupMetadata
-    | GenericMemberRemoval
+    | ClassicGroupMetadata
+    | ClassicMemberRemoval
     | GroupEpoch
     | MemberMetadata
     | TargetAssignmentMetadata
@@ -302,11 +302,11 @@ def is_tombstone(record: DurableRecord) -> bool:
             return True
         case TargetAssignmentMember(partitions=None):
             return True
-        case GenericGroupMetadata(value=None) | MemberMetadata(value=None):
+        case ClassicGroupMetadata(value=None) | MemberMetadata(value=None):
             return True
         case CurrentAssignment(value=None) | RegularExpression(value=None):
             return True
-        case GenericMemberRemoval(cause=None):
+        case ClassicMemberRemoval(cause=None):
             return True
         case GroupConfigs(overrides=overrides):
             return not overrides

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from coordinator.errors import ErrorCode
 from coordinator.topics import Partition
+from kafka_codecs.error_codes import ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedMember:
-    """What the leader of a generic group is told of each member."""
+    """What the leader of a classic group is told of each member."""
 
     member_id: str
     instance_id: str | None

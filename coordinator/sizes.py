@@ -7,7 +7,7 @@ a string that is too long for an answer.
 
 from collections.abc import Collection, Iterable
 
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     Event,
@@ -17,6 +17,7 @@ from coordinator.events import (
 )
 from coordinator.topic_names import topics_of_request
 from coordinator.topics import Topics
+from kafka_codecs.error_codes import ErrorCode
 
 MEMBER_BYTES_MAX = 1024 * 1024
 """As large as a record may be by default (Kafka's message.max.bytes)."""

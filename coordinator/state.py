@@ -6,14 +6,14 @@ Knows nothing of time or requests; which record follows from which is for the ru
 from collections.abc import Mapping
 from typing import get_args
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.consumer.group import ConsumerGroup, ConsumerRecord
 from coordinator.forkable import Forkable
-from coordinator.generic.group import GenericGroup
 from coordinator.records import (
+    ClassicGroupMetadata,
+    ClassicMemberRemoval,
     CurrentAssignment,
     DurableRecord,
-    GenericGroupMetadata,
-    GenericMemberRemoval,
     GroupConfigs,
     GroupEpoch,
     MemberMetadata,
@@ -63,7 +63,7 @@ class GroupState(Forkable):
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.group: GenericGroup | ConsumerGroup | None = None
+        self.group: ClassicGroup | ConsumerGroup | None = None
         self.config_overrides: Mapping[str, int] = {}
         self.deadlines: Table[DeadlineKey, int] = Table()
         self.commits: Table[Token, CommitInFlight] = Table()
@@ -75,7 +75,7 @@ class GroupState(Forkable):
         if self.deadlines or self.commits:
             return False
         match self.group:
-            case GenericGroup() as group:
+            case ClassicGroup() as group:
                 return group.is_quiet
             case ConsumerGroup() as group:
                 return not group.members
@@ -89,11 +89,11 @@ class GroupState(Forkable):
             self._apply_beside_the_group(record)
             return
         match record:
-            case GenericGroupMetadata(value=None):
-                if isinstance(self.group, GenericGroup):
+            case ClassicGroupMetadata(value=None):
+                if isinstance(self.group, ClassicGroup):
                     self.group = None
-            case GenericMemberRemoval():
-                if isinstance(self.group, GenericGroup):
+            case ClassicMemberRemoval():
+                if isinstance(self.group, ClassicGroup):
                     self.group.apply(record)
             case GroupEpoch(epoch=None):
                 if isinstance(self.group, ConsumerGroup):
@@ -111,8 +111,8 @@ class GroupState(Forkable):
             ):
                 self._apply_to_consumer_group(record)
             case _:
-                if not isinstance(self.group, GenericGroup):
-                    self.group = GenericGroup()
+                if not isinstance(self.group, ClassicGroup):
+                    self.group = ClassicGroup()
                 self.group.apply(record)
 
     def _apply_beside_the_group(self, record: RecordBesideTheGroup) -> None:

@@ -16,7 +16,7 @@ class Table(Mapping[K, V], Generic[K, V]):
 
     A fork lays its own rows over those it borrowed, and hides what it dropped of these; it
     iterates in the order that a dict written alike would have. The original must not be written
-    while a fork is in use: the engine drops its draft before it applies the records.
+    while a fork is in use: the engine drops its step before it applies the records.
     """
 
     __slots__ = ("_borrowed", "_hidden", "_own", "_replaced_count")

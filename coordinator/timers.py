@@ -1,13 +1,13 @@
 """What happens when a deadline is due (rules 2.5, 2.7, 3.12, 5.9). Who set it is not known here."""
 
+from coordinator.classic import rebalance
+from coordinator.classic.group import ClassicGroup
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.conversion import classic_only
 from coordinator.conversion.fence import fence
-from coordinator.draft import Draft
-from coordinator.generic import rebalance
-from coordinator.generic.group import GenericGroup
 from coordinator.offsets import end_commit
 from coordinator.records import RemovalCause
+from coordinator.step_builder import StepBuilder
 from coordinator.volatile import DeadlineCleared, DeadlineKey, DeadlineKind
 
 FENCE_CAUSES = {
@@ -18,42 +18,42 @@ FENCE_CAUSES = {
 }
 
 
-def deadline_reached(draft: Draft, key: DeadlineKey) -> None:
+def deadline_reached(step: StepBuilder, key: DeadlineKey) -> None:
     """Act on a deadline that ran out; it runs no longer."""
-    draft.emit(DeadlineCleared(key))
+    step.emit(DeadlineCleared(key))
     if key.kind is DeadlineKind.LOST_COMMIT:
-        end_commit(draft, int(key.owner))
+        end_commit(step, int(key.owner))
         return
-    match draft.state.group:
-        case GenericGroup() as group:
-            _in_generic_group(draft, group, key)
+    match step.state.group:
+        case ClassicGroup() as group:
+            _in_classic_group(step, group, key)
         case ConsumerGroup() as group:
-            _in_consumer_group(draft, group, key)
+            _in_consumer_group(step, group, key)
         case None:
             pass
 
 
-def _in_generic_group(draft: Draft, group: GenericGroup, key: DeadlineKey) -> None:
+def _in_classic_group(step: StepBuilder, group: ClassicGroup, key: DeadlineKey) -> None:
     match key.kind:
         case DeadlineKind.SESSION:
-            rebalance.remove_member(draft, key.owner, RemovalCause.SESSION_EXPIRED)
+            rebalance.remove_member(step, key.owner, RemovalCause.SESSION_EXPIRED)
         case DeadlineKind.NEW_MEMBER_JOIN:
-            rebalance.remove_member(draft, key.owner, RemovalCause.JOIN_TIMED_OUT)
+            rebalance.remove_member(step, key.owner, RemovalCause.JOIN_TIMED_OUT)
         case DeadlineKind.PENDING_ID:
-            rebalance.drop_pending_id(draft, key.owner)
-            rebalance.maybe_complete_join(draft)
+            rebalance.drop_pending_id(step, key.owner)
+            rebalance.maybe_complete_join(step)
         case DeadlineKind.INITIAL_REBALANCE_DELAY:
-            rebalance.initial_delay_over(draft)
+            rebalance.initial_delay_over(step)
         case DeadlineKind.JOIN_PHASE:
-            rebalance.maybe_complete_join(draft)
+            rebalance.maybe_complete_join(step)
         case DeadlineKind.SYNC_PHASE if group.unsynced:
-            rebalance.sync_phase_over(draft)
+            rebalance.sync_phase_over(step)
         case _:
             pass
 
 
-def _in_consumer_group(draft: Draft, group: ConsumerGroup, key: DeadlineKey) -> None:
+def _in_consumer_group(step: StepBuilder, group: ConsumerGroup, key: DeadlineKey) -> None:
     if key.kind is DeadlineKind.TARGET_DUE:
-        classic_only.go_on(draft)
+        classic_only.go_on(step)
     elif key.owner in group.members:
-        fence(draft, {key.owner: FENCE_CAUSES[key.kind]})
+        fence(step, {key.owner: FENCE_CAUSES[key.kind]})

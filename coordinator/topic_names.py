@@ -5,6 +5,7 @@ Bytes that do not decode name no topic here; the rules refuse them where they ma
 
 from collections.abc import Iterable, Iterator
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import (
     ConsumerHeartbeatReceived,
@@ -13,7 +14,6 @@ from coordinator.events import (
     RegexesResolved,
     SyncGroupReceived,
 )
-from coordinator.generic.group import GenericGroup
 from coordinator.records import Protocols
 from coordinator.state import GroupState
 from kafka_codecs import WireError
@@ -21,11 +21,11 @@ from kafka_codecs.consumer_protocol import decode_assignment, decode_subscriptio
 
 
 def topics_of_group(state: GroupState) -> frozenset[str]:
-    """The topics that a group's members subscribe to, or in a generic group own or were given."""
+    """The topics that a group's members subscribe to, or in a classic group own or were given."""
     match state.group:
         case ConsumerGroup() as group:
             return frozenset(group.subscribers)
-        case GenericGroup() as group:
+        case ClassicGroup() as group:
             members = group.members.values()
             return frozenset(
                 name

@@ -10,7 +10,8 @@ from typing import Protocol
 
 import re2
 
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
+from kafka_codecs.error_codes import ErrorCode
 
 REGEX_LENGTH_MAX = 4_096
 """Characters; clients join several patterns into one."""

@@ -1,17 +1,17 @@
 """How a group looks to admin tools, old and new (rule 3.14). Changes nothing, and must not know in
 which request or version somebody asked."""
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.target import preferred_assignor
 from coordinator.conversion.embedded import write_assignment
-from coordinator.generic.group import GenericGroup
 from coordinator.mixed.sync import embedded_version
-from coordinator.records import Assignment, GenericMember, Member
+from coordinator.records import Assignment, ClassicGroupMember, Member
 from coordinator.replies import GroupView, MemberView
 from coordinator.state import GroupState
 from coordinator.topics import Topics
-from coordinator.volatile import GenericPhase
+from coordinator.volatile import ClassicPhase
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 # A native member has no embedded protocol of its own: old dashboards read version 0.
@@ -23,8 +23,8 @@ def describe(state: GroupState, *, config: GroupConfig, topics: Topics) -> Group
     match state.group:
         case None:
             return GroupView(group_id=state.group_id, group_type=None, state="Dead")
-        case GenericGroup() as group:
-            return _generic_view(state.group_id, group)
+        case ClassicGroup() as group:
+            return _classic_view(state.group_id, group)
         case ConsumerGroup() as group:
             return GroupView(
                 group_id=state.group_id,
@@ -41,9 +41,9 @@ def describe(state: GroupState, *, config: GroupConfig, topics: Topics) -> Group
             )
 
 
-def _generic_view(group_id: str, group: GenericGroup) -> GroupView:
+def _classic_view(group_id: str, group: ClassicGroup) -> GroupView:
     # Kafka shows a protocol and what belongs to it only while it is in force.
-    is_stable = group.phase is GenericPhase.STABLE
+    is_stable = group.phase is ClassicPhase.STABLE
     return GroupView(
         group_id=group_id,
         group_type="classic",
@@ -53,13 +53,13 @@ def _generic_view(group_id: str, group: GenericGroup) -> GroupView:
         group_epoch=group.core.generation,
         assignment_epoch=group.core.generation,
         members=tuple(
-            _generic_member_view(member, group.core.protocol if is_stable else None)
+            _classic_member_view(member, group.core.protocol if is_stable else None)
             for _, member in sorted(group.members.items())
         ),
     )
 
 
-def _generic_member_view(member: GenericMember, protocol: str | None) -> MemberView:
+def _classic_member_view(member: ClassicGroupMember, protocol: str | None) -> MemberView:
     return MemberView(
         member_id=member.member_id,
         instance_id=member.instance_id,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from coordinator.records import Assignment, GenericMember, RemovalCause
+from coordinator.records import Assignment, ClassicGroupMember, RemovalCause
 from coordinator.topics import Partition
 
 Token = int
@@ -59,8 +59,8 @@ class DeadlineCleared:
     key: DeadlineKey
 
 
-class GenericPhase(StrEnum):
-    """The states of a generic group, as Kafka names them in its views (rule 2.1)."""
+class ClassicPhase(StrEnum):
+    """The states of a classic group, as Kafka names them in its views (rule 2.1)."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -77,17 +77,17 @@ class InitialDelay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenericCore:
-    """The scalars of a generic group."""
+class ClassicCore:
+    """The scalars of a classic group."""
 
-    phase: GenericPhase = GenericPhase.EMPTY
+    phase: ClassicPhase = ClassicPhase.EMPTY
     generation: int = 0
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
     initial_delay: InitialDelay | None = None
     unwatched_hash: int | None = None
-    """As in `GenericGroupValue`."""
+    """As in `ClassicGroupValue`."""
     topics: frozenset[str] | None = None
     """What the members subscribed to when this generation began, None if nobody knows."""
     topics_hash: int | None = None
@@ -100,22 +100,22 @@ class GenericCore:
 
 
 @dataclass(frozen=True, slots=True)
-class GenericCoreMoved:
-    """The generic group's scalars are now these."""
+class ClassicCoreMoved:
+    """The classic group's scalars are now these."""
 
-    core: GenericCore
-
-
-@dataclass(frozen=True, slots=True)
-class GenericMemberPut:
-    """A member joined a generic group, or changed."""
-
-    member: GenericMember
+    core: ClassicCore
 
 
 @dataclass(frozen=True, slots=True)
-class GenericMemberDropped:
-    """A member is no longer in the generic group."""
+class ClassicGroupMemberPut:
+    """A member joined a classic group, or changed."""
+
+    member: ClassicGroupMember
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicGroupMemberDropped:
+    """A member is no longer in the classic group."""
 
     member_id: str
     cause: RemovalCause
@@ -273,10 +273,10 @@ class RegexResolutionMoved:
     resolution: RegexResolution | None
 
 
-GenericVolatileRecord = (
-    GenericCoreMoved
-    | GenericMemberPut
-    | GenericMemberDropped
+ClassicVolatileRecord = (
+    ClassicCoreMoved
+    | ClassicGroupMemberPut
+    | ClassicGroupMemberDropped
     | PendingIdAdded
     | PendingIdDropped
     | JoinParked
@@ -287,7 +287,7 @@ GenericVolatileRecord = (
     | SyncReceived
 )
 VolatileRecord = (
-    GenericVolatileRecord
+    ClassicVolatileRecord
     | DeadlineSet
     | DeadlineCleared
     | MemberPhaseMoved

@@ -157,10 +157,10 @@ def _report(options: argparse.Namespace) -> int:
     with loading():
         from gateway.pipeline import command  # noqa: PLC0415  (needs Spark)
         from gateway.pipeline.sources import Sources  # noqa: PLC0415
-        from gateway.pipeline.topic import Topic  # noqa: PLC0415
+        from gateway.pipeline.topic import EventsTopic  # noqa: PLC0415
 
     name, upstream = options.events_topic, options.upstream
-    topic = Topic(name=name, upstream=upstream) if name else None
+    topic = EventsTopic(name=name, upstream=upstream) if name else None
     sources = Sources(inputs=options.inputs, topic=topic)
     output, top, master = options.output, options.top, options.master
     on_spark = dict(options.conf or ())

@@ -19,8 +19,8 @@ import trio
 
 from coordinator.config import GroupConfig
 from gateway.anchor.anchors import Anchors
+from gateway.anchor.coordinator_connections import CoordinatorConnections
 from gateway.anchor.identity import Gateway
-from gateway.anchor.links import Links
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
@@ -42,7 +42,7 @@ from gateway.groups.embedded_upstream import is_embedded
 from gateway.groups.forgetting import Forgetting
 from gateway.groups.group_service import GroupService
 from gateway.groups.hosting import Hosting
-from gateway.groups.offset_tally import OffsetTally
+from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.registry import Registry
 from gateway.readable import escaped
 from gateway.settings import Settings, addresses
@@ -315,7 +315,7 @@ async def run_gateway(
     journal = Journal(
         state_log.id, files=files, topic=topic, listener=listener, now_ms=clock.now_ms
     )
-    offsets = OffsetTally(journal.tell, clock.now_ms)
+    offsets = OffsetReporter(journal.tell, clock.now_ms)
     cluster = Cluster(upstream, tell=journal.tell)
     with ExitStack() as at_end:
         async with trio.open_nursery() as nursery:
@@ -343,10 +343,10 @@ async def run_gateway(
                 offsets=offsets,
             )
             coordinators = Coordinators(cluster)
-            links = Links(cluster)
+            connections = CoordinatorConnections(cluster)
             anchors = Anchors(
                 gateway=gateway,
-                links=links,
+                connections=connections,
                 coordinator_of=coordinators.node_of,
                 groups=AnchoredGroups(registry, hosting, journal.tell),
                 linger_s=anchor_linger_s,
@@ -402,5 +402,5 @@ async def run_gateway(
                 anchors.release_waiting()
             if not state_log.outlives_process:
                 await anchors.leave_all()
-            links.close()
+            connections.close()
             nursery.cancel_scope.cancel()

@@ -244,11 +244,11 @@ class Settings(BaseSettings):
     def group_config(self) -> GroupConfig:
         """Return what the engine is to go by."""
         return GroupConfig(
-            generic_min_session_timeout_ms=self.group_min_session_timeout_ms,
-            generic_max_session_timeout_ms=self.group_max_session_timeout_ms,
-            generic_initial_rebalance_delay_ms=self.group_initial_rebalance_delay_ms,
-            generic_pending_id_timeout_ms=self.group_pending_id_timeout_ms,
-            generic_max_size=self.group_max_size,
+            classic_min_session_timeout_ms=self.group_min_session_timeout_ms,
+            classic_max_session_timeout_ms=self.group_max_session_timeout_ms,
+            classic_initial_rebalance_delay_ms=self.group_initial_rebalance_delay_ms,
+            classic_pending_id_timeout_ms=self.group_pending_id_timeout_ms,
+            classic_max_size=self.group_max_size,
             consumer_session_timeout_ms=self.group_consumer_session_timeout_ms,
             consumer_min_session_timeout_ms=self.group_consumer_min_session_timeout_ms,
             consumer_max_session_timeout_ms=self.group_consumer_max_session_timeout_ms,

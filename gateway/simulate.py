@@ -1,6 +1,6 @@
 """`groupferry simulate`: many seeds of the simulator, over the processors, and what to say of them.
 
-Owns processes and words. The first seed that breaks an invariant ends the sweep: its story is
+Owns processes and words. The first seed that breaks an invariant ends the sweep: its transcript is
 printed, and the command that replays it. Must not know what a run consists of.
 """
 
@@ -45,10 +45,10 @@ def run(first_seed: int, seeds: int) -> tuple[bool, str]:
 
 
 def failure(outcome: Outcome) -> str:
-    """The end of the story, what broke, and how to see it again."""
+    """The end of the transcript, what broke, and how to see it again."""
     return "\n".join(
         (
-            *outcome.story,
+            *outcome.transcript,
             "",
             f"Seed {outcome.seed} breaks invariant {outcome.invariant}",
             outcome.detail,

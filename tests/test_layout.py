@@ -25,14 +25,15 @@ IMPURE_CALLS = {"now", "uuid4"}
 OF_THE_CODECS_FOR_THE_COORDINATOR = {
     "kafka_codecs.WireError",
     "kafka_codecs.consumer_protocol",
+    "kafka_codecs.error_codes",
 }
 BENEATH = {
-    "generic": (),
+    "classic": (),
     "assignors": (),
-    "consumer": ("generic", "assignors"),
-    "conversion": ("generic", "consumer"),
+    "consumer": ("classic", "assignors"),
+    "conversion": ("classic", "consumer"),
     "native": ("consumer", "conversion"),
-    "mixed": ("generic", "consumer", "conversion"),
+    "mixed": ("classic", "consumer", "conversion"),
 }
 """The packages of the coordinator, and on which others each may build."""
 # Name and ending apart, because this file is read as well.

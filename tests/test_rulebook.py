@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from gateway.data_path.treatments import TREATMENTS
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from tests.support import rulebook
 from tests.support.rulebook import (
     FIELDS,

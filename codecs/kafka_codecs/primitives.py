@@ -20,7 +20,7 @@ from construct import Construct, IntegerError, RangeError, StreamError, StringEr
 
 if TYPE_CHECKING:
     AnyConstruct = Construct[Any, Any]
-else:  # the stubs make Construct generic, the class itself is not
+else:  # the stubs make Construct classic, the class itself is not
     AnyConstruct = Construct
 
 NULL = -1

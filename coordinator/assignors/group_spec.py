@@ -6,8 +6,9 @@ from uuid import UUID
 
 from coordinator.assignors.loads import Loads
 from coordinator.assignors.owners import Owners
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.topics import Partition
+from kafka_codecs.error_codes import ErrorCode
 
 Target = Mapping[str, frozenset[Partition]]
 """Member id to partitions."""

@@ -11,7 +11,7 @@ from typing import Self
 from coordinator.forkable import Forkable
 from coordinator.table import Table
 
-_NOBODY: Table[str, None] = Table()
+_NO_MEMBERS: Table[str, None] = Table()
 
 
 class Loads(Forkable):
@@ -49,7 +49,7 @@ class Loads(Forkable):
 
     def at(self, load: int) -> Iterator[str]:
         """The members with this load."""
-        return iter(self._by_load.get(load, _NOBODY))
+        return iter(self._by_load.get(load, _NO_MEMBERS))
 
     def above(self, load: int) -> Iterator[str]:
         """The members with more, those with most first."""

@@ -6,39 +6,42 @@ from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member, replace_member
 from coordinator.consumer.validation import JOIN_EPOCH, STATIC_LEAVE_EPOCH
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.records import Assignment, EpochCause, Member, RemovalCause
+from coordinator.step_builder import StepBuilder
+from kafka_codecs.error_codes import ErrorCode
 
 
-def check_room(draft: Draft, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+def check_room(
+    step: StepBuilder, group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> None:
     """Raises GroupError GROUP_MAX_SIZE_REACHED; a known member or instance always fits."""
     is_known = member_id in group.members or instance_id in group.instances
-    if not is_known and len(group.members) >= draft.config.consumer_max_size:
+    if not is_known and len(group.members) >= step.config.consumer_max_size:
         raise GroupError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"the group already has its maximum of {draft.config.consumer_max_size} members",
+            f"the group already has its maximum of {step.config.consumer_max_size} members",
         )
 
 
-def admit(draft: Draft, event: ConsumerHeartbeatReceived, member_id: str) -> Member | None:
+def admit(step: StepBuilder, event: ConsumerHeartbeatReceived, member_id: str) -> Member | None:
     """The member as it was before this heartbeat, None if it is new.
 
     A returning static member is replaced here. Raises GroupError with the codes of rules 3.3, 3.4.
     """
-    group = draft.consumer if draft.state.group is not None else ConsumerGroup()
-    check_room(draft, group, member_id, event.instance_id)
+    group = step.consumer if step.state.group is not None else ConsumerGroup()
+    check_room(step, group, member_id, event.instance_id)
     if event.instance_id is not None:
         holder_id = group.instances.get(event.instance_id)
         if event.member_epoch == JOIN_EPOCH:
             if holder_id is not None:
-                _take_over(draft, event.instance_id, holder_id, member_id)
+                _take_over(step, event.instance_id, holder_id, member_id)
             return group.members.get(member_id)
         check_instance(group, event.instance_id, member_id)
     elif event.member_epoch == JOIN_EPOCH and is_away(group, member_id):
         # It did not repeat its instance id, as it must; it comes back all the same.
-        replace_member(draft, member_id, member_id)
+        replace_member(step, member_id, member_id)
     member = group.members.get(member_id)
     if member is None:
         if event.member_epoch == JOIN_EPOCH:
@@ -68,9 +71,9 @@ def is_away(group: ConsumerGroup, member_id: str) -> bool:
     return current is not None and current.member_epoch == STATIC_LEAVE_EPOCH
 
 
-def _take_over(draft: Draft, instance_id: str, holder_id: str, member_id: str) -> None:
+def _take_over(step: StepBuilder, instance_id: str, holder_id: str, member_id: str) -> None:
     """A live native holder keeps its place; one that left with -2, or a classic one, gives way."""
-    group = draft.consumer
+    group = step.consumer
     if not (is_away(group, holder_id) or group.members[holder_id].is_classic):
         raise GroupError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -78,10 +81,10 @@ def _take_over(draft: Draft, instance_id: str, holder_id: str, member_id: str) -
         )
     if member_id in group.members and member_id != holder_id:
         # It leaves a place of its own behind, whose target must go to somebody.
-        delete_member(draft, member_id, RemovalCause.REPLACED)
-        forget_unused_regexes(draft)
-        bump_epoch_if_needed(draft, EpochCause.MEMBER_REMOVED)
-    replace_member(draft, holder_id, member_id)
+        delete_member(step, member_id, RemovalCause.REPLACED)
+        forget_unused_regexes(step)
+        bump_epoch_if_needed(step, EpochCause.MEMBER_REMOVED)
+    replace_member(step, holder_id, member_id)
 
 
 def _check_epoch(current: Assignment, event: ConsumerHeartbeatReceived) -> None:

@@ -8,9 +8,10 @@ from enum import StrEnum
 
 from coordinator.assignors.loads import Loads
 from coordinator.assignors.owners import Owners
+from coordinator.classic.protocols import names
 from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
+from coordinator.count_table import CountTable
 from coordinator.forkable import Forkable
-from coordinator.generic.protocols import names
 from coordinator.records import (
     Assignment,
     CurrentAssignment,
@@ -25,7 +26,6 @@ from coordinator.records import (
     TargetAssignmentMetadata,
 )
 from coordinator.table import Table
-from coordinator.tally import Tally
 from coordinator.topics import Partition
 from coordinator.volatile import (
     MemberPhase,
@@ -112,12 +112,12 @@ class ConsumerGroup(Forkable):
         self.holders: Table[Partition, str] = Table()
         self.target_owners = Owners()
         self.loads = Loads()
-        self.subscribers: Tally[str] = Tally()
-        self.regex_subscribers: Tally[str] = Tally()
-        self.subscriptions: Tally[Subscription] = Tally()
-        self.assignor_votes: Tally[str] = Tally()
-        self.classic_offers: Tally[str] = Tally()
-        self.standings: Tally[tuple[MemberState, int]] = Tally()
+        self.subscribers: CountTable[str] = CountTable()
+        self.regex_subscribers: CountTable[str] = CountTable()
+        self.subscriptions: CountTable[Subscription] = CountTable()
+        self.assignor_votes: CountTable[str] = CountTable()
+        self.classic_offers: CountTable[str] = CountTable()
+        self.standings: CountTable[tuple[MemberState, int]] = CountTable()
 
     @property
     def state(self) -> ConsumerGroupState:

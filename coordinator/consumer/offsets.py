@@ -1,18 +1,19 @@
 """Which offset requests a consumer group lets through, mixed or not (rule 3.15)."""
 
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import OffsetCommitReceived, OffsetFetchReceived
 from coordinator.records import Assignment, Member
+from coordinator.step_builder import StepBuilder
+from kafka_codecs.error_codes import ErrorCode
 
 # OffsetCommit v9 is the first that knows member epochs (KIP-848).
 FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 
 
-def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
+def check_commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
     """Raises GroupError UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH,
     ILLEGAL_GENERATION."""
-    group = draft.consumer
+    group = step.consumer
     if event.epoch < 0 and not group.members:
         return
     is_memberless = not event.member_id and event.instance_id is None
@@ -34,15 +35,15 @@ def check_commit(draft: Draft, event: OffsetCommitReceived) -> None:
         raise _stale(member, event.epoch, current, is_transactional=event.is_transactional)
 
 
-def gone_topics(draft: Draft, event: OffsetCommitReceived) -> frozenset[str]:
+def gone_topics(step: StepBuilder, event: OffsetCommitReceived) -> frozenset[str]:
     """Which topics of a commit are gone, though there may be others of their names.
 
     DEV D35: a member that still holds partitions of a topic that is gone commits for it by its
     name. In Kafka that counts for the topic that was made anew, whose first records are then never
     read.
     """
-    current = draft.consumer.assignments.get(event.member_id)
-    topics = draft.topics
+    current = step.consumer.assignments.get(event.member_id)
+    topics = step.topics
     held = {partition.topic_id for partition in current.held} if current else set()
     if held <= topics.by_id.keys():
         return frozenset()
@@ -50,13 +51,13 @@ def gone_topics(draft: Draft, event: OffsetCommitReceived) -> frozenset[str]:
     return event.topic_names - of_held
 
 
-def check_fetch(draft: Draft, event: OffsetFetchReceived) -> None:
+def check_fetch(step: StepBuilder, event: OffsetFetchReceived) -> None:
     """Raises GroupError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION.
 
     DEV D28: a classic member may name itself without an epoch, as @platformatic/kafka does; in
     Kafka that is ILLEGAL_GENERATION. Up to v8 a fetch names nobody and is never checked.
     """
-    group = draft.consumer
+    group = step.consumer
     if event.member_id is None and event.epoch < 0:
         return
     member = group.members.get(event.member_id or "")

@@ -13,8 +13,8 @@ is behind the assignment epoch starts in PrepareRebalance.
 from collections.abc import Mapping
 from enum import Enum, auto
 
-from coordinator.draft import Draft
 from coordinator.errors import ensure
+from coordinator.step_builder import StepBuilder
 from coordinator.volatile import DeadlineKind, MemberPhase, MemberPhaseMoved
 
 
@@ -26,7 +26,7 @@ class PhaseEvent(Enum):
     JOINED = auto()
     SYNCED = auto()
     GONE = auto()
-    """It left, was fenced or replaced, speaks the new protocol now, or its group became generic."""
+    """It left, was fenced or replaced, speaks the new protocol now, or its group became classic."""
 
 
 NEXT: Mapping[MemberPhase, Mapping[PhaseEvent, MemberPhase | None]] = {
@@ -53,31 +53,31 @@ NEXT: Mapping[MemberPhase, Mapping[PhaseEvent, MemberPhase | None]] = {
 }
 
 
-def move_phase(draft: Draft, member_id: str, event: PhaseEvent) -> None:
+def move_phase(step: StepBuilder, member_id: str, event: PhaseEvent) -> None:
     """Move a classic member and keep its join and sync timers, both a rebalance timeout long.
 
     Being told again does not extend the join timer; each JoinGroup restarts the sync timer. Raises
     InvariantError if the member is not a classic one.
     """
-    group = draft.consumer
+    group = step.consumer
     before = group.phases.get(member_id)
     ensure(before is not None, f"{member_id} has no phase and cannot be {event.name}")
     assert before is not None
     after = NEXT[before][event]
     if after is not None and after is not before:
-        draft.emit(MemberPhaseMoved(member_id, after))
+        step.emit(MemberPhaseMoved(member_id, after))
     timeout_ms = group.members[member_id].rebalance_timeout_ms
     if after is not MemberPhase.PREPARE_REBALANCE:
-        draft.disarm(DeadlineKind.JOIN, member_id)
-    elif not draft.is_armed(DeadlineKind.JOIN, member_id):
-        draft.arm(DeadlineKind.JOIN, member_id, timeout_ms)
+        step.disarm(DeadlineKind.JOIN, member_id)
+    elif not step.is_armed(DeadlineKind.JOIN, member_id):
+        step.arm(DeadlineKind.JOIN, member_id, timeout_ms)
     if after is not MemberPhase.COMPLETING_REBALANCE:
-        draft.disarm(DeadlineKind.SYNC, member_id)
+        step.disarm(DeadlineKind.SYNC, member_id)
     else:
-        draft.arm(DeadlineKind.SYNC, member_id, timeout_ms)
+        step.arm(DeadlineKind.SYNC, member_id, timeout_ms)
 
 
-def end_phase(draft: Draft, member_id: str) -> None:
+def end_phase(step: StepBuilder, member_id: str) -> None:
     """The member is a classic one of this group no longer, if it ever was."""
-    if member_id in draft.consumer.phases:
-        move_phase(draft, member_id, PhaseEvent.GONE)
+    if member_id in step.consumer.phases:
+        move_phase(step, member_id, PhaseEvent.GONE)

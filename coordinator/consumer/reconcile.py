@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from coordinator.draft import Draft
 from coordinator.records import Assignment, CurrentAssignment, Member, MemberState
+from coordinator.step_builder import StepBuilder
 from coordinator.topics import Partition
 from coordinator.volatile import DeadlineKind
 
@@ -27,22 +27,26 @@ class Goal:
 
 
 def reconcile_member(
-    draft: Draft, member: Member, owned: frozenset[Partition] | None, *, subscription_changed: bool
+    step: StepBuilder,
+    member: Member,
+    owned: frozenset[Partition] | None,
+    *,
+    subscription_changed: bool,
 ) -> None:
     """Take the member as far as it can go now, and keep its revocation deadline."""
-    group, member_id = draft.consumer, member.member_id
+    group, member_id = step.consumer, member.member_id
     current = group.assignments.get(member_id, Assignment(member_epoch=0, previous_epoch=0))
     if group.is_settled(member_id) and not subscription_changed:
         return
-    goal = _goal(draft, member, owned)
+    goal = _goal(step, member, owned)
     reconciled = reconcile(current, goal, subscription_changed=subscription_changed)
     if reconciled == current and member_id in group.assignments:
         return
-    draft.emit(CurrentAssignment(member_id=member_id, value=reconciled))
-    _keep_revocation_deadline(draft, member, current.state, reconciled.state)
+    step.emit(CurrentAssignment(member_id=member_id, value=reconciled))
+    _keep_revocation_deadline(step, member, current.state, reconciled.state)
 
 
-def reassign_member(draft: Draft, member: Member) -> None:
+def reassign_member(step: StepBuilder, member: Member) -> None:
     """The member joins again, and is assigned all that it holds; it goes on towards its target at
     once only if that takes no revocation.
 
@@ -52,27 +56,27 @@ def reassign_member(draft: Draft, member: Member) -> None:
     that it has nothing, as it believes itself, it would have nothing to acknowledge. Its deadline
     for a revocation runs on.
     """
-    current = whole = draft.consumer.assignments[member.member_id]
+    current = whole = step.consumer.assignments[member.member_id]
     if current.pending_revocation:
         state = MemberState.UNRELEASED_PARTITIONS  # which is never where a member comes to rest
         whole = replace(current, state=state, assigned=current.held, pending_revocation={})
-    reconciled = reconcile(whole, _goal(draft, member, None), subscription_changed=False)
+    reconciled = reconcile(whole, _goal(step, member, None), subscription_changed=False)
     if reconciled.pending_revocation:
         reconciled = whole
     else:
-        draft.disarm(DeadlineKind.REVOCATION, member.member_id)
+        step.disarm(DeadlineKind.REVOCATION, member.member_id)
     if reconciled != current:
-        draft.emit(CurrentAssignment(member_id=member.member_id, value=reconciled))
+        step.emit(CurrentAssignment(member_id=member.member_id, value=reconciled))
 
 
-def _goal(draft: Draft, member: Member, owned: frozenset[Partition] | None) -> Goal:
-    group, member_id = draft.consumer, member.member_id
+def _goal(step: StepBuilder, member: Member, owned: frozenset[Partition] | None) -> Goal:
+    group, member_id = step.consumer, member.member_id
     return Goal(
         target=group.target_of(member_id),
         assignment_epoch=group.assignment_epoch,
-        topic_ids=draft.topics.ids(group.topics_of(member)),
+        topic_ids=step.topics.ids(group.topics_of(member)),
         owned=owned,
-        is_free=lambda partition: draft.is_free_for(partition, member_id),
+        is_free=lambda partition: step.is_free_for(partition, member_id),
     )
 
 
@@ -141,23 +145,23 @@ def _only(
 
 
 def _keep_revocation_deadline(
-    draft: Draft, member: Member, before: MemberState, now: MemberState
+    step: StepBuilder, member: Member, before: MemberState, now: MemberState
 ) -> None:
     """A native member gets a new deadline with each further revocation (rule 3.12).
 
     DEV D4: a classic member has the deadline too; in Kafka a cooperative client that never gives a
     partition up blocks it for ever. Rejoining extends nobody's.
     """
-    is_running = draft.is_armed(DeadlineKind.REVOCATION, member.member_id)
+    is_running = step.is_armed(DeadlineKind.REVOCATION, member.member_id)
     has_rejoined = member.is_classic or before is not MemberState.UNREVOKED_PARTITIONS
     if now is not MemberState.UNREVOKED_PARTITIONS:
-        draft.disarm(DeadlineKind.REVOCATION, member.member_id)
+        step.disarm(DeadlineKind.REVOCATION, member.member_id)
     elif not (is_running and has_rejoined):
-        draft.arm(DeadlineKind.REVOCATION, member.member_id, member.rebalance_timeout_ms)
+        step.arm(DeadlineKind.REVOCATION, member.member_id, member.rebalance_timeout_ms)
 
 
-def waits_for_nobody(draft: Draft, member_id: str) -> bool:
+def waits_for_nobody(step: StepBuilder, member_id: str) -> bool:
     """Whether every target partition that the member lacks is free by now (rule 5.7 row 3)."""
-    group = draft.consumer
+    group = step.consumer
     lacking = group.target_of(member_id) - group.assignments[member_id].assigned.keys()
-    return all(draft.is_free_for(partition, member_id) for partition in lacking)
+    return all(step.is_free_for(partition, member_id) for partition in lacking)

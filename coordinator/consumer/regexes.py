@@ -7,12 +7,13 @@ request may DESCRIBE; here that is for whoever knows principals.
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import RegexesResolved
 from coordinator.records import EpochCause, RegularExpression, ResolvedRegex
+from coordinator.step_builder import StepBuilder
 from coordinator.topic_regex import compile_regex
 from coordinator.volatile import RegexResolution, RegexResolutionMoved
+from kafka_codecs.error_codes import ErrorCode
 
 RESOLUTIONS_APART_MS = 10_000
 """So much later than the one that stands may a group be resolved again (a constant in Kafka)."""
@@ -21,48 +22,48 @@ REGEXES_MAX = 100
 """Different regular expressions that a group may have at a time; Kafka has no limit."""
 
 
-def check_new_regex(draft: Draft, regex: str) -> None:
+def check_new_regex(step: StepBuilder, regex: str) -> None:
     """Raises GroupError INVALID_REGULAR_EXPRESSION; an empty one is fine, it matches nothing."""
     if regex:
         compile_regex(regex)
-    if len(draft.consumer.regex_subscribers) > REGEXES_MAX:
+    if len(step.consumer.regex_subscribers) > REGEXES_MAX:
         raise GroupError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"the group already has {REGEXES_MAX} different regular expressions",
         )
 
 
-def start_resolution_if_due(draft: Draft) -> None:
+def start_resolution_if_due(step: StepBuilder) -> None:
     """Ask for a resolution, unless one is under way or the last one is fresh.
 
     The last one is what stands now: ask before forgetting what nobody uses any more.
     """
-    group = draft.consumer
-    if group.regex_subscribers and draft.state.resolution is None and _is_due(draft, group):
+    group = step.consumer
+    if group.regex_subscribers and step.state.resolution is None and _is_due(step, group):
         regexes = frozenset(group.regex_subscribers)
-        draft.emit(RegexResolutionMoved(RegexResolution(regexes=regexes, started_ms=draft.now_ms)))
+        step.emit(RegexResolutionMoved(RegexResolution(regexes=regexes, started_ms=step.now_ms)))
 
 
-def _is_due(draft: Draft, group: ConsumerGroup) -> bool:
+def _is_due(step: StepBuilder, group: ConsumerGroup) -> bool:
     if not group.regexes:
         return True
-    age_ms = draft.now_ms - max(each.timestamp_ms for each in group.regexes.values())
+    age_ms = step.now_ms - max(each.timestamp_ms for each in group.regexes.values())
     if 0 <= age_ms <= RESOLUTIONS_APART_MS:
         return False
     return (
         age_ms < 0  # stored while the clock was ahead
         or any(regex not in group.regexes for regex in group.regex_subscribers)
-        or any(each.version < draft.topics.names_version for each in group.regexes.values())
-        or age_ms > draft.config.consumer_regex_refresh_interval_ms
+        or any(each.version < step.topics.names_version for each in group.regexes.values())
+        or age_ms > step.config.consumer_regex_refresh_interval_ms
     )
 
 
-def regexes_resolved(draft: Draft, event: RegexesResolved) -> None:
+def regexes_resolved(step: StepBuilder, event: RegexesResolved) -> None:
     """Keep what came out, and bump the epoch once if it changes what anybody subscribes to."""
-    resolution, group = draft.state.resolution, draft.state.group
+    resolution, group = step.state.resolution, step.state.group
     if resolution is None:
         return
-    draft.emit(RegexResolutionMoved(None))
+    step.emit(RegexResolutionMoved(None))
     if event.topics is None or not isinstance(group, ConsumerGroup):
         return
     is_change = False
@@ -73,21 +74,21 @@ def regexes_resolved(draft: Draft, event: RegexesResolved) -> None:
             version=event.version,
             timestamp_ms=resolution.started_ms,
         )
-        draft.emit(RegularExpression(regex=regex, value=after))
+        step.emit(RegularExpression(regex=regex, value=after))
         if before is None and not after.topics:
-            is_change |= _somebody_has_too_much(draft, group, regex)
+            is_change |= _somebody_has_too_much(step, group, regex)
         else:
             is_change |= before is None or before.topics != after.topics
-    is_change |= draft.topics.metadata_hash(group.subscribers) != group.metadata_hash
-    bump_epoch_if_needed(draft, EpochCause.REGEX_RESOLVED if is_change else None)
+    is_change |= step.topics.metadata_hash(group.subscribers) != group.metadata_hash
+    bump_epoch_if_needed(step, EpochCause.REGEX_RESOLVED if is_change else None)
 
 
-def _somebody_has_too_much(draft: Draft, group: ConsumerGroup, regex: str) -> bool:
+def _somebody_has_too_much(step: StepBuilder, group: ConsumerGroup, regex: str) -> bool:
     """DEV D18: a member that changed to a regular expression without matches leaves a target
     behind, which must go to somebody. A Kafka broker sees no change then, and the partitions lie
     idle."""
     return any(
-        not draft.topics.ids(group.topics_of(member)).issuperset(
+        not step.topics.ids(group.topics_of(member)).issuperset(
             partition.topic_id for partition in group.target_of(member_id)
         )
         for member_id, member in group.members.items()
@@ -95,8 +96,8 @@ def _somebody_has_too_much(draft: Draft, group: ConsumerGroup, regex: str) -> bo
     )
 
 
-def forget_unused_regexes(draft: Draft) -> None:
+def forget_unused_regexes(step: StepBuilder) -> None:
     """Tombstones for what no member subscribes with any more; before the group's (rule 8.3)."""
-    group = draft.consumer
+    group = step.consumer
     for regex in sorted(group.regexes.keys() - group.regex_subscribers.keys()):
-        draft.emit(RegularExpression(regex=regex, value=None))
+        step.emit(RegularExpression(regex=regex, value=None))

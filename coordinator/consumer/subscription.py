@@ -8,12 +8,12 @@ from coordinator.consumer.regexes import (
     start_resolution_if_due,
 )
 from coordinator.consumer.target import preferred_assignor
-from coordinator.draft import Draft
 from coordinator.records import EpochCause, Member, MemberMetadata
+from coordinator.step_builder import StepBuilder
 
 
 def put_member(
-    draft: Draft, before: Member | None, after: Member, *, needs_target: bool = False
+    step: StepBuilder, before: Member | None, after: Member, *, needs_target: bool = False
 ) -> None:
     """Persist what the member says of itself, if that is new, and bump the epoch if it counts, or
     if the group needs a new target for another reason.
@@ -21,21 +21,21 @@ def put_member(
     Timeouts, client id and host and protocol change no partition: they bump nothing. Raises
     GroupError INVALID_REGULAR_EXPRESSION.
     """
-    assignor_before = _assignor(draft)
+    assignor_before = _assignor(step)
     if after != before:
-        draft.emit(MemberMetadata(member_id=after.member_id, value=after))
+        step.emit(MemberMetadata(member_id=after.member_id, value=after))
     if before is None or before.topic_regex != after.topic_regex:
-        check_new_regex(draft, after.topic_regex)
-    start_resolution_if_due(draft)
+        check_new_regex(step, after.topic_regex)
+    start_resolution_if_due(step)
     if after != before:
-        forget_unused_regexes(draft)
-    cause = _cause(draft.consumer, before, after)
+        forget_unused_regexes(step)
+    cause = _cause(step.consumer, before, after)
     # DEV D66: another assignor counts at once, as in Kafka 4.4 (KAFKA-20434).
-    if cause is None and assignor_before not in (None, _assignor(draft)):
+    if cause is None and assignor_before not in (None, _assignor(step)):
         cause = EpochCause.ASSIGNOR_CHANGED
     if cause is None and needs_target:
         cause = EpochCause.REBALANCE_INTERRUPTED
-    bump_epoch_if_needed(draft, cause)
+    bump_epoch_if_needed(step, cause)
 
 
 def has_changed(before: Member | None, after: Member) -> bool:
@@ -47,10 +47,10 @@ def has_changed(before: Member | None, after: Member) -> bool:
     )
 
 
-def _assignor(draft: Draft) -> str | None:
+def _assignor(step: StepBuilder) -> str | None:
     """The one in force, None as long as the group is not there."""
-    group = draft.state.group
-    return preferred_assignor(group, draft.config) if isinstance(group, ConsumerGroup) else None
+    group = step.state.group
+    return preferred_assignor(group, step.config) if isinstance(group, ConsumerGroup) else None
 
 
 def _cause(group: ConsumerGroup, before: Member | None, after: Member) -> EpochCause | None:

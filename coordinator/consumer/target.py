@@ -7,31 +7,31 @@ from uuid import UUID
 from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.draft import Draft
 from coordinator.errors import LongComputation
 from coordinator.records import TargetAssignmentMember, TargetAssignmentMetadata
+from coordinator.step_builder import StepBuilder
 from coordinator.topics import Topics
 
 SHORT_COMPUTATION_MAX = 1_000
 """Members and partitions whose target is computed in ten milliseconds or so."""
 
 
-def update_target(draft: Draft) -> None:
+def update_target(step: StepBuilder) -> None:
     """Compute the target if the group moved on, at most once per assignment interval (rule 3.6).
 
-    DEV D65: raises LongComputation if the draft may not take long, and this would.
+    DEV D65: raises LongComputation if the step may not take long, and this would.
     """
-    group = draft.consumer
-    if group.assignment_epoch < group.epoch and draft.now_ms >= target_due_at_ms(draft):
-        _compute_target(draft)
+    group = step.consumer
+    if group.assignment_epoch < group.epoch and step.now_ms >= target_due_at_ms(step):
+        _compute_target(step)
 
 
-def target_due_at_ms(draft: Draft) -> int:
+def target_due_at_ms(step: StepBuilder) -> int:
     """When the assignment interval allows the next target, wall-clock milliseconds; 0: at once."""
-    computed_at_ms = draft.consumer.target_timestamp_ms
-    if not computed_at_ms or computed_at_ms > draft.now_ms:  # stored while the clock was ahead
+    computed_at_ms = step.consumer.target_timestamp_ms
+    if not computed_at_ms or computed_at_ms > step.now_ms:  # stored while the clock was ahead
         return 0
-    return computed_at_ms + draft.config.consumer_assignment_interval_ms
+    return computed_at_ms + step.config.consumer_assignment_interval_ms
 
 
 def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
@@ -42,18 +42,18 @@ def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
     return max(sorted(votes), key=lambda name: votes[name])
 
 
-def _compute_target(draft: Draft) -> None:
-    group = draft.consumer
-    assignor = preferred_assignor(group, draft.config)
-    spec = group_spec(group, draft.topics)
+def _compute_target(step: StepBuilder) -> None:
+    group = step.consumer
+    assignor = preferred_assignor(group, step.config)
+    spec = group_spec(group, step.topics)
     size = len(spec.members) + sum(spec.partition_counts.values())
-    if size > SHORT_COMPUTATION_MAX and not draft.may_take_long:
+    if size > SHORT_COMPUTATION_MAX and not step.may_take_long:
         raise LongComputation
     changed = ASSIGNORS[assignor](spec)
     for member_id in sorted(changed):
-        draft.emit(TargetAssignmentMember(member_id=member_id, partitions=changed[member_id]))
-    draft.emit(
-        TargetAssignmentMetadata(epoch=group.epoch, timestamp_ms=draft.now_ms, assignor=assignor)
+        step.emit(TargetAssignmentMember(member_id=member_id, partitions=changed[member_id]))
+    step.emit(
+        TargetAssignmentMetadata(epoch=group.epoch, timestamp_ms=step.now_ms, assignor=assignor)
     )
 
 

@@ -1,8 +1,9 @@
 """What a ConsumerGroupHeartbeat must look like before anybody looks at the group (rule 3.2)."""
 
 from coordinator.config import GroupConfig
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import ConsumerHeartbeatReceived
+from kafka_codecs.error_codes import ErrorCode
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1

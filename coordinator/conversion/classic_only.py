@@ -8,35 +8,35 @@ downgrades, even if a restart brought another policy.
 
 from coordinator.consumer.target import target_due_at_ms, update_target
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
-from coordinator.draft import Draft
 from coordinator.errors import GroupError
+from coordinator.step_builder import StepBuilder
 from coordinator.volatile import DeadlineKind
 
 TARGET_RETRY_MS = 1_000
 """How long after an assignor failed the group computes its target again."""
 
 
-def schedule(draft: Draft) -> None:
+def schedule(step: StepBuilder) -> None:
     """Arm the timer of such a group if there is something to do, and disarm it otherwise."""
-    group = draft.consumer
-    if may_downgrade_without(draft, ()):
+    group = step.consumer
+    if may_downgrade_without(step, ()):
         wait_ms = 0
     elif group.is_left_to_classic_members and group.assignment_epoch < group.epoch:
-        wait_ms = max(0, target_due_at_ms(draft) - draft.now_ms)
+        wait_ms = max(0, target_due_at_ms(step) - step.now_ms)
     else:
-        draft.disarm(DeadlineKind.TARGET_DUE)
+        step.disarm(DeadlineKind.TARGET_DUE)
         return
-    if not draft.is_armed(DeadlineKind.TARGET_DUE):
-        draft.arm(DeadlineKind.TARGET_DUE, "", wait_ms)
+    if not step.is_armed(DeadlineKind.TARGET_DUE):
+        step.arm(DeadlineKind.TARGET_DUE, "", wait_ms)
 
 
-def go_on(draft: Draft) -> None:
-    """Become a generic group, if that is allowed by now, or compute a target."""
-    if may_downgrade_without(draft, ()):
-        downgrade_after_removal(draft, {})
+def go_on(step: StepBuilder) -> None:
+    """Become a classic group, if that is allowed by now, or compute a target."""
+    if may_downgrade_without(step, ()):
+        downgrade_after_removal(step, {})
         return
     try:
-        update_target(draft)
+        update_target(step)
     except GroupError:
         # An assignor failed, and nobody is there to hear of it.
-        draft.arm(DeadlineKind.TARGET_DUE, "", TARGET_RETRY_MS)
+        step.arm(DeadlineKind.TARGET_DUE, "", TARGET_RETRY_MS)

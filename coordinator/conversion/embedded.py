@@ -5,7 +5,7 @@ Any version from 0 on is fine, and user data in a subscription is ignored (rules
 
 from collections.abc import Iterable
 
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.topics import Partition, Topics
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
@@ -17,6 +17,7 @@ from kafka_codecs.consumer_protocol import (
     decode_subscription,
     encode_assignment,
 )
+from kafka_codecs.error_codes import ErrorCode
 
 STICKY_PROTOCOLS = frozenset({"sticky", "cooperative-sticky"})
 

@@ -1,4 +1,4 @@
-"""Generic to consumer: the first native member converts the group while it runs (rule 4).
+"""Classic to consumer: the first native member converts the group while it runs (rule 4).
 
 Everything is validated before a waiting request is released (DEV D1): a refused
 upgrade disturbs nobody.
@@ -7,6 +7,10 @@ upgrade disturbs nobody.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from coordinator.classic.durability import store_group
+from coordinator.classic.group import ClassicGroup
+from coordinator.classic.protocols import selected, supported_by_all
+from coordinator.classic.rebalance import release_join, release_sync
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.validation import JOIN_EPOCH
@@ -15,19 +19,14 @@ from coordinator.conversion.embedded import (
     read_stored_assignment,
     read_subscription,
 )
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import ConsumerHeartbeatReceived
-from coordinator.generic.durability import store_group
-from coordinator.generic.group import GenericGroup
-from coordinator.generic.protocols import selected, supported_by_all
-from coordinator.generic.rebalance import release_join, release_sync
 from coordinator.records import (
     Assignment,
+    ClassicGroupMember,
     ClassicMetadata,
     CurrentAssignment,
     EpochCause,
-    GenericMember,
     GroupEpoch,
     Member,
     MemberMetadata,
@@ -35,13 +34,15 @@ from coordinator.records import (
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
+from coordinator.step_builder import StepBuilder
 from coordinator.topics import Partition, Topics
-from coordinator.volatile import DeadlineCleared, DeadlineKind, GenericPhase
+from coordinator.volatile import ClassicPhase, DeadlineCleared, DeadlineKind
 from kafka_codecs.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     NO_GENERATION,
     Subscription,
 )
+from kafka_codecs.error_codes import ErrorCode
 
 GENERIC_ONLY_DEADLINES = frozenset(
     {
@@ -60,7 +61,7 @@ class _Converted:
     current: Assignment
 
 
-def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> bool:
+def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) -> bool:
     """Make sure that the heartbeat meets a consumer group, or none (which it then creates).
 
     True if that interrupted a rebalance or left partitions to nobody: the group needs a new target
@@ -70,7 +71,7 @@ def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> bool
     Raises GroupError GROUP_ID_NOT_FOUND with the reason (rules 3.3 row 1 and 4.1), and for one that
     believes to be a member UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
-    group = draft.state.group
+    group = step.state.group
     if isinstance(group, ConsumerGroup):
         return False
     if event.member_epoch != JOIN_EPOCH:
@@ -78,15 +79,15 @@ def enter_consumer_group(draft: Draft, event: ConsumerHeartbeatReceived) -> bool
     if group is None:
         return False
     if not group.members:
-        remove_generic_group(draft)
+        remove_classic_group(step)
         return False
-    return _upgrade(draft, group)
+    return _upgrade(step, group)
 
 
-def _no_longer_a_member(group: GenericGroup | None, event: ConsumerHeartbeatReceived) -> GroupError:
+def _no_longer_a_member(group: ClassicGroup | None, event: ConsumerHeartbeatReceived) -> GroupError:
     """DEV D49: what a consumer group tells a member that it removed. Kafka's GROUP_ID_NOT_FOUND
     ends the client, though all it did was to outlive its session while nobody else was native: the
-    group has become a generic one, or is gone. This way it joins again, which the policy judges.
+    group has become a classic one, or is gone. This way it joins again, which the policy judges.
     A classic client that took its instance over stays in its place.
     """
     holder_id = group.instances.get(event.instance_id or "") if group is not None else None
@@ -100,61 +101,61 @@ def _no_longer_a_member(group: GenericGroup | None, event: ConsumerHeartbeatRece
     )
 
 
-def _upgrade(draft: Draft, group: GenericGroup) -> bool:
+def _upgrade(step: StepBuilder, group: ClassicGroup) -> bool:
     """Convert; True if members had yet to join, to sync or to give something up, or if the leader
     had given some partition to nobody: its topic has grown since, say."""
-    _check_allowed(draft, group)
-    converted = _convert_members(group, _protocol_in_force(group), draft.topics)
+    _check_allowed(step, group)
+    converted = _convert_members(group, _protocol_in_force(group), step.topics)
     told_to_rejoin = [id_ for id_ in group.members if id_ in group.joins or id_ in group.syncs]
     for member_id in told_to_rejoin:
-        release_join(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo_id=member_id)
-        release_sync(draft, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
-    remove_generic_group(draft)
-    _write_consumer_group(draft, group.core.generation, converted)
+        release_join(step, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo_id=member_id)
+        release_sync(step, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+    remove_classic_group(step)
+    _write_consumer_group(step, group.core.generation, converted)
     for member_id in told_to_rejoin:
-        move_phase(draft, member_id, PhaseEvent.TOLD_TO_REJOIN)
+        move_phase(step, member_id, PhaseEvent.TOLD_TO_REJOIN)
     return (
-        group.phase is not GenericPhase.STABLE
+        group.phase is not ClassicPhase.STABLE
         or bool(group.unsynced)
         or any(each.current.state is not MemberState.STABLE for each in converted)
-        or _has_idle_partitions(draft)
+        or _has_idle_partitions(step)
     )
 
 
-def _has_idle_partitions(draft: Draft) -> bool:
-    group, topics = draft.consumer, draft.topics
+def _has_idle_partitions(step: StepBuilder) -> bool:
+    group, topics = step.consumer, step.topics
     return any(
         any(group.target_owners.missing(topic_id, topics.by_id[topic_id].partition_count))
         for topic_id in topics.ids(group.subscribers)
     )
 
 
-def _write_consumer_group(draft: Draft, generation: int, converted: Sequence[_Converted]) -> None:
+def _write_consumer_group(
+    step: StepBuilder, generation: int, converted: Sequence[_Converted]
+) -> None:
     """The batch of rule 4.2, in the order that a log may be cut in (rule 8.2); a target
     without an assignor and a timestamp is one that nobody computed."""
     for each in converted:
-        draft.emit(MemberMetadata(member_id=each.member.member_id, value=each.member))
-    metadata_hash = draft.topics.metadata_hash(draft.consumer.subscribers)
-    draft.emit(
-        GroupEpoch(epoch=generation, metadata_hash=metadata_hash, cause=EpochCause.CONVERTED)
-    )
+        step.emit(MemberMetadata(member_id=each.member.member_id, value=each.member))
+    metadata_hash = step.topics.metadata_hash(step.consumer.subscribers)
+    step.emit(GroupEpoch(epoch=generation, metadata_hash=metadata_hash, cause=EpochCause.CONVERTED))
     for each in converted:
-        draft.emit(
+        step.emit(
             TargetAssignmentMember(
                 member_id=each.member.member_id, partitions=frozenset(each.current.assigned)
             )
         )
-    draft.emit(TargetAssignmentMetadata(epoch=generation))
+    step.emit(TargetAssignmentMetadata(epoch=generation))
     for each in converted:
         member_id, classic = each.member.member_id, each.member.classic
         assert classic is not None
-        draft.emit(CurrentAssignment(member_id=member_id, value=each.current))
-        draft.arm(DeadlineKind.SESSION, member_id, classic.session_timeout_ms)
+        step.emit(CurrentAssignment(member_id=member_id, value=each.current))
+        step.arm(DeadlineKind.SESSION, member_id, classic.session_timeout_ms)
         if each.current.state is MemberState.UNREVOKED_PARTITIONS:
-            draft.arm(DeadlineKind.REVOCATION, member_id, each.member.rebalance_timeout_ms)
+            step.arm(DeadlineKind.REVOCATION, member_id, each.member.rebalance_timeout_ms)
 
 
-def _protocol_in_force(group: GenericGroup) -> str:
+def _protocol_in_force(group: ClassicGroup) -> str:
     """The selected protocol; the one that would win now if there is none yet (DEV D2), or if a
     member that waits to rejoin no longer offers it."""
     lists = [member.protocols for member in group.members.values()]
@@ -162,8 +163,8 @@ def _protocol_in_force(group: GenericGroup) -> str:
     return protocol if protocol in supported_by_all(lists) else selected(lists)
 
 
-def _check_allowed(draft: Draft, group: GenericGroup) -> None:
-    config = draft.config
+def _check_allowed(step: StepBuilder, group: ClassicGroup) -> None:
+    config = step.config
     refusals = (
         (
             not config.consumer_migration_policy.allows_upgrade,
@@ -186,8 +187,8 @@ def _check_allowed(draft: Draft, group: GenericGroup) -> None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why)
 
 
-def _convert_members(group: GenericGroup, protocol: str, topics: Topics) -> list[_Converted]:
-    """Decode what the generic group kept as opaque bytes (rule 4.2)."""
+def _convert_members(group: ClassicGroup, protocol: str, topics: Topics) -> list[_Converted]:
+    """Decode what the classic group kept as opaque bytes (rule 4.2)."""
     subscriptions = {
         member_id: read_subscription(
             member.metadata_for(protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
@@ -224,7 +225,7 @@ def _generation_of_claim(subscription: Subscription, generation: int) -> int:
 
 
 def _current_assignments(
-    group: GenericGroup,
+    group: ClassicGroup,
     claims: Mapping[str, frozenset[Partition]],
     owned: Mapping[str, frozenset[Partition]],
 ) -> dict[str, Assignment]:
@@ -263,7 +264,9 @@ def _current_assignments(
     return currents
 
 
-def _consumer_member(member: GenericMember, topics: tuple[str, ...], rack_id: str | None) -> Member:
+def _consumer_member(
+    member: ClassicGroupMember, topics: tuple[str, ...], rack_id: str | None
+) -> Member:
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -278,9 +281,9 @@ def _consumer_member(member: GenericMember, topics: tuple[str, ...], rack_id: st
     )
 
 
-def remove_generic_group(draft: Draft) -> None:
-    """The generic group's record goes, and with it its timers and the ids it handed out."""
-    for key in list(draft.state.deadlines):
+def remove_classic_group(step: StepBuilder) -> None:
+    """The classic group's record goes, and with it its timers and the ids it handed out."""
+    for key in list(step.state.deadlines):
         if key.kind in GENERIC_ONLY_DEADLINES:
-            draft.emit(DeadlineCleared(key))
-    store_group(draft, None)
+            step.emit(DeadlineCleared(key))
+    store_group(step, None)

@@ -1,17 +1,18 @@
 """Checks that SyncGroup and Heartbeat of a classic member share (rule 5.6 rows 3 to 6)."""
 
 from coordinator.consumer.admission import check_instance
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.records import Member
+from coordinator.step_builder import StepBuilder
+from kafka_codecs.error_codes import ErrorCode
 
 
 def classic_member(
-    draft: Draft, member_id: str, instance_id: str | None, generation: int
+    step: StepBuilder, member_id: str, instance_id: str | None, generation: int
 ) -> Member:
     """The classic member that speaks. Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
     ILLEGAL_GENERATION."""
-    group = draft.consumer
+    group = step.consumer
     if instance_id is not None:
         check_instance(group, instance_id, member_id)
     member = group.members.get(member_id)

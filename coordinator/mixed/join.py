@@ -3,6 +3,8 @@
 There is no barrier: the answer does not wait for other members, and nobody leads.
 """
 
+from coordinator.classic.join import FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
+from coordinator.classic.protocols import is_acceptable
 from coordinator.config import MigrationPolicy
 from coordinator.consumer.admission import check_instance, check_room, is_away
 from coordinator.consumer.group import ConsumerGroup
@@ -13,29 +15,28 @@ from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.conversion.downgrade import downgrade_by_replacement, may_downgrade_without
 from coordinator.conversion.embedded import read_subscription
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import JoinGroupReceived
-from coordinator.generic.join import FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
-from coordinator.generic.protocols import is_acceptable
 from coordinator.member_ids import member_id_from
 from coordinator.mixed.ownership import owned_by_sender
 from coordinator.records import ClassicMetadata, Member
 from coordinator.replies import JoinGroupReply
+from coordinator.step_builder import StepBuilder
 from coordinator.volatile import DeadlineKind
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription
+from kafka_codecs.error_codes import ErrorCode
 
 
-def join(draft: Draft, event: JoinGroupReceived) -> None:
+def join(step: StepBuilder, event: JoinGroupReceived) -> None:
     """Decide a JoinGroup; the caller knows that the consumer group has members."""
-    _check(draft, event)
+    _check(step, event)
     if (
         not event.member_id
         and event.instance_id is None
         and event.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
     ):
         # Nothing is stored: an abandoned id costs nothing (rule 5.3).
-        draft.answer(
+        step.answer(
             event.token,
             JoinGroupReply(
                 error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id_from(event.fresh_id)
@@ -46,13 +47,13 @@ def join(draft: Draft, event: JoinGroupReceived) -> None:
     _version, subscription = read_subscription(
         metadata, refuse_with=ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     )
-    _check_owns_nothing_if_unknown(draft, event, subscription)
-    _join(draft, event, subscription)
+    _check_owns_nothing_if_unknown(step, event, subscription)
+    _join(step, event, subscription)
 
 
-def _check(draft: Draft, event: JoinGroupReceived) -> None:
+def _check(step: StepBuilder, event: JoinGroupReceived) -> None:
     """The checks of rule 5.2 rows 4 to 6, 8 and 9."""
-    group, config = draft.consumer, draft.config
+    group, config = step.consumer, step.config
     if (
         config.consumer_migration_policy is MigrationPolicy.DISABLED
         and group.has_native_members
@@ -63,7 +64,7 @@ def _check(draft: Draft, event: JoinGroupReceived) -> None:
             "the migration policy disabled keeps new classic members out of a consumer group that"
             " has native ones",
         )
-    check_room(draft, group, event.member_id, event.instance_id)
+    check_room(step, group, event.member_id, event.instance_id)
     classic_count = len(group.members) - group.native_count
     is_acceptable_list = is_acceptable(event.protocols, group.classic_offers, classic_count)
     if event.protocol_type != CONSUMER_PROTOCOL_TYPE or not is_acceptable_list:
@@ -91,7 +92,7 @@ def _is_classic_already(group: ConsumerGroup, event: JoinGroupReceived) -> bool:
 
 
 def _check_owns_nothing_if_unknown(
-    draft: Draft, event: JoinGroupReceived, subscription: Subscription
+    step: StepBuilder, event: JoinGroupReceived, subscription: Subscription
 ) -> None:
     """DEV D16: an id that the group does not know may join, but not go on owning.
 
@@ -99,7 +100,7 @@ def _check_owns_nothing_if_unknown(
     old partitions until SyncGroup, and whose last commits for them pass, whoever has them by now.
     Told that it is unknown, it gives them up as lost.
     """
-    is_known = not event.member_id or event.member_id in draft.consumer.members
+    is_known = not event.member_id or event.member_id in step.consumer.members
     if not is_known and subscription.owned_partitions:
         raise GroupError(
             ErrorCode.UNKNOWN_MEMBER_ID,
@@ -107,29 +108,29 @@ def _check_owns_nothing_if_unknown(
         )
 
 
-def _join(draft: Draft, event: JoinGroupReceived, subscription: Subscription) -> None:
-    group = draft.consumer
+def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscription) -> None:
+    group = step.consumer
     epoch_before = group.epoch
     member_id = event.member_id or member_id_from(event.fresh_id)
-    takes_over_native = _take_over(draft, event, member_id)
+    takes_over_native = _take_over(step, event, member_id)
     if is_away(group, member_id):
         # DEV D26: as a native one comes back (rule 3.3). In Kafka its answer may say generation -2.
-        replace_member(draft, member_id, member_id)
+        replace_member(step, member_id, member_id)
     before = group.members.get(member_id)
     after = _described(event, member_id, subscription, before)
-    put_member(draft, before, after)
+    put_member(step, before, after)
     held = group.assignments[member_id].held if member_id in group.assignments else {}
-    owned = owned_by_sender(subscription, held, draft.topics)
+    owned = owned_by_sender(subscription, held, step.topics)
     subscription_changed = has_changed(before, after)
-    if takes_over_native and may_downgrade_without(draft, ()):
-        reconcile_member(draft, after, owned, subscription_changed=subscription_changed)
-        downgrade_by_replacement(draft, event, member_id, generation=epoch_before)
+    if takes_over_native and may_downgrade_without(step, ()):
+        reconcile_member(step, after, owned, subscription_changed=subscription_changed)
+        downgrade_by_replacement(step, event, member_id, generation=epoch_before)
         return
-    update_target(draft)
-    reconcile_member(draft, after, owned, subscription_changed=subscription_changed)
-    move_phase(draft, member_id, PhaseEvent.JOINED)
-    draft.arm(DeadlineKind.SESSION, member_id, event.session_timeout_ms)
-    draft.answer(
+    update_target(step)
+    reconcile_member(step, after, owned, subscription_changed=subscription_changed)
+    move_phase(step, member_id, PhaseEvent.JOINED)
+    step.arm(DeadlineKind.SESSION, member_id, event.session_timeout_ms)
+    step.answer(
         event.token,
         JoinGroupReply(
             member_id=member_id,
@@ -140,16 +141,16 @@ def _join(draft: Draft, event: JoinGroupReceived, subscription: Subscription) ->
     )
 
 
-def _take_over(draft: Draft, event: JoinGroupReceived, member_id: str) -> bool:
+def _take_over(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> bool:
     """True if the instance id was held by a native member until now. The holder is replaced, live
     or not, if the client comes without a member id (rule 5.3)."""
-    group = draft.consumer
+    group = step.consumer
     if event.instance_id is None or event.instance_id not in group.instances:
         return False
     holder_id = group.instances[event.instance_id]
     was_native = not group.members[holder_id].is_classic
     if not event.member_id:
-        replace_member(draft, holder_id, member_id)
+        replace_member(step, holder_id, member_id)
     return was_native
 
 

@@ -2,21 +2,22 @@
 
 from coordinator.consumer.admission import check_instance
 from coordinator.conversion.fence import fence
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import LeaveGroupReceived, Leaver
 from coordinator.records import RemovalCause
 from coordinator.replies import LeaveGroupReply, LeftMember
+from coordinator.step_builder import StepBuilder
+from kafka_codecs.error_codes import ErrorCode
 
 
-def leave(draft: Draft, event: LeaveGroupReceived) -> None:
+def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
     """Decide a LeaveGroup; the caller knows that the group is a consumer group."""
     leaving: dict[str, RemovalCause] = {}
     answers = []
     for leaver in event.members:
         error = ErrorCode.NONE
         try:
-            member_id = _named(draft, leaver)
+            member_id = _named(step, leaver)
             by_admin = not leaver.member_id
             leaving[member_id] = RemovalCause.REMOVED_BY_ADMIN if by_admin else RemovalCause.LEFT
         except GroupError as refusal:
@@ -25,13 +26,13 @@ def leave(draft: Draft, event: LeaveGroupReceived) -> None:
             LeftMember(member_id=leaver.member_id, instance_id=leaver.instance_id, error=error)
         )
     if leaving:
-        fence(draft, leaving)
-    draft.answer(event.token, LeaveGroupReply(members=tuple(answers)))
+        fence(step, leaving)
+    step.answer(event.token, LeaveGroupReply(members=tuple(answers)))
 
 
-def _named(draft: Draft, leaver: Leaver) -> str:
+def _named(step: StepBuilder, leaver: Leaver) -> str:
     """The member that an entry names. Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-    group = draft.consumer
+    group = step.consumer
     if leaver.instance_id is not None:
         member_id = leaver.member_id or group.instances.get(leaver.instance_id, "")
         check_instance(group, leaver.instance_id, member_id)

@@ -2,41 +2,42 @@
 
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.conversion.embedded import version_of, write_assignment
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import SyncGroupReceived
 from coordinator.mixed.guards import classic_member
 from coordinator.records import ClassicMetadata, Member, MemberState
 from coordinator.replies import SyncGroupReply
+from coordinator.step_builder import StepBuilder
 from coordinator.volatile import DeadlineKind
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.error_codes import ErrorCode
 
 
-def sync(draft: Draft, event: SyncGroupReceived) -> None:
+def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
     """Decide a SyncGroup; the caller knows that the group is a consumer group."""
-    group = draft.consumer
-    member = classic_member(draft, event.member_id, event.instance_id, event.generation)
+    group = step.consumer
+    member = classic_member(step, event.member_id, event.instance_id, event.generation)
     assert member.classic is not None
     current = group.assignments[member.member_id]
     # DEV D27: before the protocol is looked at. A member that synced late, after its group
-    # converted, names the protocol of the generic group; Kafka's answer to that is fatal for the
+    # converted, names the protocol of the classic group; Kafka's answer to that is fatal for the
     # client.
     if (
         group.assignment_epoch > current.member_epoch
         and current.state is not MemberState.UNREVOKED_PARTITIONS
     ):
-        move_phase(draft, member.member_id, PhaseEvent.TOLD_TO_REJOIN)
-        draft.answer(event.token, SyncGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS))
+        move_phase(step, member.member_id, PhaseEvent.TOLD_TO_REJOIN)
+        step.answer(event.token, SyncGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS))
         return
     _check_protocol(member.classic, event)
-    move_phase(draft, member.member_id, PhaseEvent.SYNCED)
-    draft.arm(DeadlineKind.SESSION, member.member_id, member.classic.session_timeout_ms)
-    draft.answer(
+    move_phase(step, member.member_id, PhaseEvent.SYNCED)
+    step.arm(DeadlineKind.SESSION, member.member_id, member.classic.session_timeout_ms)
+    step.answer(
         event.token,
         SyncGroupReply(
             protocol_type=event.protocol_type,
             protocol_name=event.protocol_name,
-            assignment=write_assignment(current.assigned, embedded_version(member), draft.topics),
+            assignment=write_assignment(current.assigned, embedded_version(member), step.topics),
         ),
     )
 

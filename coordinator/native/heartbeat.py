@@ -9,58 +9,58 @@ from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.consumer.validation import JOIN_EPOCH, check_heartbeat
 from coordinator.conversion.upgrade import enter_consumer_group
-from coordinator.draft import Draft
 from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.member_ids import member_id_from
 from coordinator.native.leave import leave
 from coordinator.records import Assignment, Member
 from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.step_builder import StepBuilder
 from coordinator.topics import Partition
 from coordinator.volatile import DeadlineKind, Repetition, RepetitionMoved
 
 
-def heartbeat(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
+def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     """Decide a ConsumerGroupHeartbeat, whatever the group is now."""
-    check_heartbeat(event, draft.config)
+    check_heartbeat(event, step.config)
     if event.member_epoch < JOIN_EPOCH:
-        leave(draft, event)
+        leave(step, event)
         return
-    needs_target = enter_consumer_group(draft, event)
+    needs_target = enter_consumer_group(step, event)
     member_id = event.member_id or member_id_from(event.fresh_id)
-    before = admit(draft, event, member_id)
+    before = admit(step, event, member_id)
     after = _described(event, member_id, before)
     if before is not None:
         # A classic member is told by heartbeats from now on what to do, not to rejoin.
-        end_phase(draft, member_id)
-    put_member(draft, before, after, needs_target=needs_target)
-    update_target(draft)
-    group = draft.consumer
+        end_phase(step, member_id)
+    put_member(step, before, after, needs_target=needs_target)
+    update_target(step)
+    group = step.consumer
     current_before = group.assignments.get(member_id)
     # One that repeats its previous epoch has not heard of the current one: it goes no further.
     is_behind = current_before is not None and current_before.member_epoch != event.member_epoch
     if not is_behind:
-        reconcile_member(draft, after, event.owned, subscription_changed=has_changed(before, after))
+        reconcile_member(step, after, event.owned, subscription_changed=has_changed(before, after))
     elif event.member_epoch == JOIN_EPOCH:
-        reassign_member(draft, after)
-    draft.arm(DeadlineKind.SESSION, member_id, draft.config.consumer_session_timeout_ms)
+        reassign_member(step, after)
+    step.arm(DeadlineKind.SESSION, member_id, step.config.consumer_session_timeout_ms)
     current = group.assignments[member_id]
     is_changed = current is not current_before and _assigned(current) != _assigned(current_before)
-    is_awaited = _awaits_acknowledgement(draft, event, current, is_changed=is_changed)
+    is_awaited = _awaits_acknowledgement(step, event, current, is_changed=is_changed)
     # Joining is full, too: `check_heartbeat` saw to that.
     must_tell = event.is_full or is_behind or is_changed or is_awaited
-    draft.answer(
+    step.answer(
         event.token,
         ConsumerHeartbeatReply(
             member_id=member_id,
             member_epoch=current.member_epoch,
-            heartbeat_interval_ms=draft.config.consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=step.config.consumer_heartbeat_interval_ms,
             assignment=frozenset(_assigned(current)) if must_tell else None,
         ),
     )
 
 
 def _awaits_acknowledgement(
-    draft: Draft, event: ConsumerHeartbeatReceived, current: Assignment, *, is_changed: bool
+    step: StepBuilder, event: ConsumerHeartbeatReceived, current: Assignment, *, is_changed: bool
 ) -> bool:
     """Whether the member may not have heard of its assignment.
 
@@ -68,8 +68,8 @@ def _awaits_acknowledgement(
     just that: the answer may be lost, and nothing else would show it. What changes with the epoch
     needs no repetition: whoever states the new one has heard the answer.
     """
-    member_id, now_ms = event.member_id, draft.now_ms
-    before = draft.consumer.repetitions.get(member_id)
+    member_id, now_ms = event.member_id, step.now_ms
+    before = step.consumer.repetitions.get(member_id)
     is_open = before is not None and (before.until_ms is None or now_ms < before.until_ms)
     is_acknowledged = event.owned == _assigned(current)
     is_awaited = not is_acknowledged and (is_open or is_changed or event.owned is not None)
@@ -79,7 +79,7 @@ def _awaits_acknowledgement(
     elif is_changed or event.owned is not None:
         after = Repetition()
     if after != before:
-        draft.emit(RepetitionMoved(member_id, after))
+        step.emit(RepetitionMoved(member_id, after))
     return is_awaited
 
 

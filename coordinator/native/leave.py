@@ -6,21 +6,22 @@ from coordinator.consumer.admission import check_instance
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
 from coordinator.conversion.fence import fence
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.records import CurrentAssignment, RemovalCause
 from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.step_builder import StepBuilder
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 
 
-def leave(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
+def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     """Decide a goodbye. Raises GroupError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID."""
-    group = draft.state.group
+    group = step.state.group
     if not isinstance(group, ConsumerGroup):
         raise GroupError(
-            ErrorCode.GROUP_ID_NOT_FOUND, f"{draft.state.group_id} is not a consumer group"
+            ErrorCode.GROUP_ID_NOT_FOUND, f"{step.state.group_id} is not a consumer group"
         )
     if event.instance_id is not None:
         check_instance(group, event.instance_id, event.member_id)
@@ -29,23 +30,23 @@ def leave(draft: Draft, event: ConsumerHeartbeatReceived) -> None:
             ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group"
         )
     if event.member_epoch == STATIC_LEAVE_EPOCH:
-        _leave_for_a_while(draft, event.member_id)
+        _leave_for_a_while(step, event.member_id)
     else:
-        fence(draft, {event.member_id: RemovalCause.LEFT})
-    draft.answer(
+        fence(step, {event.member_id: RemovalCause.LEFT})
+    step.answer(
         event.token,
         ConsumerHeartbeatReply(member_id=event.member_id, member_epoch=event.member_epoch),
     )
 
 
-def _leave_for_a_while(draft: Draft, member_id: str) -> None:
+def _leave_for_a_while(step: StepBuilder, member_id: str) -> None:
     """The static member keeps its partitions; its session goes on and ends the wait."""
-    current = draft.consumer.assignments[member_id]
+    current = step.consumer.assignments[member_id]
     away = replace(
         current,
         member_epoch=STATIC_LEAVE_EPOCH,
         previous_epoch=current.member_epoch,
         pending_revocation={},
     )
-    draft.emit(CurrentAssignment(member_id=member_id, value=away))
-    draft.disarm(DeadlineKind.REVOCATION, member_id)
+    step.emit(CurrentAssignment(member_id=member_id, value=away))
+    step.disarm(DeadlineKind.REVOCATION, member_id)

@@ -7,7 +7,6 @@ means that everything is lost.
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
-from coordinator.errors import ErrorCode
 from coordinator.events import (
     HeartbeatReceived,
     JoinGroupReceived,
@@ -17,7 +16,7 @@ from coordinator.events import (
 )
 from coordinator.replies import JoinGroupReply, SyncGroupReply
 from coordinator.simulation import leader
-from coordinator.simulation.client import RETRIABLE, Client, Spec, Surroundings
+from coordinator.simulation.client import RETRIABLE, Client, ClientContext, Spec
 from coordinator.simulation.driver import Answer
 from coordinator.topics import Partition, Topics
 from kafka_codecs import WireError
@@ -27,6 +26,7 @@ from kafka_codecs.consumer_protocol import (
     decode_assignment,
     encode_subscription,
 )
+from kafka_codecs.error_codes import ErrorCode
 
 # SyncGroup v5 names type and protocol; clients send the version that came with their JoinGroup.
 FIRST_JOIN_VERSION_WITH_NAMED_PROTOCOL = 7
@@ -49,8 +49,8 @@ class ClassicClient(Client):
 
     kind = "classic"
 
-    def __init__(self, where: Surroundings, name: str, spec: Spec) -> None:
-        super().__init__(where, name, spec)
+    def __init__(self, context: ClientContext, name: str, spec: Spec) -> None:
+        super().__init__(context, name, spec)
         self.generation = -1
         self.protocol: str | None = None
         self.phase = Phase.PREPARING
@@ -109,7 +109,7 @@ class ClassicClient(Client):
         if self.is_in_callback:
             return
         self.phase = Phase.PREPARING
-        names = self.where.network.cluster.names
+        names = self.context.network.cluster.names
         going = [
             partition
             for partition in self.claims
@@ -158,7 +158,7 @@ class ClassicClient(Client):
 
     def stated_owned(self) -> list[leader.Name]:
         """What it says it owns: its metadata may not know a topic any more."""
-        names = self.where.network.cluster.names
+        names = self.context.network.cluster.names
         return [(names[partition.topic_id], partition.number) for partition in self.claims]
 
     def _join_again(self) -> None:
@@ -206,11 +206,11 @@ class ClassicClient(Client):
 
     def assignments(self, reply: JoinGroupReply) -> dict[str, bytes]:
         """What the leader gives each member."""
-        return leader.assign(reply.protocol_name or "", reply.members, self.where.topics)
+        return leader.assign(reply.protocol_name or "", reply.members, self.context.topics)
 
     def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         """What the leader compares its metadata with; a topic that does not exist counts zero."""
-        by_name = self.where.topics.by_name
+        by_name = self.context.topics.by_name
         return {name: by_name[name].partition_count if name in by_name else 0 for name in topics}
 
     # -- syncing ---------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class ClassicClient(Client):
         self._rejoin_wanted = bool(revoked)
 
         def take() -> None:
-            is_lie = assignment in self.where.lies
+            is_lie = assignment in self.context.lies
             self.assign(granted, granted_ms=answer.at_ms, is_lie=is_lie)
             if self._rejoin_wanted or self._joined_with != self.topics:
                 self.rejoin()

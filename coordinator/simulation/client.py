@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from coordinator.errors import ErrorCode
 from coordinator.events import OffsetCommitReceived, OffsetFetchReceived, Request
 from coordinator.simulation.cluster import CONSUMED_MAX
 from coordinator.simulation.driver import Answer
 from coordinator.simulation.network import Ask, Line, Network
 from coordinator.simulation.world import World
 from coordinator.topics import Partition, Topics
+from kafka_codecs.error_codes import ErrorCode
 
 COMMIT_INTERVAL_MS = 2_000
 RETRY_MS = 150
@@ -73,7 +73,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ClientContext:
     """Where a client lives. `owning` is called when it begins to own something."""
 
     world: World
@@ -96,14 +96,14 @@ class Client(ABC):
     kind = "client"
     is_honest = True
 
-    def __init__(self, where: Surroundings, name: str, spec: Spec) -> None:
-        self.where, self.world = where, where.world
+    def __init__(self, context: ClientContext, name: str, spec: Spec) -> None:
+        self.context, self.world = context, context.world
         self.name, self.spec = name, spec
         self.topics = spec.topics
         self.member_id = ""
         self.claims: dict[Partition, Claim] = {}
         self.is_dead = self.is_frozen = self.is_closing = False
-        self._line = Line(where.network, name)
+        self._line = Line(context.network, name)
         self._backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._callback = 0
         self.is_in_callback = False
@@ -194,7 +194,7 @@ class Client(ABC):
     # -- talking ---------------------------------------------------------------------------------
 
     def token(self) -> int:
-        return self.where.network.next_token()
+        return self.context.network.next_token()
 
     def fresh_id(self) -> UUID:
         return UUID(int=self.world.dice.getrandbits(128), version=4)
@@ -233,7 +233,7 @@ class Client(ABC):
             self.claims[partition] = Claim(self.member_id, granted_ms, is_lie)
         if added:
             self.world.tell(self.name, ("owns", *self.claims))
-            self.where.owning()
+            self.context.owning()
             self._fetch({partition: self.claims[partition] for partition in added})
 
     def revoke(self, partitions: Iterable[Partition], done: Callable[[], None]) -> None:

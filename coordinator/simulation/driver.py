@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.engine import GroupEngine, Step
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     Event,
-    GroupTaken,
+    GroupLost,
     Happening,
     HeartbeatReceived,
     OffsetCommitEnded,
@@ -34,6 +34,7 @@ from coordinator.simulation.world import World
 from coordinator.topic_regex import match_topics
 from coordinator.topics import Partition, Topics
 from coordinator.volatile import CommitEnded, RegexResolution
+from kafka_codecs.error_codes import ErrorCode
 
 GROUP = "orders"
 POSTPONED_MS = 1_000
@@ -144,7 +145,7 @@ class Driver:
 
     def _give_way(self) -> None:
         if self.is_up and self.is_taken and not self.has_given_way:
-            self._handle(GroupTaken())
+            self._handle(GroupLost())
 
     def crash(
         self,
@@ -245,7 +246,7 @@ class Driver:
             return
         self._log += batches
         for each in gathered:
-            self.has_given_way |= isinstance(each.event, GroupTaken)
+            self.has_given_way |= isinstance(each.event, GroupLost)
             for token, reply in each.step.replies:
                 self._answer(token, Answer(reply=reply, at_ms=each.at_ms, topics=each.topics))
         if self.engine.state.is_quiet and not self.waiting:

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from enum import StrEnum
 from itertools import chain
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
-from coordinator.generic.group import GenericGroup
 from coordinator.records import MemberState
 from coordinator.state import GroupState
 from coordinator.topics import Partition, Topics
-from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, MemberPhase
+from coordinator.volatile import ClassicPhase, DeadlineKey, DeadlineKind, MemberPhase
 
 
 class Invariant(StrEnum):
@@ -64,8 +64,8 @@ def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
     """All that one state can show: invariants 1 and 2, the tables and the timers; whether time
     tells when the cluster can no longer store a commit is for the config to say."""
     match state.group:
-        case GenericGroup() as group:
-            _check_generic_group(group)
+        case ClassicGroup() as group:
+            _check_classic_group(group)
         case ConsumerGroup() as group:
             check_holders(group)
             check_epochs(group)
@@ -133,21 +133,21 @@ def _twice(values: Iterable[object]) -> str:
     return str([value for value, count in Counter(values).items() if count > 1])
 
 
-def _check_generic_group(group: GenericGroup) -> None:
+def _check_classic_group(group: ClassicGroup) -> None:
     _check_instances(group)
     phase = group.phase
-    is_distributed = phase in (GenericPhase.STABLE, GenericPhase.COMPLETING_REBALANCE)
+    is_distributed = phase in (ClassicPhase.STABLE, ClassicPhase.COMPLETING_REBALANCE)
     rules = {
         "who waits is a member": group.joins.keys() | group.syncs.keys() <= group.members.keys(),
         "a pending id is no member": group.pending_ids.keys().isdisjoint(group.members),
         "the leader is a member": group.core.leader is None or group.core.leader in group.members,
         "joins wait in the join phase only": (
-            not group.joins or phase is GenericPhase.PREPARING_REBALANCE
+            not group.joins or phase is ClassicPhase.PREPARING_REBALANCE
         ),
         "syncs wait for the leader only": (
-            not group.syncs or phase is GenericPhase.COMPLETING_REBALANCE
+            not group.syncs or phase is ClassicPhase.COMPLETING_REBALANCE
         ),
-        "an empty group has no members": phase is not GenericPhase.EMPTY or not group.members,
+        "an empty group has no members": phase is not ClassicPhase.EMPTY or not group.members,
         "a generation has members": not is_distributed or bool(group.members),
         "offers are counted": dict(group.offers)
         == Counter(name for m in group.members.values() for name in dict(m.protocols)),
@@ -213,7 +213,7 @@ def _require_all(rules: dict[str, bool]) -> None:
         require(holds, Invariant.INDEXES, rule)
 
 
-def _check_instances(group: GenericGroup | ConsumerGroup) -> None:
+def _check_instances(group: ClassicGroup | ConsumerGroup) -> None:
     expected = {
         member.instance_id: member_id
         for member_id, member in group.members.items()
@@ -231,8 +231,8 @@ def check_deadlines(state: GroupState, *, time_ends_commits: bool = True) -> Non
         if commit.answer_lost and time_ends_commits
     }
     match state.group:
-        case GenericGroup() as group:
-            expected |= _deadlines_of_generic_group(group, running)
+        case ClassicGroup() as group:
+            expected |= _deadlines_of_classic_group(group, running)
         case ConsumerGroup() as group:
             expected |= _deadlines_of_consumer_group(group, running)
         case None:
@@ -244,7 +244,7 @@ def check_deadlines(state: GroupState, *, time_ends_commits: bool = True) -> Non
         )
 
 
-def _deadlines_of_generic_group(group: GenericGroup, running: set[DeadlineKey]) -> set[DeadlineKey]:
+def _deadlines_of_classic_group(group: ClassicGroup, running: set[DeadlineKey]) -> set[DeadlineKey]:
     expected = {DeadlineKey(DeadlineKind.PENDING_ID, id_) for id_ in group.pending_ids}
     for member_id in group.members:
         if member_id not in group.joins and member_id not in group.syncs:
@@ -252,17 +252,17 @@ def _deadlines_of_generic_group(group: GenericGroup, running: set[DeadlineKey]) 
         if member_id in group.joins and group.joins[member_id].is_new:
             expected.add(DeadlineKey(DeadlineKind.NEW_MEMBER_JOIN, member_id))
     match group.phase:
-        case GenericPhase.PREPARING_REBALANCE if group.core.initial_delay:
+        case ClassicPhase.PREPARING_REBALANCE if group.core.initial_delay:
             expected.add(DeadlineKey(DeadlineKind.INITIAL_REBALANCE_DELAY))
-        case GenericPhase.PREPARING_REBALANCE:
+        case ClassicPhase.PREPARING_REBALANCE:
             # Not while the completion waits for the cluster to answer a commit.
             expected |= running & {DeadlineKey(DeadlineKind.JOIN_PHASE)}
-        case GenericPhase.COMPLETING_REBALANCE:
+        case ClassicPhase.COMPLETING_REBALANCE:
             expected.add(DeadlineKey(DeadlineKind.SYNC_PHASE))
-        case GenericPhase.STABLE:
+        case ClassicPhase.STABLE:
             if group.unsynced:
                 expected |= running & {DeadlineKey(DeadlineKind.SYNC_PHASE)}
-        case GenericPhase.EMPTY:
+        case ClassicPhase.EMPTY:
             pass
     return expected
 

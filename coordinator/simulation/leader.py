@@ -1,4 +1,4 @@
-"""What the leader of a generic group does: it assigns, in the client.
+"""What the leader of a classic group does: it assigns, in the client.
 
 `range` and `roundrobin` for clients that have given everything up; `cooperative-sticky` leaves each
 partition with its owner, and withholds one that moves until its owner has given it up.

@@ -7,12 +7,12 @@ is not answered within the heartbeat interval it gives up and goes on.
 
 from dataclasses import replace
 
-from coordinator.errors import ErrorCode
 from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.replies import ConsumerHeartbeatReply
-from coordinator.simulation.client import RETRY_MS, Spec, Surroundings
+from coordinator.simulation.client import RETRY_MS, ClientContext, Spec
 from coordinator.simulation.driver import Answer
 from coordinator.simulation.native_client import NativeClient
+from kafka_codecs.error_codes import ErrorCode
 
 
 class LibrdkafkaClient(NativeClient):
@@ -20,8 +20,8 @@ class LibrdkafkaClient(NativeClient):
 
     kind = "librdkafka"
 
-    def __init__(self, where: Surroundings, name: str, spec: Spec) -> None:
-        super().__init__(where, name, spec)
+    def __init__(self, context: ClientContext, name: str, spec: Spec) -> None:
+        super().__init__(context, name, spec)
         self._had_assignment = False
 
     def beat(self) -> None:

@@ -8,7 +8,6 @@ assignments are remembered, for who follows them owns nothing by the engine's wo
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from coordinator.consumer.validation import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from coordinator.errors import ErrorCode
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
@@ -23,12 +22,13 @@ from coordinator.events import (
 from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply
 from coordinator.simulation import leader
 from coordinator.simulation.classic_client import ClassicClient
-from coordinator.simulation.client import Client, Spec, Surroundings
+from coordinator.simulation.client import Client, ClientContext, Spec
 from coordinator.simulation.driver import Answer
 from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.world import World
 from coordinator.topics import Partition
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription, encode_subscription
+from kafka_codecs.error_codes import ErrorCode
 
 EPOCH_OFFSETS = (-3, -1, -1, 1, 100)
 PAUSE_MS_MAX = 1_500
@@ -70,7 +70,7 @@ class LyingClassic(ClassicClient):
     is_honest = False
 
     def stated_owned(self) -> list[leader.Name]:
-        names = self.where.network.cluster.names
+        names = self.context.network.cluster.names
         return [(names[p.topic_id], p.number) for p in some_partitions(self)]
 
     def metadata(self) -> bytes:
@@ -125,10 +125,10 @@ class LyingLeader(ClassicClient):
         for member in reply.members:
             if self.world.chance(0.05):
                 continue
-            names = self.where.network.cluster.names
+            names = self.context.network.cluster.names
             some = [(names[p.topic_id], p.number) for p in some_partitions(self)]
             given[member.member_id] = leader.write_assignment(some)
-        self.where.lies.update(given.values())
+        self.context.lies.update(given.values())
         return given
 
 
@@ -142,8 +142,8 @@ class Vandal(Client):
     kind = "vandal"
     is_honest = False
 
-    def __init__(self, where: Surroundings, name: str, spec: Spec) -> None:
-        super().__init__(where, name, spec)
+    def __init__(self, context: ClientContext, name: str, spec: Spec) -> None:
+        super().__init__(context, name, spec)
         self._ids = ["", name, "made-up"]
 
     def start(self) -> None:
@@ -190,7 +190,7 @@ class Vandal(Client):
         return self.world.dice.choice(self._ids)
 
     def _any_id(self) -> str:
-        others = [member_id for member_id in self.where.known_ids() if member_id]
+        others = [member_id for member_id in self.context.known_ids() if member_id]
         return self.world.dice.choice([*self._ids, *others])
 
     def _instance_id(self) -> str | None:
@@ -199,7 +199,7 @@ class Vandal(Client):
     def _metadata(self) -> bytes:
         if self.world.chance(0.1):
             return self.world.dice.randbytes(self.world.between(0, 12))
-        names = self.where.network.cluster.names
+        names = self.context.network.cluster.names
         some = [(names[p.topic_id], p.number) for p in some_partitions(self)]
         subscription = Subscription(
             topics=(*self.topics, "none"),
@@ -312,7 +312,7 @@ def some_partitions(client: Client) -> list[Partition]:
     """Any partitions of any topic that there is or was."""
     everything = [
         Partition(topic_id, number)
-        for topic_id in client.where.network.cluster.names
+        for topic_id in client.context.network.cluster.names
         for number in range(4)
     ]
     return [partition for partition in everything if client.world.chance(0.3)]

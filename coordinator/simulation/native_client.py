@@ -8,12 +8,12 @@ import re
 from dataclasses import replace
 
 from coordinator.consumer.validation import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from coordinator.errors import ErrorCode
 from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.replies import ConsumerHeartbeatReply
-from coordinator.simulation.client import RETRIABLE, RETRY_MS, Client, Spec, Surroundings
+from coordinator.simulation.client import RETRIABLE, RETRY_MS, Client, ClientContext, Spec
 from coordinator.simulation.driver import Answer
 from coordinator.topics import Partition
+from kafka_codecs.error_codes import ErrorCode
 
 SOON_MS = 5
 
@@ -23,8 +23,8 @@ class NativeClient(Client):
 
     kind = "native"
 
-    def __init__(self, where: Surroundings, name: str, spec: Spec) -> None:
-        super().__init__(where, name, spec)
+    def __init__(self, context: ClientContext, name: str, spec: Spec) -> None:
+        super().__init__(context, name, spec)
         # From v1 on the client brings its id (KIP-1082).
         self.member_id = name if spec.version > 0 else ""
         self.member_epoch = JOIN_EPOCH

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from coordinator.consumer.validation import JOIN_EPOCH
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     JoinGroupReceived,
@@ -27,6 +27,7 @@ from coordinator.simulation.cluster import Cluster, Commit
 from coordinator.simulation.driver import Answer, Driver
 from coordinator.simulation.world import World
 from coordinator.topics import Partition
+from kafka_codecs.error_codes import ErrorCode
 
 DELAY_MS_MAX = 40
 LATE_MS_MAX = 8_000

@@ -64,9 +64,9 @@ def draw_plan(world: World) -> Plan:
     """The first thing that a seed decides."""
     dice = world.dice
     config = GroupConfig(
-        generic_min_session_timeout_ms=1_000,
-        generic_initial_rebalance_delay_ms=dice.choice([0, 500, 1_500]),
-        generic_max_size=dice.choice([100, 100, 100, 3]),
+        classic_min_session_timeout_ms=1_000,
+        classic_initial_rebalance_delay_ms=dice.choice([0, 500, 1_500]),
+        classic_max_size=dice.choice([100, 100, 100, 3]),
         consumer_session_timeout_ms=dice.choice([5_000, 8_000]),
         consumer_min_session_timeout_ms=4_000,
         consumer_max_session_timeout_ms=10_000,
@@ -77,7 +77,7 @@ def draw_plan(world: World) -> Plan:
         consumer_assignors=dice.choice([("uniform", "range"), ("range", "uniform")]),
         consumer_migration_policy=dice.choice(POLICIES),
         consumer_assignment_interval_ms=dice.choice([0, 1_000]),
-        generic_new_member_join_timeout_ms=20_000,
+        classic_new_member_join_timeout_ms=20_000,
         reconnect_timeout_ms=0,
         consumer_regex_refresh_interval_ms=dice.choice([15_000, 600_000]),
         lost_commit_hold_ms=dice.choice([2_000, None]),

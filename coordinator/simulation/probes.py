@@ -7,21 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.validation import JOIN_EPOCH
 from coordinator.engine import GroupEngine, Step
-from coordinator.errors import ErrorCode
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
     Request,
 )
-from coordinator.generic.group import GenericGroup
 from coordinator.records import (
+    ClassicGroupMember,
     CurrentAssignment,
-    GenericMember,
     GroupEpoch,
     Member,
     MemberState,
@@ -32,7 +31,7 @@ from coordinator.simulation import leader
 from coordinator.simulation.invariants import Invariant, require
 from coordinator.state import GroupState
 from coordinator.topics import Topics
-from coordinator.volatile import GenericPhase
+from coordinator.volatile import ClassicPhase
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
@@ -40,6 +39,7 @@ from kafka_codecs.consumer_protocol import (
     decode_subscription,
     encode_subscription,
 )
+from kafka_codecs.error_codes import ErrorCode
 
 TOKEN = -1
 FRESH_ID = UUID(int=1, version=4)
@@ -54,7 +54,7 @@ class Probe:
         self._topics, self._now_ms = topics, now_ms
 
     @property
-    def group(self) -> GenericGroup | ConsumerGroup | None:
+    def group(self) -> ClassicGroup | ConsumerGroup | None:
         return self._engine.state.group
 
     def feed(self, event: Request) -> tuple[Step, Reply]:
@@ -184,17 +184,17 @@ def _join_again(member: Member, protocols: Protocols) -> JoinGroupReceived:
 def check_there_and_back(
     state: GroupState, config: GroupConfig, topics: Topics, now_ms: int
 ) -> bool:
-    """Invariant 7, for a generic group at rest: one static member comes back as a native one and
+    """Invariant 7, for a classic group at rest: one static member comes back as a native one and
     then as a classic one again. False if this group is not one that could."""
     group = state.group
     before = _assignments_at_rest(group, topics)
-    if before is None or not isinstance(group, GenericGroup):
+    if before is None or not isinstance(group, ClassicGroup):
         return False
     static = next((m for m in group.members.values() if m.instance_id is not None), None)
     policy = config.consumer_migration_policy
     if static is None or not (policy.allows_upgrade and policy.allows_downgrade):
         return False
-    if len(group.members) > config.generic_max_size:
+    if len(group.members) > config.classic_max_size:
         # As in Kafka: static members stay in a generation that they did not join, beside as many
         # as may join it. A group beyond its limit is not downgraded (rule 6.1).
         return False
@@ -218,12 +218,12 @@ def check_there_and_back(
 
 
 def _assignments_at_rest(
-    group: GenericGroup | ConsumerGroup | None, topics: Topics
+    group: ClassicGroup | ConsumerGroup | None, topics: Topics
 ) -> Mapping[str, frozenset[leader.Name]] | None:
-    """What each member of a generic group has, by instance id if there is one. None if it is not at
+    """What each member of a classic group has, by instance id if there is one. None if it is not at
     rest: somebody has yet to sync or to give something up, has what it did not ask for, or nobody
     has what the leader has yet to see, which an upgrade distributes (DEV D22)."""
-    if not isinstance(group, GenericGroup) or group.phase is not GenericPhase.STABLE:
+    if not isinstance(group, ClassicGroup) or group.phase is not ClassicPhase.STABLE:
         return None
     if group.unsynced or group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
@@ -255,7 +255,7 @@ def _assignments_at_rest(
     return found if everything <= taken else None
 
 
-def _assigned(member: GenericMember, topics: Topics) -> frozenset[leader.Name]:
+def _assigned(member: ClassicGroupMember, topics: Topics) -> frozenset[leader.Name]:
     """Topics that are gone cannot survive a conversion."""
     _version, decoded = decode_assignment(member.assignment)
     return frozenset(
@@ -266,7 +266,7 @@ def _assigned(member: GenericMember, topics: Topics) -> frozenset[leader.Name]:
     )
 
 
-def _as_native(member: GenericMember, protocol: str) -> ConsumerHeartbeatReceived:
+def _as_native(member: ClassicGroupMember, protocol: str) -> ConsumerHeartbeatReceived:
     _version, subscription = decode_subscription(member.metadata_for(protocol))
     return ConsumerHeartbeatReceived(
         token=TOKEN,
@@ -283,7 +283,7 @@ def _as_native(member: GenericMember, protocol: str) -> ConsumerHeartbeatReceive
     )
 
 
-def _as_classic(member: GenericMember) -> JoinGroupReceived:
+def _as_classic(member: ClassicGroupMember) -> JoinGroupReceived:
     return JoinGroupReceived(
         token=TOKEN,
         version=9,

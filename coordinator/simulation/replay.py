@@ -3,14 +3,14 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import GroupEngine
-from coordinator.generic.group import GenericGroup
-from coordinator.records import DurableRecord, GenericGroupValue, is_tombstone
+from coordinator.records import ClassicGroupValue, DurableRecord, is_tombstone
 from coordinator.simulation.invariants import Invariant, check_group, require
 from coordinator.state import GroupState
-from coordinator.volatile import GenericPhase
+from coordinator.volatile import ClassicPhase
 
 
 def snapshot(state: GroupState) -> str:
@@ -36,16 +36,16 @@ def durable_state(state: GroupState) -> DurableState:
     return DurableState(
         overrides=dict(state.config_overrides),
         group=_durable_group(group),
-        is_rebalancing=isinstance(group, GenericGroup)
-        and group.phase not in (GenericPhase.EMPTY, GenericPhase.STABLE),
+        is_rebalancing=isinstance(group, ClassicGroup)
+        and group.phase not in (ClassicPhase.EMPTY, ClassicPhase.STABLE),
     )
 
 
-def _durable_group(group: GenericGroup | ConsumerGroup | None) -> object:
+def _durable_group(group: ClassicGroup | ConsumerGroup | None) -> object:
     match group:
         case None:
             return None
-        case GenericGroup():
+        case ClassicGroup():
             return group.stored_value()
         case ConsumerGroup():
             return {
@@ -76,8 +76,8 @@ def check_same(state: GroupState, expected: DurableState) -> None:
 
 
 def _brings_nobody_back(found: object, expected: object) -> bool:
-    """Whether both are generic groups and who was removed from the second is not in the first."""
-    if not isinstance(found, GenericGroupValue) or not isinstance(expected, GenericGroupValue):
+    """Whether both are classic groups and who was removed from the second is not in the first."""
+    if not isinstance(found, ClassicGroupValue) or not isinstance(expected, ClassicGroupValue):
         return False
     still_there = {member.member_id for member in expected.members}
     return all(member.member_id in still_there for member in found.members)
@@ -106,6 +106,6 @@ def compacted(log: Iterable[DurableRecord]) -> list[DurableRecord]:
 
 def parked_tokens(state: GroupState) -> set[int]:
     """The requests that the group owes an answer."""
-    if not isinstance(state.group, GenericGroup):
+    if not isinstance(state.group, ClassicGroup):
         return set()
     return {join.token for join in state.group.joins.values()} | set(state.group.syncs.values())

@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coordinator.events import Request
-from coordinator.simulation import story
-from coordinator.simulation.chance import Chance
-from coordinator.simulation.client import Client, Surroundings
+from coordinator.simulation import transcript
+from coordinator.simulation.client import Client, ClientContext
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.driver import Driver
-from coordinator.simulation.excuses import Excuses
-from coordinator.simulation.finale import roll_to_classic
+from coordinator.simulation.exempt_claims import ExemptClaims
+from coordinator.simulation.final_roll import roll_to_classic
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.simulation.network import Network
-from coordinator.simulation.peace import settle
 from coordinator.simulation.plan import CHAOS_MS, Plan, draw_plan
+from coordinator.simulation.random_actions import RandomActions
+from coordinator.simulation.settling import settle
 from coordinator.simulation.watch import Watch
 from coordinator.simulation.watch_owners import OwnerWatch
 from coordinator.simulation.world import World
@@ -32,11 +32,12 @@ LAG_MS_WHEN_LOG_FAILS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended. `invariant` is None if nothing broke, otherwise `story` tells its end.
+    """How a run ended. `invariant` is None if nothing broke, otherwise `transcript` tells its end.
 
     `counts` says how much happened. "events" are all that the engine was asked to handle, and
-    "requests" those that clients sent; for "rebalances" and "moves" see `tally.py`. "convergence
-    ms" is what it took from the last fault to everybody's rest, and missing if that never came.
+    "requests" those that clients sent; for "rebalances" and "moves" see `run_costs.py`.
+    "convergence ms" is what it took from the last fault until every member was at rest, and is
+    missing if that never came.
     "stale ms" is the time in which a removed client that had not heard of it believed in a
     partition that somebody else owned by then.
     """
@@ -44,7 +45,7 @@ class Outcome:
     seed: int
     invariant: str | None = None
     detail: str = ""
-    story: tuple[str, ...] = ()
+    transcript: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -59,20 +60,22 @@ class Run:
         self.driver = Driver(world, self.cluster, plan.config)
         self.network = Network(world, self.driver, self.cluster, overtaken=self._overtaken)
         lies: set[bytes] = set()
-        self.excuses = Excuses(world, self.clients, lambda: self.driver.engine.state, lies)
+        self.exempt_claims = ExemptClaims(
+            world, self.clients, lambda: self.driver.engine.state, lies
+        )
         self.owners = OwnerWatch(
-            world, self.cluster, self.clients, lambda: self.driver.engine.state, self.excuses
+            world, self.cluster, self.clients, lambda: self.driver.engine.state, self.exempt_claims
         )
         self.watch = Watch(world, self.driver, self.network, self.owners)
         self.driver.observer = self.watch
-        self.where = Surroundings(
+        self.context = ClientContext(
             world=world,
             network=self.network,
             owning=self.owners.check,
             known_ids=lambda: [client.member_id for client in self.clients],
             lies=lies,
         )
-        self.chance = Chance(self.where, self.driver, plan, self.clients)
+        self.random_actions = RandomActions(self.context, self.driver, plan, self.clients)
         self._begin_faults(plan)
 
     def _begin_faults(self, plan: Plan) -> None:
@@ -90,7 +93,7 @@ class Run:
     def play(self) -> None:
         """Raises BrokenInvariantError."""
         self.world.tell("plan", self.plan)
-        self.chance.begin()
+        self.random_actions.begin()
         self.world.run_until(self.world.now_ms + CHAOS_MS)
         settle(self)
         roll_to_classic(self)
@@ -113,11 +116,11 @@ def simulate(seed: int, *, tail_lines: int = TAIL_LINES) -> Outcome:
         invariant, detail = Invariant.NO_ERROR, traceback.format_exc()
     else:
         return Outcome(seed=seed, counts=dict(run.world.counts))
-    lines = story.tail(run.world, run.cluster, tail_lines)
+    lines = transcript.tail(run.world, run.cluster, tail_lines)
     return Outcome(
         seed=seed,
         invariant=str(invariant),
-        detail=story.readable(detail, run.cluster),
-        story=lines,
+        detail=transcript.readable(detail, run.cluster),
+        transcript=lines,
         counts=dict(run.world.counts),
     )

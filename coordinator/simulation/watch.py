@@ -3,20 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import INT32_MAX
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.errors import ErrorCode
 from coordinator.events import (
     Event,
-    GroupTaken,
+    GroupLost,
     HeartbeatReceived,
     OffsetCommitReceived,
     SyncGroupReceived,
 )
-from coordinator.generic.group import GenericGroup
 from coordinator.group_configs import in_force
-from coordinator.offsets import NOBODY
+from coordinator.offsets import NO_MEMBER
 from coordinator.records import CurrentAssignment
 from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
 from coordinator.simulation.driver import GROUP, Batch, Driver
@@ -46,8 +45,9 @@ from coordinator.simulation.watch_owners import OwnerWatch
 from coordinator.simulation.world import World
 from coordinator.state import GroupState, RecordBesideTheGroup
 from coordinator.topics import Partition
-from coordinator.volatile import GenericCoreMoved, GenericPhase, Token
+from coordinator.volatile import ClassicCoreMoved, ClassicPhase, Token
 from kafka_codecs.consumer_protocol import decode_assignment
+from kafka_codecs.error_codes import ErrorCode
 
 SAMPLE = 32
 """What costs much is done at every so many steps only."""
@@ -124,7 +124,7 @@ class Watch:
     def _check_taken(self, event: Event) -> None:
         """Whoever else has the group has every partition: who stays a member owns it twice."""
         group = self._driver.engine.state.group
-        if isinstance(event, GroupTaken) and group is not None:
+        if isinstance(event, GroupLost) and group is not None:
             require(not group.members, Invariant.TAKEN, "members:", sorted(group.members))
 
     # -- answers ---------------------------------------------------------------------------------
@@ -145,8 +145,8 @@ class Watch:
     def _check_replies(self, event: Event, step: Step) -> None:
         """Invariant 3; and natives are told the same."""
         group = self._driver.engine.state.group
-        if isinstance(group, GenericGroup):
-            _check_generic_replies(group, event, step)
+        if isinstance(group, ClassicGroup):
+            _check_classic_replies(group, event, step)
         if not isinstance(group, ConsumerGroup):
             return
         for token, reply in step.replies:
@@ -227,7 +227,7 @@ class Watch:
             del self._committing[token]
         for token in state.commits.keys() - self._committing.keys():
             commit = state.commits[token]
-            if commit.member_id == NOBODY:
+            if commit.member_id == NO_MEMBER:
                 continue
             mine = [p for p in commit.partitions if now is None or now.get(p) == commit.member_id]
             self._committing[token] = dict.fromkeys(mine, commit.member_id)
@@ -261,7 +261,7 @@ class Watch:
                 moved = {r.member_id for r in step.records if isinstance(r, CurrentAssignment)}
                 for member_id in sorted(moved & group.phases.keys()):
                     check_next_heartbeat(state, member_id, *how)
-            case GenericGroup() as group if self._probed != group.core:
+            case ClassicGroup() as group if self._probed != group.core:
                 if check_there_and_back(state, *how):
                     self._probed = group.core
                     self._world.counts["there and back"] += 1
@@ -274,7 +274,7 @@ def holders(state: GroupState) -> dict[Partition, str] | None:
     return dict(state.group.holders) if isinstance(state.group, ConsumerGroup) else None
 
 
-def _may_commit(group: GenericGroup | ConsumerGroup, commit: OffsetCommitReceived) -> bool:
+def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceived) -> bool:
     """A member names its epoch, or an older one for what it has held since (rules 2.9, 3.15). After
     a downgrade it may not know the generation yet (deviation D8)."""
     if isinstance(group, ConsumerGroup):
@@ -292,8 +292,8 @@ def _may_commit(group: GenericGroup | ConsumerGroup, commit: OffsetCommitReceive
     )
 
 
-def _check_generic_replies(group: GenericGroup, event: Event, step: Step) -> None:
-    """Invariant 3 in a generic group: who syncs is told the assignment that is stored."""
+def _check_classic_replies(group: ClassicGroup, event: Event, step: Step) -> None:
+    """Invariant 3 in a classic group: who syncs is told the assignment that is stored."""
     for token, reply in step.replies:
         if isinstance(event, SyncGroupReceived) and event.token == token and not reply.error:
             assert isinstance(reply, SyncGroupReply)
@@ -303,7 +303,7 @@ def _check_generic_replies(group: GenericGroup, event: Event, step: Step) -> Non
 
 def _starts_generation(step: Step) -> bool:
     return any(
-        isinstance(record, GenericCoreMoved)
-        and record.core.phase is GenericPhase.COMPLETING_REBALANCE
+        isinstance(record, ClassicCoreMoved)
+        and record.core.phase is ClassicPhase.COMPLETING_REBALANCE
         for record in step.records
     )

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import NoneType
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.validation import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from coordinator.engine import Step
-from coordinator.errors import ErrorCode
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     Event,
@@ -20,10 +20,9 @@ from coordinator.events import (
     OffsetCommitReceived,
     SyncGroupReceived,
 )
-from coordinator.generic.group import GenericGroup
 from coordinator.records import (
+    ClassicGroupMetadata,
     CurrentAssignment,
-    GenericGroupMetadata,
     GroupEpoch,
     MemberMetadata,
     MemberState,
@@ -31,14 +30,15 @@ from coordinator.records import (
 )
 from coordinator.simulation.invariants import Invariant, require
 from coordinator.state import GroupState, Record
-from coordinator.volatile import GenericMemberDropped, JoinReleased, MemberPhase, SyncReleased
+from coordinator.volatile import ClassicGroupMemberDropped, JoinReleased, MemberPhase, SyncReleased
+from kafka_codecs.error_codes import ErrorCode
 
 TIMER_LAG_MS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is compared from step to step. Of a generic group, `has_classic` says nothing."""
+    """What is compared from step to step. Of a classic group, `has_classic` says nothing."""
 
     kind: type[object] = NoneType
     epoch: int = 0
@@ -50,9 +50,9 @@ class Facts:
     @classmethod
     def of(cls, state: GroupState) -> "Facts":
         match state.group:
-            case GenericGroup() as group:
+            case ClassicGroup() as group:
                 return cls(
-                    kind=GenericGroup,
+                    kind=ClassicGroup,
                     epoch=group.core.generation,
                     member_epochs=dict.fromkeys(group.members, group.core.generation),
                     waiting=frozenset((*group.joins, *group.syncs)),
@@ -76,7 +76,7 @@ def removed_members(step: Step) -> dict[str, RemovalCause]:
     removed: dict[str, RemovalCause] = {}
     for record in step.records:
         match record:
-            case GenericMemberDropped(member_id, cause):
+            case ClassicGroupMemberDropped(member_id, cause):
                 removed[member_id] = cause
             case MemberMetadata(member_id=member_id, value=None, cause=cause) if (
                 cause is not None and cause is not RemovalCause.GROUP_CONVERTED
@@ -150,7 +150,7 @@ def _check_conversion(before: Facts, now: Facts, records: tuple[Record, ...]) ->
             (
                 r.value.generation
                 for r in records
-                if isinstance(r, GenericGroupMetadata) and r.value
+                if isinstance(r, ClassicGroupMetadata) and r.value
             ),
             None,
         )
@@ -253,7 +253,7 @@ class SilenceWatch:
                 pass
             case SyncGroupReceived() if self._facts.kind is ConsumerGroup:
                 accepted = {ErrorCode.NONE}
-            case OffsetCommitReceived() if self._facts.kind is GenericGroup:
+            case OffsetCommitReceived() if self._facts.kind is ClassicGroup:
                 accepted = {ErrorCode.NONE}
             case _:
                 return set()
@@ -310,7 +310,7 @@ def _limits(state: GroupState, config: GroupConfig) -> dict[str, tuple[int, int]
         return {}
     limits = {}
     for member_id, member in group.members.items():
-        if isinstance(group, GenericGroup):
+        if isinstance(group, ClassicGroup):
             session_ms = group.members[member_id].session_timeout_ms
         else:
             classic = group.members[member_id].classic

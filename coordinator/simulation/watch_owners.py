@@ -1,8 +1,8 @@
 """Watches the clients: who believes to own what, and what becomes of their commits.
 
-Ownership is computed twice: what the engine granted, and what honest clients believe. What need not
-be held against the engine is in `excuses.py`; the time in which a client that was removed still
-believes in what somebody else owns is counted apart.
+Ownership is computed twice: what the engine granted, and what honest clients believe. Claims that
+the engine need not answer for are in `exempt_claims.py`. The time in which a removed client still
+believes that it owns something is counted apart.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -12,11 +12,11 @@ from coordinator.engine import Step
 from coordinator.events import OffsetCommitReceived, Request
 from coordinator.simulation.client import Client
 from coordinator.simulation.cluster import Cluster
-from coordinator.simulation.excuses import Excuses
+from coordinator.simulation.exempt_claims import ExemptClaims
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant, require
 from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.network import ADMIN
-from coordinator.simulation.tally import Tally
+from coordinator.simulation.run_costs import RunCosts
 from coordinator.simulation.world import World
 from coordinator.state import GroupState
 from coordinator.topics import Partition
@@ -31,29 +31,29 @@ class OwnerWatch:
         cluster: Cluster,
         clients: Sequence[Client],
         state: Callable[[], GroupState],
-        excuses: Excuses,
+        exempt_claims: ExemptClaims,
     ) -> None:
         self._world, self._cluster = world, cluster
         self._clients, self._state = clients, state
-        self._excuses = excuses
-        self._tally = Tally(world)
+        self._exempt_claims = exempt_claims
+        self._costs = RunCosts(world)
         self._shared = 0
         self._looked_at_ms = world.now_ms
 
     def after_step(self, step: Step) -> None:
-        self._excuses.after_step(step)
-        self._tally.after_step(step)
+        self._exempt_claims.after_step(step)
+        self._costs.after_step(step)
         self.check()
 
     def after_load(self) -> None:
-        self._excuses.after_load()
+        self._exempt_claims.after_load()
         self.check()
 
     def overtaken(self, name: str, request: Request) -> None:
         """A request arrives after newer ones of this client."""
         client = self._honest(name)
         if client is not None:
-            self._excuses.overtaken(client, request)
+            self._exempt_claims.overtaken(client, request)
 
     # -- what clients believe --------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class OwnerWatch:
                     both = f"{partition}: {owners[partition].name} and {client.name}"
                     raise BrokenInvariantError(Invariant.SINGLE_OWNER, both)
                 owners[partition] = client
-        self._tally.owned(owners)
+        self._costs.owned(owners)
         self._count_stale(sum(partition in owners for partition in stale))
 
     def _check_rack(self, client: Client) -> None:
@@ -111,9 +111,9 @@ class OwnerWatch:
         """What it believes to own and the engine has to answer for."""
         owned = set()
         for partition, claim in client.claims.items():
-            if self._excuses.is_void(client, partition, claim):
-                self._excuses.partitions.add(partition)
-            elif not self._excuses.is_stale(claim):
+            if self._exempt_claims.is_void(client, partition, claim):
+                self._exempt_claims.partitions.add(partition)
+            elif not self._exempt_claims.is_stale(claim):
                 owned.add(partition)
         return owned
 
@@ -131,7 +131,9 @@ class OwnerWatch:
         """A heartbeat of this member is answered without an assignment."""
         for client in self._clients:
             if isinstance(client, NativeClient) and client.member_id == member_id:
-                is_excused = not client.is_honest or client.name in self._excuses.overtaken_owners
+                is_excused = (
+                    not client.is_honest or client.name in self._exempt_claims.overtaken_owners
+                )
                 require(
                     is_excused or client.is_leaving or client.heard == assigned,
                     Invariant.HEARD,
@@ -150,7 +152,7 @@ class OwnerWatch:
         if client is None and name != ADMIN:
             return
         self._world.counts["commits"] += 1
-        partitions = commit.partitions - self._excuses.partitions
+        partitions = commit.partitions - self._exempt_claims.partitions
         for other in self._clients:
             if other.is_honest and other is not client:
                 shared = partitions & self._owned_by(other)
@@ -179,7 +181,7 @@ class OwnerWatch:
     def stored(self, name: str, partition: Partition, before: int, now: int) -> None:
         """Invariant 10: an offset never goes back, and no owner has begun before it. That an admin
         sets it, back or forth, is fine as long as no owner has begun."""
-        if partition in self._excuses.partitions:
+        if partition in self._exempt_claims.partitions:
             return
         require(
             now >= before or name == ADMIN,

@@ -1,4 +1,4 @@
-"""Simulated time: a queue of what happens next, dice, and the story of what happened.
+"""Simulated time: a queue of what happens next, dice, and the transcript of what happened.
 
 The seed alone decides the order. Must not know what the events are.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 START_MS = 1_000_000
 STORY_MAX = 4_000
-"""Lines of the story that are kept; the newest tell most."""
+"""Lines of the transcript that are kept; the newest tell most."""
 
 
 class World:
@@ -22,7 +22,7 @@ class World:
         self.dice = random.Random(seed)  # noqa: S311  (chance that can be repeated is the point)
         self.now_ms = START_MS
         self.counts: Counter[str] = Counter()
-        self.story: deque[tuple[int, str, object]] = deque(maxlen=STORY_MAX)
+        self.transcript: deque[tuple[int, str, object]] = deque(maxlen=STORY_MAX)
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = itertools.count()
 
@@ -40,8 +40,8 @@ class World:
         self.now_ms = end_ms
 
     def tell(self, who: str, what: object) -> None:
-        """Add to the story; it is put into words only if somebody wants to read it."""
-        self.story.append((self.now_ms, who, what))
+        """Add to the transcript; it is put into words only if somebody wants to read it."""
+        self.transcript.append((self.now_ms, who, what))
 
     def chance(self, probability: float) -> bool:
         return self.dice.random() < probability

@@ -32,11 +32,11 @@ ANXIOUS_INTERVAL_S = 2.0
 """Between heartbeats while the coordinator does not answer them."""
 FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 2.0
-NOBODY = ""
+NO_MEMBER = ""
 """The member id of a commit to a group without members."""
 
 
-class Whose(Enum):
+class GroupHolder(Enum):
     """Who has a group in the cluster."""
 
     OURS = auto()
@@ -59,7 +59,7 @@ class Groups(Protocol):
     async def is_left_behind(self, group_id: str) -> bool:
         """Whether an anchor with our state log is in the group, though we have none here."""
 
-    async def whose(self, group_id: str, *, is_replaced: bool) -> Whose:
+    async def holder_of(self, group_id: str, *, is_replaced: bool) -> GroupHolder:
         """Who has the group, after we were refused or replaced; THEIRS: we have given way."""
 
 
@@ -126,7 +126,7 @@ class Anchor:
         """The answer to a commit under these ids was lost: the cluster may still store it until the
         anchor has another member id, or is there at all if the commit was nobody's. Then, and not
         before, the commit has ended."""
-        self._stray_commits[commit] = ids.member_id if ids is not None else NOBODY
+        self._stray_commits[commit] = ids.member_id if ids is not None else NO_MEMBER
         if self.phase is Phase.STABLE:
             self._end_stray_commits()
 
@@ -161,10 +161,10 @@ class Anchor:
             await trio.sleep(backoff_s)
             backoff_s = min(max(2 * backoff_s, FIRST_BACKOFF_S), LAST_BACKOFF_S)
             if self._must_look:
-                whose = await self._groups.whose(self.group_id, is_replaced=self._was_replaced)
-                if whose is Whose.UNKNOWN:
+                holder = await self._groups.holder_of(self.group_id, is_replaced=self._was_replaced)
+                if holder is GroupHolder.UNKNOWN:
                     continue
-                if whose is Whose.THEIRS:
+                if holder is GroupHolder.THEIRS:
                     self.has_given_way = True
                     self._end_commits(self._stray_commits)
                     break

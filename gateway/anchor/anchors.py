@@ -14,7 +14,7 @@ from coordinator.volatile import Token
 from gateway.anchor.anchor import Anchor, Groups
 from gateway.anchor.errors import AnchorDisplaced, NotAnchored
 from gateway.anchor.identity import AnchorIds, Gateway
-from gateway.anchor.membership import Links, Membership
+from gateway.anchor.membership import CoordinatorConnections, Membership
 
 log = structlog.get_logger()
 
@@ -36,7 +36,7 @@ class Anchors:
         self,
         *,
         gateway: Gateway,
-        links: Links,
+        connections: CoordinatorConnections,
         coordinator_of: Callable[[str], Awaitable[int]],
         groups: Groups,
         linger_s: float,
@@ -45,7 +45,7 @@ class Anchors:
         is_on: bool = True,
     ) -> None:
         self._gateway = gateway
-        self._links = links
+        self._connections = connections
         self._coordinator_of = coordinator_of
         self._groups = groups
         self._linger_s = linger_s
@@ -181,7 +181,7 @@ class Anchors:
         membership = Membership(
             group_id,
             gateway=self._gateway,
-            links=self._links,
+            connections=self._connections,
             coordinator_of=self._coordinator_of,
         )
         anchor = Anchor(membership, groups=self._groups, linger_s=self._linger_s)

@@ -1,6 +1,6 @@
 """What the cluster may say against an anchor. Each message is one line, fit for a person."""
 
-from coordinator.errors import ErrorCode
+from kafka_codecs.error_codes import ErrorCode
 
 ABOUT_THE_ANCHOR = frozenset(
     {

@@ -6,13 +6,13 @@ When they are sent is for the anchor to say.
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from coordinator.errors import ErrorCode
 from gateway.anchor.errors import ABOUT_THE_ANCHOR, AnchorDisplaced, AnchorRefused, name_of
 from gateway.anchor.identity import INSTANCE_ID, PROTOCOL_TYPE, AnchorIds, Gateway
 from gateway.cluster.broker_connection import Versions
 from gateway.cluster.errors import UpstreamError
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import (
@@ -36,7 +36,7 @@ SOMEBODY_ELSE = frozenset(
 """Answers to a JoinGroup: consumers, a group of another kind under the same name, too many."""
 
 
-class Links(Protocol):
+class CoordinatorConnections(Protocol):
     """The way to the coordinators."""
 
     async def ask(self, node_id: int, message: Struct) -> Any:
@@ -59,12 +59,12 @@ class Membership:
         group_id: str,
         *,
         gateway: Gateway,
-        links: Links,
+        connections: CoordinatorConnections,
         coordinator_of: Callable[[str], Awaitable[int]],
     ) -> None:
         self.group_id = group_id
         self._gateway = gateway
-        self._links = links
+        self._connections = connections
         self._coordinator_of = coordinator_of
         self.node_id: int | None = None
         """The coordinator as last found."""
@@ -122,7 +122,7 @@ class Membership:
 
     async def leave(self, ids: AnchorIds) -> None:
         """Give the group up. Raises AnchorDisplaced if we had lost it already."""
-        versions = await self._links.versions_of(await self._coordinator())
+        versions = await self._connections.versions_of(await self._coordinator())
         if versions[ApiKey.LEAVE_GROUP][1] < FIRST_LEAVE_VERSION_WITH_MEMBERS:
             request = LeaveGroupRequest(group_id=self.group_id, member_id=ids.member_id)
         else:
@@ -135,7 +135,7 @@ class Membership:
     async def _join(self, member_id: str) -> JoinGroupResponse:
         while True:
             node_id = await self._coordinator()
-            answer: JoinGroupResponse = await self._links.ask_patiently(
+            answer: JoinGroupResponse = await self._connections.ask_patiently(
                 node_id,
                 JoinGroupRequest(
                     group_id=self.group_id,
@@ -162,7 +162,7 @@ class Membership:
         return answer
 
     async def _ask(self, api: str, message: Struct) -> Any:
-        answer = await self._links.ask(await self._coordinator(), message)
+        answer = await self._connections.ask(await self._coordinator(), message)
         self._check(api, answer.error_code)
         return answer
 

@@ -20,7 +20,7 @@ from gateway.cluster.broker_connection import Address, BrokerConnection, Version
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.metadata_memory import without_leaders
 from gateway.cluster.topic_names import TopicNames
-from gateway.cluster.topics import Topic, can_be_topic, names_in, topics_in, with_topic_ids
+from gateway.cluster.topics import ClusterTopic, can_be_topic, names_in, topics_in, with_topic_ids
 from gateway.events.event import Tell
 from gateway.events.gateway_events import UpstreamBack, UpstreamLost
 from gateway.events.log_lines import write_to_log
@@ -77,7 +77,7 @@ class Cluster:
         self._connecting: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
         self._failures: dict[int, tuple[float, UpstreamError]] = {}  # the latest, and when
         self._refreshing = trio.Lock()
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, ClusterTopic] = {}
         self._unknown: dict[str, None] = {}  # names that were asked for, and that no topic has
         self._unseen: dict[str, None] = {}  # names that somebody is about to ask for
         self.names = TopicNames(self.ask_names, interval_s=poll_interval_s)
@@ -150,7 +150,7 @@ class Cluster:
         asked_s = self._unanswered_s
         return asked_s is not None and trio.current_time() - asked_s < asked_within_s
 
-    async def topics_for(self, names: Iterable[str]) -> Mapping[str, Topic]:
+    async def topics_for(self, names: Iterable[str]) -> Mapping[str, ClusterTopic]:
         """Those of the named topics that exist. From now on they are kept up to date, and so are
         UNKNOWN_NAMES_MAX of the names that no topic has.
 

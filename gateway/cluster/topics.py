@@ -14,7 +14,7 @@ _NAMESPACE = UUID("1f0e0a5b-6a43-4b07-9d4b-6f6c1c0c6d5e")  # drawn once; another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class ClusterTopic:
     """A topic that exists."""
 
     topic_id: UUID
@@ -28,11 +28,11 @@ def can_be_topic(name: str) -> bool:
     return re.fullmatch(TOPIC_NAME, name) is not None
 
 
-def topics_in(answer: MetadataResponse) -> dict[str, Topic]:
+def topics_in(answer: MetadataResponse) -> dict[str, ClusterTopic]:
     """The topics of a Metadata answer that exist, by name."""
     rack_of = {broker.node_id: broker.rack for broker in answer.brokers}
     return {
-        topic.name: Topic(
+        topic.name: ClusterTopic(
             topic_id=topic_id_of(topic, answer.cluster_id),
             partition_count=len(topic.partitions),
             racks=_racks(topic, rack_of),

@@ -173,7 +173,7 @@ class Brokers:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class BrokerRoute:
     """The way to the broker that a listener stands for."""
 
     brokers: Brokers

@@ -17,7 +17,7 @@ import trio
 from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION, Versions
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import offer
-from gateway.data_path.brokers import ClientSoftware, Way
+from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
 from gateway.data_path.conversions import TopicNames, ask_for_metadata
@@ -81,7 +81,7 @@ _SHORTEST_REQUEST = _REQUEST_START.size - SIZE.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ConnectionContext:
     """What every client connection shares."""
 
     limits: Limits
@@ -112,14 +112,14 @@ class ClientConnection:
         sock: socket.socket,
         *,
         client_host: str,
-        way: Way,
-        surroundings: Surroundings,
+        route: BrokerRoute,
+        context: ConnectionContext,
     ) -> None:
         self._sock = sock
         self._client_host = client_host
-        self._way = way
-        self._shared = surroundings
-        self._source = surroundings.make_source(sock)
+        self._route = route
+        self._shared = context
+        self._source = context.make_source(sock)
         self._upstream: Upstream
         self._tasks: trio.Nursery
         self._offered: Versions = {}
@@ -134,7 +134,7 @@ class ClientConnection:
         try:
             async with trio.open_nursery() as self._tasks:
                 self._upstream = Upstream(
-                    self._way,
+                    self._route,
                     self._sock,
                     tasks=self._tasks,
                     limits=self._shared.limits,
@@ -217,8 +217,8 @@ class ClientConnection:
             if api_key == ApiKey.API_VERSIONS:
                 await self._answer_api_versions(size)
                 continue
-            if not self._upstream.is_met:
-                await self._meet(ClientSoftware())
+            if not self._upstream.is_negotiated:
+                await self._negotiate(ClientSoftware())
             treatment = self._treatment(api_key, version)
             if api_key == ApiKey.PRODUCE:
                 await self._relay_produce(size, version, correlation_id)
@@ -519,8 +519,8 @@ class ClientConnection:
         if not offer.well_formed(request, header.api_version):
             await self._send(header, offer.refused_answer())
             return
-        if not self._upstream.is_met:
-            await self._meet(
+        if not self._upstream.is_negotiated:
+            await self._negotiate(
                 ClientSoftware(
                     client_id=header.client_id,
                     name=request.client_software_name or SOFTWARE_NAME,
@@ -531,8 +531,8 @@ class ClientConnection:
         answer = offer.api_versions_answer(self._offered, spoken, header.api_version)
         await self._send(header, answer)
 
-    async def _meet(self, software: ClientSoftware) -> None:
-        await self._upstream.meet(software)
+    async def _negotiate(self, software: ClientSoftware) -> None:
+        await self._upstream.negotiate(software)
         self._offered = offer.offered_versions(self._upstream.versions)
 
     async def _hold(self, size: int) -> tuple[RequestHeader, bytes]:

@@ -4,6 +4,7 @@ A closed connection would take with it what the client has sent behind the Fetch
 its coordinator, it would fetch first on the next connection again, and never find it. Pure.
 """
 
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -12,7 +13,6 @@ from kafka_codecs.fetch import (
     PartitionData,
 )
 
-NOT_LEADER_OR_FOLLOWER = 6
 FETCH_SESSION_ID_NOT_FOUND = 70
 
 _NOT_KNOWN = -1
@@ -37,7 +37,7 @@ def _not_led(topic: FetchTopic) -> FetchableTopicResponse:
         partitions=tuple(
             PartitionData(
                 partition_index=each.partition,
-                error_code=NOT_LEADER_OR_FOLLOWER,
+                error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 high_watermark=_NOT_KNOWN,
                 aborted_transactions=None,
                 records=b"",

@@ -15,7 +15,7 @@ import structlog
 import trio
 
 from gateway.cluster.broker_connection import Address
-from gateway.data_path.brokers import Brokers, Way
+from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.ports import PortBook
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 ACCEPT_FAILURES_INTERVAL_S = 60.0
 """How often it is said that clients cannot be accepted; Trio tries again ten times a second."""
 
-Accept = Callable[[Way, trio.SocketStream], Awaitable[None]]
+Accept = Callable[[BrokerRoute, trio.SocketStream], Awaitable[None]]
 """Serves one client, given the way to the broker that its port stands for."""
 
 
@@ -115,7 +115,7 @@ class Listeners:
         """
         port = self._config.listen_port
         try:
-            port = await self._listen(port, Way(self._brokers, None))
+            port = await self._listen(port, BrokerRoute(self._brokers, None))
         except OSError as error:
             raise _cannot_listen(self._config, port, error) from None
         log.info("bootstrap_listener_opened", port=port)
@@ -150,16 +150,16 @@ class Listeners:
         return self._config.advertised_host, self._ports[node_id]
 
     async def _open(self, node_id: int) -> int:
-        way = Way(self._brokers, node_id)
+        route = BrokerRoute(self._brokers, node_id)
         kept = self._book.kept(node_id)
         if kept is not None:
             try:
-                return await self._listen(kept, way)
+                return await self._listen(kept, route)
             except OSError as error:
                 raise _cannot_listen(self._config, kept, error, f" for broker {node_id}") from None
         for port in self._book.free():
             try:
-                opened = await self._listen(port, way)
+                opened = await self._listen(port, route)
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     continue
@@ -168,7 +168,7 @@ class Listeners:
             return opened
         raise ListenError(f"no free port above {self._config.listen_port} for broker {node_id}")
 
-    async def _listen(self, port: int, way: Way) -> int:
+    async def _listen(self, port: int, route: BrokerRoute) -> int:
         listeners = await trio.open_tcp_listeners(port, host=self._config.listen_host)
         if port == 0:  # a name with two addresses would get two ports
             for surplus in listeners[1:]:
@@ -177,7 +177,7 @@ class Listeners:
         self._accepting.start_soon(
             partial(
                 trio.serve_listeners,
-                partial(self._accept, way),
+                partial(self._accept, route),
                 listeners,
                 handler_nursery=self._clients,
             )

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 
-TOPIC_AUTHORIZATION_FAILED = 29
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 WHY = "it belongs to the gateway"
 
 _FIRST_MASK = ord("!")  # what follows it is in no topic's name either
@@ -93,7 +92,7 @@ class PrivateNames:
     def refused(self, answer: _S, *, whole: bool = False) -> _S:
         """The broker's answer to a request with other names, as the client may see it."""
         if whole:
-            return _with_error(answer, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return _with_error(answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         known = {mask.mask.decode(): mask.name.decode() for mask in self._masks}
         ids = {UUID(bytes=mask.mask): UUID(bytes=mask.name) for mask in self._id_masks()}
         return _unmasked(answer, known | ids)
@@ -119,7 +118,7 @@ def _unmasked(message: _S, known: dict[Any, Any]) -> _S:
                 _unmasked(each, known) if isinstance(each, Struct) else each for each in value
             )
     made = replace(message, **changes)
-    return _with_error(made, TOPIC_AUTHORIZATION_FAILED) if is_private else made
+    return _with_error(made, ErrorCode.TOPIC_AUTHORIZATION_FAILED) if is_private else made
 
 
 def _with_error(message: _S, code: int) -> _S:

@@ -14,9 +14,9 @@ import trio
 
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
-from gateway.data_path.brokers import Brokers, Way
+from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import DataPathConfig
-from gateway.data_path.connection import ClientConnection, Surroundings
+from gateway.data_path.connection import ClientConnection, ConnectionContext
 from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.listeners import Listeners, quiet_accept_failures
@@ -52,7 +52,7 @@ async def serve(
     every connection at once.
     """
     pipes = PipePool()
-    surroundings = Surroundings(
+    context = ConnectionContext(
         limits=config.limits,
         group_apis=group_apis,
         rewrite=lambda answer: listeners.rewrite(answer),  # noqa: PLW0108  # not made yet
@@ -62,7 +62,7 @@ async def serve(
         buffers=BufferPool(),
         pipes=pipes,
     )
-    clients = _Clients(surroundings)
+    clients = _Clients(context)
     failure: ListenError | None = None
     async with trio.open_nursery() as connections:
         async with accepting_quietly() as accepting:
@@ -124,8 +124,8 @@ async def _follow(cluster: Cluster, listeners: Listeners) -> None:
 class _Clients:
     """The clients' connections, over all listeners."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._surroundings = surroundings
+    def __init__(self, context: ConnectionContext) -> None:
+        self._surroundings = context
         self._connections: set[ClientConnection] = set()
         self._per_address: Counter[str] = Counter()
         self._ids = itertools.count(1)
@@ -135,7 +135,7 @@ class _Clients:
         """How many clients are connected."""
         return len(self._connections)
 
-    async def accept(self, way: Way, stream: trio.SocketStream) -> None:
+    async def accept(self, route: BrokerRoute, stream: trio.SocketStream) -> None:
         """Serve one client until it or its broker closes."""
         sock = socket.socket(fileno=stream.socket.detach())
         try:
@@ -155,8 +155,8 @@ class _Clients:
         connection = ClientConnection(
             sock,
             client_host=client_host,
-            way=way,
-            surroundings=self._surroundings,
+            route=route,
+            context=self._surroundings,
         )
         self._connections.add(connection)
         self._per_address[client_host] += 1

@@ -13,7 +13,7 @@ import trio
 
 from gateway.cluster.broker_connection import Versions
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path.brokers import ClientSoftware, Way
+from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import UpstreamAway, UpstreamChanged, UpstreamLost
 from gateway.data_path.splice import StreamEnded
@@ -47,7 +47,7 @@ class Upstream:
 
     def __init__(
         self,
-        way: Way,
+        route: BrokerRoute,
         client: socket.socket,
         *,
         tasks: trio.Nursery,
@@ -62,7 +62,7 @@ class Upstream:
         """The same by api key."""
         self.client_id: str | None = None
         """The client id to ask under: the one of the client's latest group request."""
-        self._way = way
+        self._route = route
         self._client = client
         self._tasks = tasks
         self._limits = limits
@@ -72,7 +72,7 @@ class Upstream:
         self._connection: UpstreamConnection | None = None
 
     @property
-    def is_met(self) -> bool:
+    def is_negotiated(self) -> bool:
         """Whether it is known what the broker speaks."""
         return bool(self.versions)
 
@@ -86,7 +86,7 @@ class Upstream:
         """Of the present connection, if there is one."""
         return self._connection.sock if self._connection else None
 
-    async def meet(self, software: ClientSoftware) -> None:
+    async def negotiate(self, software: ClientSoftware) -> None:
         """Learn what the broker speaks: from itself, or if it is away, from when it was not.
 
         Raises UpstreamError if it is away and was never met.
@@ -95,7 +95,7 @@ class Upstream:
         try:
             await self._opened()
         except UpstreamError:
-            known = self._way.recall()
+            known = self._route.recall()
             if known is None:
                 raise
             self.node_id, spoken = known
@@ -118,7 +118,7 @@ class Upstream:
             return await self._opened()
         except UpstreamError:
             with trio.move_on_after(PATIENCE_S):
-                await self._way.until_back()
+                await self._route.until_back()
             return await self._opened()
 
     async def ask(self, message: Struct, version: int) -> Any:
@@ -156,7 +156,7 @@ class Upstream:
                 answers.append(await asked.answer())
         except trio.TooSlowError:
             connection.give_up()
-            self._way.suspect(self.node_id)
+            self._route.suspect(self.node_id)
         except UpstreamAway:
             raise
         except UpstreamLost:
@@ -180,8 +180,8 @@ class Upstream:
         return self._connection
 
     async def _open(self) -> UpstreamConnection:
-        self.node_id, opened = await self._way.connect(self.software)
-        if self.is_met and opened.spoken.api_keys != self.spoken.api_keys:
+        self.node_id, opened = await self._route.connect(self.software)
+        if self.is_negotiated and opened.spoken.api_keys != self.spoken.api_keys:
             opened.close()
             raise UpstreamChanged
         self._learn(opened.spoken)

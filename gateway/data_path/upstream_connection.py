@@ -42,7 +42,7 @@ Take = Callable[[bytes], Awaitable[bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Expected:
-    """An answer on its way, for the client: passed on as it is, or through `take`."""
+    """An answer on its route, for the client: passed on as it is, or through `take`."""
 
     upstream_correlation_id: int
     client_correlation_id: int

@@ -14,7 +14,6 @@ import structlog
 import trio
 from confluent_kafka import KafkaError
 
-from coordinator.errors import ErrorCode
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.demo.errors import DemoError
@@ -35,6 +34,7 @@ from kafka_codecs.delete_topics import (
     DeleteTopicsResponse,
 )
 from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic

@@ -4,13 +4,13 @@ Owns one connection to the group's coordinator, found through the gateway and fo
 breaks or the coordinator moves. Must not know what the demo expects to see.
 """
 
-from coordinator.errors import ErrorCode
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.demo.group_view import GroupView
 from kafka_codecs import WireError
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 
 _LAST_VERSION_FOR_ONE_KEY = 3

@@ -12,14 +12,14 @@ from typing import Literal, TypeAlias
 from gateway.demo.group_view import Protocol
 from gateway.demo.ledger import Ledger
 from gateway.demo.reports import Produced
-from gateway.demo.roll import Step
+from gateway.demo.roll import RollStep
 from gateway.events.group_events import Direction
 
 Conversion: TypeAlias = Literal["live", "replaced while empty", "none"]
 
 _KINDS: Mapping[Direction, tuple[Protocol, Protocol]] = {
-    "generic->consumer": ("classic", "consumer"),
-    "consumer->generic": ("consumer", "classic"),
+    "classic->consumer": ("classic", "consumer"),
+    "consumer->classic": ("consumer", "classic"),
 }
 
 
@@ -65,7 +65,7 @@ class Outcome:
     """All of it; `reason` is None if the run held what it promises."""
 
     options: Options
-    steps: tuple[Step, ...]
+    steps: tuple[RollStep, ...]
     conversions: Mapping[Direction, Conversion]
     totals: Totals | None
     reason: str | None
@@ -98,7 +98,7 @@ def totals(
 
 
 def conversions(
-    steps: tuple[Step, ...], converted_live: Set[Direction]
+    steps: tuple[RollStep, ...], converted_live: Set[Direction]
 ) -> dict[Direction, Conversion]:
     """Tell how the group changed its kind, if it did, in each direction.
 

@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RollStep:
     """One settled step."""
 
     title: str
@@ -42,7 +42,7 @@ class Roll:
         self, fleet: Fleet, ledger: Ledger, describe: Callable[[], Awaitable[GroupView | str]]
     ) -> None:
         """`describe` returns the group through the gateway, or in words why it cannot."""
-        self.steps: list[Step] = []
+        self.steps: list[RollStep] = []
         self._fleet = fleet
         self._ledger = ledger
         self._describe = describe
@@ -63,7 +63,7 @@ class Roll:
         view = await self._settled_view(title)
         until_s = time.monotonic()
         wanted = list(self._fleet.wanted.values())
-        step = Step(
+        step = RollStep(
             title=title,
             group_protocol=view.protocol,
             classic_members=wanted.count("classic"),

@@ -32,7 +32,7 @@ from gateway.demo.outcome import (
     conversions,
     totals,
 )
-from gateway.demo.roll import Roll, Step
+from gateway.demo.roll import Roll, RollStep
 from gateway.demo.upstream import OpenUpstream, Upstream
 from gateway.error_groups import first_of
 from gateway.events.event import GatewayEvent, Listener
@@ -49,7 +49,7 @@ log = structlog.get_logger()
 
 GROUP_CONFIG = GroupConfig(
     # Kafka's defaults are for clusters; a demo has a spectator.
-    generic_initial_rebalance_delay_ms=1_000,
+    classic_initial_rebalance_delay_ms=1_000,
     consumer_heartbeat_interval_ms=1_000,
     consumer_session_timeout_ms=10_000,
 )
@@ -110,7 +110,7 @@ class Demo:
         self._ledger = Ledger(options.partitions)
         self._produced: reports.Produced | None = None
         self._converted_live: set[Direction] = set()
-        self._steps: list[Step] = []
+        self._steps: list[RollStep] = []
         self._totals: Totals | None = None
 
     async def run(self, upstream: Upstream) -> None:

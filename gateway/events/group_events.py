@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
 from coordinator.records import EpochCause
-from coordinator.volatile import GenericPhase
+from coordinator.volatile import ClassicPhase
 from gateway.events.event import GatewayEvent, Level
 
-Direction: TypeAlias = Literal["generic->consumer", "consumer->generic"]
+Direction: TypeAlias = Literal["classic->consumer", "consumer->classic"]
 
 
 class GroupCreated(GatewayEvent):
     """A group came into being."""
 
-    kind: Literal["generic", "consumer"]
-    """`generic` speaks the classic protocol, `consumer` that of KIP-848."""
+    schema_version: ClassVar[int] = 2
+    kind: Literal["classic", "consumer"]
+    """`classic` speaks the classic protocol, `consumer` that of KIP-848."""
 
 
 class GroupDeleted(GatewayEvent):
@@ -24,13 +25,14 @@ class GroupDeleted(GatewayEvent):
 class GroupConverted(GatewayEvent):
     """A group changed its kind, all its members with it."""
 
+    schema_version: ClassVar[int] = 2
     direction: Direction
     is_live: bool
     """Whether it had members."""
     group_epoch: int | None = None
     """To a consumer group: the epoch that it begins with, its last generation."""
     generation: int | None = None
-    """To a generic group: the generation that it begins with."""
+    """To a classic group: the generation that it begins with."""
     members: int
     """How many went along."""
     cause: str
@@ -40,6 +42,7 @@ class GroupConverted(GatewayEvent):
 class ConversionRefused(GatewayEvent):
     """A client was turned away that would have converted the group, or brought it nearer to it."""
 
+    schema_version: ClassVar[int] = 2
     direction: Direction
     """The one that it would have taken."""
     member_id: str
@@ -80,10 +83,10 @@ class TargetComputed(GatewayEvent):
 
 
 class GroupStateMoved(GatewayEvent):
-    """A generic group went from one state of its rebalance to the next."""
+    """A classic group went from one state of its rebalance to the next."""
 
-    from_state: GenericPhase
-    to_state: GenericPhase
+    from_state: ClassicPhase
+    to_state: ClassicPhase
     generation: int
 
 

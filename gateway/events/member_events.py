@@ -87,7 +87,7 @@ class MemberStateMoved(GatewayEvent):
 class _PartitionsMoved(GatewayEvent):
     member_id: str
     member_epoch: int
-    """Of a member of a generic group the generation."""
+    """Of a member of a classic group the generation."""
     partitions: Partitions
 
 

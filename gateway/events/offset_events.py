@@ -18,7 +18,7 @@ class FetchedOffset(BaseModel):
     """-1: nothing was committed; whoever asked begins where its own settings say."""
 
 
-NOBODY = ""
+NO_MEMBER = ""
 """The member id of whoever is not in the group, or does not say who it is; it may be any member."""
 
 

@@ -6,10 +6,10 @@ does: see `gateway/groups/clients_seen.py`, which also hears what the cluster re
 
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.errors import ErrorCode
 from coordinator.events import Event, JoinGroupReceived
 from coordinator.state import GroupState
 from gateway.events.group_events import ConversionRefused
+from kafka_codecs.error_codes import ErrorCode
 
 
 def refused_conversion(state: GroupState, event: Event, step: Step) -> ConversionRefused | None:
@@ -19,7 +19,7 @@ def refused_conversion(state: GroupState, event: Event, step: Step) -> Conversio
     for token, reply in step.replies:
         if token == event.token and reply.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
             return ConversionRefused(
-                direction="consumer->generic",
+                direction="consumer->classic",
                 member_id=event.member_id,
                 client_id=event.client_id,
                 reason=reply.why,

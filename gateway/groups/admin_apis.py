@@ -10,7 +10,6 @@ from typing import Generic, TypeVar
 
 import trio
 
-from coordinator.errors import ErrorCode
 from coordinator.events import DeleteGroupReceived
 from coordinator.replies import GroupView, MemberView
 from coordinator.topics import Topics
@@ -45,6 +44,7 @@ from kafka_codecs.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 AdminMessage = (
@@ -56,7 +56,7 @@ FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
 
 FIRST_DESCRIBE_VERSION_WITH_OPERATIONS = 3
 
-# How a consumer group's states look to tools that know only the generic ones.
+# How a consumer group's states look to tools that know only the classic ones.
 _GENERIC_STATES = {
     "Assigning": "PreparingRebalance",
     "Reconciling": "PreparingRebalance",

@@ -4,7 +4,7 @@ Must not know how an anchor is held.
 """
 
 from coordinator.events import OffsetCommitEnded
-from gateway.anchor.anchor import Whose
+from gateway.anchor.anchor import GroupHolder
 from gateway.events.event import Tell
 from gateway.events.group_events import GroupTaken
 from gateway.groups.hosting import Hosting, Mode
@@ -31,19 +31,19 @@ class AnchoredGroups:
         """Look whether an anchor with our state log is in the group, though we have none here."""
         return await self._hosting.is_left_behind(group_id)
 
-    async def whose(self, group_id: str, *, is_replaced: bool) -> Whose:
-        """Look who is in the group in the cluster; if it is somebody else, give way."""
+    async def holder_of(self, group_id: str, *, is_replaced: bool) -> GroupHolder:
+        """Look who is in the group in the cluster; if it is somebody else, give route."""
         if is_replaced:
             self._hosting.note_replaced(group_id)
         verdict = await self._hosting.look(group_id)
         match verdict.mode:
             case Mode.HOSTED:
-                return Whose.OURS
+                return GroupHolder.OURS
             case Mode.UNKNOWN:
-                return Whose.UNKNOWN
+                return GroupHolder.UNKNOWN
             case _:
                 pass
         if self._registry.is_live(group_id):
             self._tell(GroupTaken(reason=verdict.why), group_id)
             self._registry.give_way(group_id)
-        return Whose.THEIRS
+        return GroupHolder.THEIRS

@@ -14,9 +14,9 @@ from coordinator.records import DurableRecord
 from coordinator.replies import Reply
 from coordinator.topics import Topics
 from gateway.events.journal import Told
+from gateway.events.record_translator import tell
 from gateway.events.refusals import refused_conversion
 from gateway.events.statements import statement
-from gateway.events.story import tell
 
 BATCH_MAX = 64
 """Requests of one batch; those who wait beyond it wait for the log twice."""

@@ -5,7 +5,6 @@ client in the one answer that it gets. Must not know why the answer is as it is.
 """
 
 from coordinator.conversion.embedded import version_of
-from coordinator.errors import ErrorCode
 from gateway.cluster.broker_connection import SOFTWARE_NAME
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.group_apis import GroupRequest
@@ -18,6 +17,7 @@ from kafka_codecs.consumer_group_heartbeat import (
 )
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 
 REMEMBERED_MAX = 20_000
@@ -47,7 +47,7 @@ class ClientsSeen:
                     self._once(
                         group_id,
                         ConversionRefused(
-                            direction="generic->consumer",
+                            direction="classic->consumer",
                             member_id=seen.member_id,
                             client_id=seen.client_id,
                             reason=answer.error_message or "",

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import trio
 
-from coordinator.errors import ErrorCode
 from coordinator.events import OffsetCommitEnded
 from coordinator.volatile import Token
 from gateway.anchor.anchors import MEMBER_PATIENCE_S, Anchors
@@ -29,6 +28,7 @@ from gateway.groups.refusals import refusal
 from gateway.groups.registry import Registry
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 

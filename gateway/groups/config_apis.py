@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import structlog
 import trio
 
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
 from coordinator.group_configs import KEYS
 from coordinator.replies import ConfigView
@@ -42,6 +42,7 @@ from kafka_codecs.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,

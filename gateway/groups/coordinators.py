@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import trio
 
-from coordinator.errors import ErrorCode
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.conversions import ask_for_coordinators
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import (
     Coordinator,
     CoordinatorType,

@@ -9,7 +9,6 @@ from collections.abc import Callable
 import structlog
 import trio
 
-from coordinator.errors import ErrorCode
 from coordinator.events import (
     ConfigChange,
     ConfigOperation,
@@ -23,6 +22,7 @@ from gateway.groups.group_task import GroupFailed
 from gateway.groups.hosting import LOOKED_AT_ONCE_MAX, Hosting
 from gateway.groups.registry import Registry, TooManyGroups
 from gateway.state_log.log import StateLogError
+from kafka_codecs.error_codes import ErrorCode
 
 log = structlog.get_logger()
 

@@ -12,7 +12,6 @@ from uuid import uuid4
 import structlog
 import trio
 
-from coordinator.errors import ErrorCode
 from coordinator.replies import (
     HeartbeatReply,
     JoinGroupReply,
@@ -30,6 +29,7 @@ from gateway.groups import messages
 from gateway.groups.admin_apis import AdminApis
 from gateway.groups.clients_seen import ClientsSeen
 from gateway.groups.config_apis import ConfigApis
+from gateway.groups.connection_members import ConnectionMembers
 from gateway.groups.coordinators import Coordinators
 from gateway.groups.embedded_upstream import is_embedded
 from gateway.groups.forwarding import forward, highest_version
@@ -38,10 +38,9 @@ from gateway.groups.inbox import MakeRequest
 from gateway.groups.offset_apis import OffsetApis
 from gateway.groups.offset_fetch import OffsetFetchApi
 from gateway.groups.offset_fetch_shapes import failed, groups_of, response_of
-from gateway.groups.offset_tally import OffsetTally
+from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.refusals import GroupMessage, refusal
 from gateway.groups.registry import Registry, TooManyGroups
-from gateway.groups.speakers import Speakers
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -54,6 +53,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_configs import DescribeConfigsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -83,7 +83,7 @@ class GroupService:
         coordinators: Coordinators,
         anchors: Anchors,
         *,
-        offsets: OffsetTally,
+        offsets: OffsetReporter,
         shows_members: bool,
         tell: Tell = write_to_log,
     ) -> None:
@@ -97,10 +97,10 @@ class GroupService:
         )
         self._configs = ConfigApis(registry)
         self._offsets = OffsetApis(registry, anchors)
-        self._speakers = Speakers()
-        self._fetch = OffsetFetchApi(registry, offsets, self._speakers)
+        self._connection_members = ConnectionMembers()
+        self._fetch = OffsetFetchApi(registry, offsets, self._connection_members)
         self._clients = ClientsSeen(tell)
-        self._tally = offsets
+        self._offset_reporter = offsets
 
     async def answer(self, request: GroupRequest) -> Struct:
         """The answer to one request.
@@ -140,9 +140,9 @@ class GroupService:
 
     def _noted(self, request: GroupRequest, answer: Struct) -> Struct:
         self._clients.note(request, answer)
-        self._speakers.note(request, answer)
-        self._tally.note_commit(request, answer)
-        self._tally.note_delete(request, answer)
+        self._connection_members.note(request, answer)
+        self._offset_reporter.note_commit(request, answer)
+        self._offset_reporter.note_delete(request, answer)
         return answer
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:
@@ -250,7 +250,7 @@ class GroupService:
 
     async def _join_in_cluster(self, request: GroupRequest, message: JoinGroupRequest) -> Struct:
         """The group is the cluster's from now on, if the cluster lets the member in. For us it is
-        empty, and an Empty group takes any protocol, so that an anchor still there makes way."""
+        empty, and an Empty group takes any protocol, so that an anchor still there makes route."""
         try:
             await self._anchors.drop(message.group_id)
         except NotAnchored as error:

@@ -11,13 +11,14 @@ from functools import partial
 import structlog
 import trio
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import GroupEngine
-from coordinator.errors import ErrorCode, GroupError, LongComputation
+from coordinator.errors import GroupError, LongComputation
 from coordinator.events import (
     Event,
-    GroupTaken,
+    GroupLost,
     Happening,
     LeaveGroupReceived,
     Leaver,
@@ -25,7 +26,6 @@ from coordinator.events import (
     OffsetCommitReceived,
     RegexesResolved,
 )
-from coordinator.generic.group import GenericGroup
 from coordinator.replies import (
     ConfigView,
     ConsumerHeartbeatReply,
@@ -45,11 +45,12 @@ from gateway.groups.aside import Aside
 from gateway.groups.batch import Batch, Decision
 from gateway.groups.clock import Clock
 from gateway.groups.inbox import Ask, Inbox, MakeRequest
-from gateway.groups.offset_tally import OffsetTally
-from gateway.groups.pauses import Pauses
+from gateway.groups.offset_reporter import OffsetReporter
+from gateway.groups.process_pauses import ProcessPauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
+from kafka_codecs.error_codes import ErrorCode
 
 log = structlog.get_logger()
 
@@ -84,9 +85,9 @@ class GroupTask:
         resolver: RegexResolver,
         state_log: StateLog,
         clock: Clock,
-        pauses: Pauses,
+        pauses: ProcessPauses,
         journal: Journal,
-        offsets: OffsetTally,
+        offsets: OffsetReporter,
         aside: Aside,
     ) -> None:
         """`aside` is where groups decide what takes long."""
@@ -121,7 +122,7 @@ class GroupTask:
     async def dissolve(self) -> None:
         """Let all members go, as if each had left. Raises GroupEnded, GroupFailed."""
         group = self._engine.state.group
-        if isinstance(group, GenericGroup):
+        if isinstance(group, ClassicGroup):
             leavers = [
                 *(
                     Leaver(member_id=each, instance_id=member.instance_id)
@@ -161,7 +162,7 @@ class GroupTask:
 
     def give_way(self) -> None:
         """Let the group know that somebody else has it in the cluster: its members are fenced."""
-        self._inbox.note(GroupTaken())
+        self._inbox.note(GroupLost())
 
     def describe(self) -> tuple[GroupView, Topics]:
         """The group as admin tools see it, and the topics that it names."""

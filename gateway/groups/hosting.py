@@ -20,7 +20,6 @@ from typing import TypeVar
 import structlog
 import trio
 
-from coordinator.errors import ErrorCode
 from gateway.anchor import identity
 from gateway.anchor.identity import Gateway
 from gateway.cluster.broker_connection import Versions
@@ -41,6 +40,7 @@ from kafka_codecs.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 
 log = structlog.get_logger()

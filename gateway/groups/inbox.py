@@ -15,7 +15,7 @@ from coordinator.events import Happening, Request, TimePassed
 from coordinator.replies import Reply
 from coordinator.topics import Topics
 from gateway.groups.clock import Clock
-from gateway.groups.pauses import Pauses
+from gateway.groups.process_pauses import ProcessPauses
 
 INBOX_MAX = 64
 """Requests that may wait for one group's task; more wait in their connections."""
@@ -49,7 +49,7 @@ class Ask:
 class Inbox:
     """Everybody puts in, the group's task alone takes out; closed, nothing can be put in."""
 
-    def __init__(self, clock: Clock, pauses: Pauses) -> None:
+    def __init__(self, clock: Clock, pauses: ProcessPauses) -> None:
         self._clock = clock
         self._pauses = pauses
         self._send, self._receive = trio.open_memory_channel[Ask](INBOX_MAX)
@@ -104,7 +104,7 @@ class Inbox:
 
         Who asks already comes before a deadline that is due: if we were late ourselves, a member
         that spoke in time must not be timed out. A full inbox of them at the most: time passes,
-        though not before those had their chance who could not even ask, see `Pauses`.
+        though not before those had their chance who could not even ask, see `ProcessPauses`.
         """
         if deadline_ms is not None:
             deadline_ms = max(deadline_ms, self._pauses.not_before_ms())

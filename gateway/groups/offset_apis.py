@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from coordinator.errors import ErrorCode
 from coordinator.events import OffsetCommitEnded, OffsetCommitReceived, OffsetDeleteReceived
 from coordinator.replies import OffsetDeleteVerdict, OffsetVerdict
 from coordinator.topics import Topics
@@ -21,6 +20,7 @@ from gateway.groups.forwarding import forward
 from gateway.groups.refusals import refusal
 from gateway.groups.registry import Registry
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,

@@ -6,8 +6,8 @@ Pure: what exists is told by the image of the topics, who subscribes by the engi
 from collections.abc import Callable
 from dataclasses import replace
 
-from coordinator.errors import ErrorCode
 from coordinator.topics import Topics
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,

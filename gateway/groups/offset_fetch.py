@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import trio
 
-from coordinator.errors import ErrorCode
 from coordinator.events import OffsetFetchReceived
 from coordinator.topics import Topics
 from gateway.data_path.group_apis import GroupRequest
-from gateway.events.offset_events import NOBODY
+from gateway.events.offset_events import NO_MEMBER
+from gateway.groups.connection_members import ConnectionMembers
 from gateway.groups.embedded_upstream import every_partition, is_embedded
 from gateway.groups.forwarding import highest_version
 from gateway.groups.hosting import Mode, Verdict
@@ -26,10 +26,10 @@ from gateway.groups.offset_fetch_shapes import (
     response_of,
     told_apart,
 )
-from gateway.groups.offset_tally import OffsetTally
+from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.registry import Registry, TooManyGroups
-from gateway.groups.speakers import Speakers
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -45,10 +45,12 @@ Groups = tuple[OffsetFetchRequestGroup, ...]
 class OffsetFetchApi:
     """Answers OffsetFetch for hosted and forwarded groups alike."""
 
-    def __init__(self, registry: Registry, tally: OffsetTally, speakers: Speakers) -> None:
+    def __init__(
+        self, registry: Registry, reporter: OffsetReporter, connection_members: ConnectionMembers
+    ) -> None:
         self._registry = registry
-        self._tally = tally
-        self._speakers = speakers
+        self._offset_reporter = reporter
+        self._connection_members = connection_members
 
     async def fetch(
         self, request: GroupRequest, message: OffsetFetchRequest
@@ -90,8 +92,10 @@ class OffsetFetchApi:
     ) -> None:
         """Only a group with members has somebody who may go on from there."""
         if self._registry.is_live(group.group_id):
-            member_id = group.member_id or self._speakers.member_of(request, group.group_id)
-            self._tally.note_fetch(group.group_id, member_id or NOBODY, answer.topics)
+            member_id = group.member_id or self._connection_members.member_of(
+                request, group.group_id
+            )
+            self._offset_reporter.note_fetch(group.group_id, member_id or NO_MEMBER, answer.topics)
 
     async def _vetted(
         self, group: OffsetFetchRequestGroup, verdict: Verdict | None

@@ -1,6 +1,5 @@
 """Answers that say one error and nothing else, for the apis that are about one group."""
 
-from coordinator.errors import ErrorCode
 from coordinator.replies import JoinGroupReply, LeaveGroupReply, SyncGroupReply
 from gateway.groups import messages
 from kafka_codecs.consumer_group_heartbeat import (
@@ -8,6 +7,7 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest

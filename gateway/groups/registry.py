@@ -13,7 +13,6 @@ import trio
 
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
-from coordinator.errors import ErrorCode
 from coordinator.events import OffsetCommitEnded
 from coordinator.group_configs import describe as describe_configs
 from coordinator.load import has_group, has_members, overrides_in
@@ -26,11 +25,12 @@ from gateway.groups.clock import Clock
 from gateway.groups.group_task import GroupEnded, GroupFailed, GroupTask
 from gateway.groups.hosting import Hosting, Mode, Verdict
 from gateway.groups.inbox import MakeRequest
-from gateway.groups.offset_tally import OffsetTally
-from gateway.groups.pauses import Pauses
+from gateway.groups.offset_reporter import OffsetReporter
+from gateway.groups.process_pauses import ProcessPauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError
+from kafka_codecs.error_codes import ErrorCode
 
 RESUME_RETRY_S = 1.0
 """How long until a log that cannot be read at the start is tried again."""
@@ -57,7 +57,7 @@ class Registry:
         max_groups: int,
         nursery: trio.Nursery,
         journal: Journal,
-        offsets: OffsetTally,
+        offsets: OffsetReporter,
     ) -> None:
         self._config = config
         self._cluster = cluster
@@ -69,7 +69,7 @@ class Registry:
         self._journal = journal
         self._offsets = offsets
         self._clock = Clock()
-        self.pauses = Pauses(self._clock, grace_max_ms=config.reconnect_timeout_ms)
+        self.pauses = ProcessPauses(self._clock, grace_max_ms=config.reconnect_timeout_ms)
         """To be run as long as groups are."""
         self._aside = Aside()
         self._tasks: dict[str, GroupTask] = {}

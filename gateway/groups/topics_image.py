@@ -9,7 +9,7 @@ from dataclasses import replace
 from coordinator.topics import Topic, Topics
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
-from gateway.cluster.topics import Topic as ToldTopic
+from gateway.cluster.topics import ClusterTopic as ToldTopic
 
 NAMES_MAX = 1_000
 """Names that are followed before anybody asks which of them the group still needs: a client may

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.types import DateType, IntegerType
 
 from gateway.pipeline.folders import Folder
+from gateway.pipeline.group_histories import GroupHistories
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.store import BUCKET, Store, bucket_of
-from gateway.pipeline.stories import Stories
 from gateway.pipeline.tables.catalog import TABLES, WHOLE_TABLES
 
 DAY = "day"
@@ -43,11 +43,11 @@ class Analysis:
         self._new.delete()
         self.store.append(lines, batch)
         buckets = self.store.buckets(batch)
-        stories = Stories(self.store.events(buckets), self.store.events())
+        histories = GroupHistories(self.store.events(buckets), self.store.events())
         made: dict[str, DataFrame] = {}
-        with stories.kept():
+        with histories.kept():
             for table in TABLES:
-                made[table.name] = self._write(table.name, table.row, table.make(stories, made))
+                made[table.name] = self._write(table.name, table.row, table.make(histories, made))
         for table in TABLES:
             self._put_in_place(table.name, buckets)
         events = self.store.events()

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.follow import growing_lines
 from gateway.pipeline.lines import read_lines
-from gateway.pipeline.topic import Topic, growing_topic_lines, require_topic, topic_lines
+from gateway.pipeline.topic import EventsTopic, growing_topic_lines, require_topic, topic_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Sources:
     """At least one of the two."""
 
     inputs: Sequence[str] = ()
-    topic: Topic | None = None
+    topic: EventsTopic | None = None
 
     def require(self) -> None:
         """See that there is what can be looked for without Spark. Raises PipelineError."""

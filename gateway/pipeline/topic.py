@@ -30,7 +30,7 @@ POM = Path(__file__).with_name("kafka_source.xml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class EventsTopic:
     """A topic, and the cluster that has it."""
 
     name: str
@@ -45,7 +45,7 @@ class Topic:
         return ",".join(map(str, self.upstream))
 
 
-def require_topic(topic: Topic) -> None:
+def require_topic(topic: EventsTopic) -> None:
     """See that it is there, which Spark would take minutes for. Raises PipelineError."""
     admin = AdminClient(dict(client_config(topic.upstream, CLIENT_ID)))
     try:
@@ -56,19 +56,19 @@ def require_topic(topic: Topic) -> None:
         raise PipelineError(f"{topic}: there is no such topic")
 
 
-def topic_lines(spark: SparkSession, topic: Topic) -> DataFrame:
+def topic_lines(spark: SparkSession, topic: EventsTopic) -> DataFrame:
     """`file`, `place` and `line` of all records that it has now. Raises PipelineError."""
     return _lines(spark.read, topic)
 
 
 def growing_topic_lines(
-    spark: SparkSession, topic: Topic, batch_records_max: int = BATCH_RECORDS_MAX
+    spark: SparkSession, topic: EventsTopic, batch_records_max: int = BATCH_RECORDS_MAX
 ) -> DataFrame:
     """The stream of the same, from the first record on. Raises PipelineError."""
     return _lines(spark.readStream.option("maxOffsetsPerTrigger", batch_records_max), topic)
 
 
-def _lines(reader: DataFrameReader | DataStreamReader, topic: Topic) -> DataFrame:
+def _lines(reader: DataFrameReader | DataStreamReader, topic: EventsTopic) -> DataFrame:
     try:
         records = (
             reader.format("kafka")

@@ -9,14 +9,14 @@ from typing import NamedTuple, assert_never
 
 from coordinator.records import (
     Assignment,
+    ClassicGroupMember,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
+    ClassicMemberRemoval,
     ClassicMetadata,
     CurrentAssignment,
     DurableRecord,
     EpochCause,
-    GenericGroupMetadata,
-    GenericGroupValue,
-    GenericMember,
-    GenericMemberRemoval,
     GroupConfigs,
     GroupEpoch,
     Member,
@@ -94,9 +94,9 @@ def _read_last_events(value: wire.LastEventsValue) -> LastEvents:
 
 def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsKey]:
     match record:
-        case GenericGroupMetadata():
+        case ClassicGroupMetadata():
             return RecordType.GROUP_METADATA, wire.GroupKey(group_id=group_id)
-        case GenericMemberRemoval(member_id=member_id):
+        case ClassicMemberRemoval(member_id=member_id):
             record_type = RecordType.GROUP_MEMBER_REMOVAL
             return record_type, wire.MemberKey(group_id=group_id, member_id=member_id)
         case GroupEpoch():
@@ -126,9 +126,9 @@ def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsK
 def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:
     match record_type, key:
         case RecordType.GROUP_METADATA, _:
-            return GenericGroupMetadata(value=None)
+            return ClassicGroupMetadata(value=None)
         case RecordType.GROUP_MEMBER_REMOVAL, wire.MemberKey(member_id=member_id):
-            return GenericMemberRemoval(member_id=member_id, cause=None)
+            return ClassicMemberRemoval(member_id=member_id, cause=None)
         case RecordType.CONSUMER_GROUP_METADATA, _:
             return GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED)
         case RecordType.CONSUMER_GROUP_MEMBER_METADATA, wire.MemberKey(member_id=member_id):
@@ -156,9 +156,9 @@ def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:
 
 def _value(record: DurableRecord) -> wire.Value:
     match record:
-        case GenericGroupMetadata(value=GenericGroupValue() as group):
-            return _generic_group(group)
-        case GenericMemberRemoval(cause=RemovalCause() as cause):
+        case ClassicGroupMetadata(value=ClassicGroupValue() as group):
+            return _classic_group(group)
+        case ClassicMemberRemoval(cause=RemovalCause() as cause):
             return wire.GroupMemberRemovalValue(cause=cause.value)
         case GroupEpoch(epoch=int(epoch), metadata_hash=metadata_hash, cause=cause):
             return wire.ConsumerGroupMetadataValue(
@@ -203,18 +203,18 @@ def _value(record: DurableRecord) -> wire.Value:
             raise ValueError("a tombstone has no value")
 
 
-def _generic_group(group: GenericGroupValue) -> wire.GroupMetadataValue:
+def _classic_group(group: ClassicGroupValue) -> wire.GroupMetadataValue:
     return wire.GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
         protocol=group.protocol,
         leader=group.leader,
-        members=tuple(_generic_member(member, group.protocol) for member in group.members),
+        members=tuple(_classic_group_member(member, group.protocol) for member in group.members),
         unwatched_hash=wire.NO_HASH if group.unwatched_hash is None else group.unwatched_hash,
     )
 
 
-def _generic_member(member: GenericMember, protocol: str | None) -> wire.GroupMember:
+def _classic_group_member(member: ClassicGroupMember, protocol: str | None) -> wire.GroupMember:
     subscription = member.metadata_for(protocol)
     return wire.GroupMember(
         member_id=member.member_id,
@@ -272,9 +272,9 @@ def _held(epochs: Mapping[Partition, int]) -> tuple[wire.HeldPartitions, ...]:
 def _record(key: wire.Key, value: wire.Value) -> DurableRecord:
     match key, value:
         case _, wire.GroupMetadataValue():
-            return GenericGroupMetadata(value=_read_generic_group(value))
+            return ClassicGroupMetadata(value=_read_classic_group(value))
         case wire.MemberKey(member_id=member_id), wire.GroupMemberRemovalValue():
-            return GenericMemberRemoval(member_id=member_id, cause=RemovalCause(value.cause))
+            return ClassicMemberRemoval(member_id=member_id, cause=RemovalCause(value.cause))
         case _, wire.ConsumerGroupMetadataValue():
             return GroupEpoch(
                 epoch=value.epoch,
@@ -314,19 +314,19 @@ def _record(key: wire.Key, value: wire.Value) -> DurableRecord:
             raise ValueError("key and value are not of one type")
 
 
-def _read_generic_group(value: wire.GroupMetadataValue) -> GenericGroupValue:
-    return GenericGroupValue(
+def _read_classic_group(value: wire.GroupMetadataValue) -> ClassicGroupValue:
+    return ClassicGroupValue(
         protocol_type=value.protocol_type or None,
         generation=value.generation,
         protocol=value.protocol,
         leader=value.leader,
-        members=tuple(_read_generic_member(member) for member in value.members),
+        members=tuple(_read_classic_member(member) for member in value.members),
         unwatched_hash=None if value.unwatched_hash == wire.NO_HASH else value.unwatched_hash,
     )
 
 
-def _read_generic_member(member: wire.GroupMember) -> GenericMember:
-    return GenericMember(
+def _read_classic_member(member: wire.GroupMember) -> ClassicGroupMember:
+    return ClassicGroupMember(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
         client_id=member.client_id,

@@ -18,9 +18,10 @@ from typing import Any
 import structlog
 import trio
 
-from gateway.anchor import links
+from gateway.anchor import coordinator_connections
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import group_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
@@ -29,8 +30,6 @@ RELEASE = "4.3"
 INITIAL_DELAY_MS = 3_000
 JOINING_AT_ONCE = 200
 WINDOW_S = 20
-COORDINATOR_LOAD_IN_PROGRESS = 14
-NOT_COORDINATOR = 16
 
 
 def connections_to(ports: set[int]) -> int:
@@ -71,7 +70,10 @@ async def join(address: tuple[str, int], group: str, limit: trio.CapacityLimiter
                 answer = await client.native("n")
             if not answer.error_code:
                 return
-            assert answer.error_code in (COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR), answer
+            assert answer.error_code in (
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                ErrorCode.NOT_COORDINATOR,
+            ), answer
 
 
 async def measure(cluster: KafkaCluster, groups: int) -> None:
@@ -107,7 +109,7 @@ def main(*arguments: Any) -> None:
     """One run."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     groups = int(arguments[0]) if arguments else 1_000
-    print(f"joins at once per coordinator: {links.JOINS_AT_ONCE_MAX}")
+    print(f"joins at once per coordinator: {coordinator_connections.JOINS_AT_ONCE_MAX}")
     settings = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS}
     with running_kafka(RELEASE, brokers=3, settings=settings) as cluster:
         trio.run(measure, cluster, groups)

@@ -10,9 +10,9 @@ import statistics
 import sys
 from collections.abc import Sequence
 
-from coordinator.generic.group import GenericGroup
+from coordinator.classic.group import ClassicGroup
 from coordinator.replies import JoinGroupReply
-from coordinator.volatile import GenericPhase
+from coordinator.volatile import ClassicPhase
 from tests.support.engine_stage import (
     CLASSIC,
     PARTITIONS_PER_MEMBER,
@@ -52,7 +52,7 @@ def classic_members_in_a_consumer_group() -> StableGroup:
     return stage, members_of(STABLE_MEMBERS), stage.group.epoch
 
 
-def classic_members_in_a_generic_group(size: int = STABLE_MEMBERS) -> StableGroup:
+def classic_members_in_a_classic_group(size: int = STABLE_MEMBERS) -> StableGroup:
     """They took ids, joined together, and were assigned by their leader."""
     stage = Stage(size)
     ids = [_answer(stage, stage.join("")).member_id for _ in range(size)]
@@ -65,8 +65,8 @@ def classic_members_in_a_generic_group(size: int = STABLE_MEMBERS) -> StableGrou
         assignments = tuple((id_, share) for id_ in ids) if member_id == leader else ()
         stage.sync(member_id, generation, assignments)
     group = stage.engine.state.group
-    assert isinstance(group, GenericGroup)
-    assert group.phase is GenericPhase.STABLE
+    assert isinstance(group, ClassicGroup)
+    assert group.phase is ClassicPhase.STABLE
     return stage, ids, generation
 
 
@@ -112,8 +112,8 @@ def measure_native_joins() -> None:
 
 def measure_classic_joins() -> None:
     """Print how long they take to be Stable."""
-    joining_s = seconds(lambda: classic_members_in_a_generic_group(CLASSIC_JOINERS))
-    say(f"{CLASSIC_JOINERS:,} classic members join one generic group: {joining_s:.2f} s")
+    joining_s = seconds(lambda: classic_members_in_a_classic_group(CLASSIC_JOINERS))
+    say(f"{CLASSIC_JOINERS:,} classic members join one classic group: {joining_s:.2f} s")
 
 
 def say(line: str) -> None:
@@ -125,7 +125,7 @@ def main() -> None:
     """Run everything and print it."""
     measure_heartbeats("native members", native_members(), is_native=True)
     measure_heartbeats(
-        "classic members of a generic group", classic_members_in_a_generic_group(), is_native=False
+        "classic members of a classic group", classic_members_in_a_classic_group(), is_native=False
     )
     measure_heartbeats(
         "classic members of a consumer group",

@@ -55,7 +55,7 @@ _EVENTS_BESIDES = 35
 def life(commits: int) -> Scribe:
     """A group's day: three classic members come, are replaced one by one, and commit meanwhile."""
     scribe = Scribe(gateway_id=_GATEWAY, process_id=_PROCESS, group_id=_GROUP)
-    scribe.tell(0, GroupCreated(kind="generic"))
+    scribe.tell(0, GroupCreated(kind="classic"))
     members = [f"old-{number}" for number in range(MEMBERS)]
     for member_id in members:
         _comes(scribe, 1, member_id, "classic")
@@ -88,7 +88,7 @@ def _replace(
         scribe.tell(
             at_s + 2,
             GroupConverted(
-                direction="generic->consumer",
+                direction="classic->consumer",
                 is_live=True,
                 group_epoch=2,
                 members=MEMBERS - 1,

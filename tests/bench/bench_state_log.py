@@ -41,7 +41,7 @@ from gateway.anchor.identity import Gateway
 from gateway.events.journal import Journal
 from gateway.groups.clock import Clock
 from gateway.groups.hosting import Hosting
-from gateway.groups.offset_tally import OffsetTally
+from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.registry import Registry
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.log import StateLog
@@ -224,7 +224,7 @@ async def measure_joining(log: StateLog) -> str:
             max_groups=1,
             nursery=nursery,
             journal=journal,
-            offsets=OffsetTally(journal.tell, Clock().now_ms),
+            offsets=OffsetReporter(journal.tell, Clock().now_ms),
         )
         nursery.start_soon(registry.pauses.run)
 

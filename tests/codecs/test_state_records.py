@@ -105,7 +105,7 @@ def test_a_key_is_its_type_and_its_fields(
             """,
         ),
     ],
-    ids=["flexible", "generic group"],
+    ids=["flexible", "classic group"],
 )
 def test_a_value_is_its_version_and_its_fields(
     record_type: RecordType, value: Value, wire: str

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.records import Protocols
-from tests.support.group_records import given_generic, given_native
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, subscription
 
 Situation = Callable[[GroupScript], None]
@@ -22,15 +22,15 @@ def empty_consumer_group(group: GroupScript) -> None:
     group.given_consumer_group()
 
 
-def generic_group(group: GroupScript) -> None:
-    group.given_generic_group(given_generic("a"))
+def classic_group(group: GroupScript) -> None:
+    group.given_classic_group(given_classic_group_member("a"))
 
 
 def consumer_group(group: GroupScript) -> None:
     group.given_consumer_group(given_native("n1"))
 
 
-SITUATIONS = [no_group, empty_consumer_group, generic_group, consumer_group]
+SITUATIONS = [no_group, empty_consumer_group, classic_group, consumer_group]
 
 
 @pytest.mark.parametrize("given", SITUATIONS)
@@ -71,7 +71,7 @@ def test_a_protocol_list_that_is_none(
     group: GroupScript, given: Situation, protocols: Protocols
 ) -> None:
     """It is refused, never an exception (rule 2.2 row 7). As in Kafka, a group without members has
-    become an empty generic one by then."""
+    become an empty classic one by then."""
     given(group)
     before = group.view()
     assert group.join(protocols=protocols).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -23,10 +23,10 @@ def test_what_a_policy_allows(policy: str, upgrade: bool, downgrade: bool) -> No
 def test_the_defaults_are_kafkas() -> None:
     """Those that an operator would look up (rule 1.5)."""
     config = GroupConfig()
-    assert config.generic_min_session_timeout_ms == 6_000
-    assert config.generic_max_session_timeout_ms == 1_800_000
-    assert config.generic_initial_rebalance_delay_ms == 3_000
-    assert config.generic_new_member_join_timeout_ms == 300_000
+    assert config.classic_min_session_timeout_ms == 6_000
+    assert config.classic_max_session_timeout_ms == 1_800_000
+    assert config.classic_initial_rebalance_delay_ms == 3_000
+    assert config.classic_new_member_join_timeout_ms == 300_000
     assert config.consumer_session_timeout_ms == 45_000
     assert (config.consumer_min_session_timeout_ms, config.consumer_max_session_timeout_ms) == (
         45_000,

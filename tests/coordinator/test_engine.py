@@ -6,7 +6,6 @@ import pytest
 
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
-from coordinator.errors import ErrorCode
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
@@ -19,6 +18,7 @@ from coordinator.replies import HeartbeatReply, JoinGroupReply
 from coordinator.simulation.replay import snapshot
 from coordinator.topics import Topics
 from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
@@ -97,10 +97,10 @@ def test_time_that_passed_too_early_does_nothing(group: GroupScript) -> None:
 
 
 def test_a_deadline_that_an_earlier_one_moved_is_not_due(group: GroupScript) -> None:
-    """Both sessions end at once; the first makes the group generic, which restarts the other."""
+    """Both sessions end at once; the first makes the group classic, which restarts the other."""
     group.given_consumer_group(given_classic("c1", session_timeout_ms=45_000), given_native("a"))
     group.wait(45_000)
-    assert group.generic.members.keys() == {"c1"}
+    assert group.classic.members.keys() == {"c1"}
     assert group.left_ms(DeadlineKind.SESSION, "c1") == 45_000
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from coordinator.errors import ErrorCode, GroupError, InvariantError, ensure
+from coordinator.errors import GroupError, InvariantError, ensure
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.errors import WireError
 
 

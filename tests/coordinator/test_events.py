@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import (
     ConfigsReceived,
     ConsumerHeartbeatReceived,
@@ -21,6 +21,7 @@ from coordinator.events import (
     SyncGroupReceived,
 )
 from coordinator.replies import JoinGroupReply
+from kafka_codecs.error_codes import ErrorCode
 
 NATIVE = ConsumerHeartbeatReceived(
     token=1,

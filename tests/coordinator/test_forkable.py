@@ -45,7 +45,7 @@ def test_a_fork_and_a_fork_of_it_change_alone() -> None:
 
 
 def test_what_nobody_asks_for_is_not_forked() -> None:
-    """That is what makes the draft of a heartbeat cheap."""
+    """That is what makes the step of a heartbeat cheap."""
     outer = Outer()
     fork = outer.fork()
     assert fork.rows is fork.rows

@@ -4,14 +4,14 @@ by `tests/gateway/groups/test_config_apis_with_kafka.py`."""
 import pytest
 
 from coordinator.config import INT32_MAX, GroupConfig, MigrationPolicy
-from coordinator.errors import ErrorCode
 from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
 from coordinator.group_configs import KEYS, QUOTED_MAX, describe, in_force
 from coordinator.records import GroupConfigs
 from coordinator.simulation.replay import compacted
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 
 SESSION = "consumer.session.timeout.ms"
@@ -208,7 +208,7 @@ def test_deleting_minds_no_value(group: GroupScript) -> None:
 
 def test_configs_outlive_the_group_and_a_restart(group: GroupScript) -> None:
     """Its conversions, its last member, DeleteGroups, and the compaction of its log."""
-    group.given_generic_group(given_generic("a", {"foo": (0, 1, 2)}))
+    group.given_classic_group(given_classic_group_member("a", {"foo": (0, 1, 2)}))
     group.alter_configs(session_timeout=60_000)
     group.native("n1")
     group.leave("a")
@@ -283,11 +283,11 @@ def test_every_key_has_bounds_of_the_broker() -> None:
     assert config.consumer_assignment_interval_ms == 15_000
 
 
-@pytest.mark.parametrize("kind", ["generic", "consumer"])
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
 def test_a_classic_member_keeps_its_own_session(group: GroupScript, kind: str) -> None:
     """It stated one when it joined; the group's is for native members."""
-    if kind == "generic":
-        group.given_generic_group(given_generic("c1", {"foo": (0, 1, 2)}))
+    if kind == "classic":
+        group.given_classic_group(given_classic_group_member("c1", {"foo": (0, 1, 2)}))
     else:
         group.given_consumer_group(given_classic("c1"), given_native("n1"))
     before = group.left_ms(DeadlineKind.SESSION, "c1")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.errors import ErrorCode
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
@@ -23,13 +23,13 @@ from coordinator.events import (
     Request,
     SyncGroupReceived,
 )
-from coordinator.generic.group import GenericGroup
 from coordinator.records import MemberState
 from coordinator.replies import LeaveGroupReply
 from coordinator.state import GroupState
 from coordinator.topics import Partition
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.effort import examples
-from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, subscription, topic_id
 
 LONGEST = 0x7FFF
@@ -45,8 +45,10 @@ def missing(_group: GroupScript) -> None:
 
 
 def stable(group: GroupScript) -> None:
-    group.given_generic_group(
-        given_generic("c1", FOO_0), given_generic("c2", FOO_1, instance_id="i2"), generation=5
+    group.given_classic_group(
+        given_classic_group_member("c1", FOO_0),
+        given_classic_group_member("c2", FOO_1, instance_id="i2"),
+        generation=5,
     )
 
 
@@ -67,11 +69,15 @@ def initial(group: GroupScript) -> None:
 
 
 def connect(group: GroupScript) -> None:
-    group.given_generic_group(given_generic("c1"), generation=5, protocol_type="connect")
+    group.given_classic_group(
+        given_classic_group_member("c1"), generation=5, protocol_type="connect"
+    )
 
 
 def unreadable(group: GroupScript) -> None:
-    group.given_generic_group(given_generic("c1", metadata=b"junk", assignment=b"junk"))
+    group.given_classic_group(
+        given_classic_group_member("c1", metadata=b"junk", assignment=b"junk")
+    )
 
 
 def emptied(group: GroupScript) -> None:
@@ -253,7 +259,7 @@ def others(state: GroupState, named: set[str]) -> dict[str, object]:
                 for id_, member in group.members.items()
                 if id_ not in named
             }
-        case GenericGroup() as group:
+        case ClassicGroup() as group:
             return {
                 id_: (member.protocols, member.instance_id)
                 for id_, member in group.members.items()
@@ -313,7 +319,7 @@ def calls_for_leavers(members: int, *, is_mixed: bool) -> int:
     if is_mixed:
         group.given_consumer_group(*(given_classic(id_) for id_ in many), given_native("n1"))
     else:
-        group.given_generic_group(*(given_generic(id_) for id_ in many))
+        group.given_classic_group(*(given_classic_group_member(id_) for id_ in many))
     leavers = (*many[:-1], *["nobody"] * members, *many[:-1])
     event = LeaveGroupReceived(token=TOKEN, members=tuple(Leaver(member_id=m) for m in leavers))
     return calls_in(group, event)
@@ -331,7 +337,7 @@ def long_sync(group: GroupScript, count: int) -> SyncGroupReceived:
     return SyncGroupReceived(
         token=TOKEN,
         version=5,
-        member_id=group.generic.core.leader or "",
+        member_id=group.classic.core.leader or "",
         instance_id=None,
         generation=6,
         protocol_type="consumer",
@@ -346,7 +352,7 @@ def test_a_long_list_of_assignments() -> None:
     event = long_sync(group, MANY)
     assert calls_in(larger, long_sync(larger, 4 * MANY)) < GROWTH_MAX * calls_in(group, event)
     group.feed(event)
-    assert group.generic.members.keys() == {"c1", "c2"}
+    assert group.classic.members.keys() == {"c1", "c2"}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "native"])

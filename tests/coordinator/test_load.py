@@ -3,29 +3,29 @@
 import pytest
 
 from coordinator.config import GroupConfig
-from coordinator.errors import ErrorCode
 from coordinator.load import has_group, has_members, newest, overrides_in
 from coordinator.records import GroupConfigs, MemberState
 from coordinator.simulation.invariants import check_group
-from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, MemberPhase
+from coordinator.volatile import ClassicPhase, DeadlineKey, DeadlineKind, MemberPhase
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 
 FOO_0 = {"foo": (0,)}
 
 
-def test_sessions_of_a_generic_group_start_anew(group: GroupScript) -> None:
+def test_sessions_of_a_classic_group_start_anew(group: GroupScript) -> None:
     """At full length, and long enough to reconnect; pending ids and a running rebalance are
     forgotten."""
-    ids = group.stable_generic_group({"a": FOO_0, "b": {}})
+    ids = group.stable_classic_group({"a": FOO_0, "b": {}})
     handed_out = group.take_id()
     group.send_join(ids["a"], topics=("bar",))
     group.wait(5_000)
-    phases = [group.generic.phase]
+    phases = [group.classic.phase]
     group.restart()
-    phases.append(group.generic.phase)
-    assert phases == [GenericPhase.PREPARING_REBALANCE, GenericPhase.STABLE]
+    phases.append(group.classic.phase)
+    assert phases == [ClassicPhase.PREPARING_REBALANCE, ClassicPhase.STABLE]
     assert {key: at - group.now_ms for key, at in group.engine.state.deadlines.items()} == {
         DeadlineKey(DeadlineKind.SESSION, id_): 15_000 for id_ in ids.values()
     }
@@ -48,13 +48,13 @@ def test_the_first_session_is_long_enough_to_reconnect(
 
 def test_the_whole_protocol_list_survives(group: GroupScript) -> None:
     """Kafka keeps the selected one only: there, a rejoin with the same list is a change."""
-    metadata = given_generic("a").protocols[0][1]
+    metadata = given_classic_group_member("a").protocols[0][1]
     protocols = (("range", metadata), ("sticky", metadata))
-    ids = group.stable_generic_group({"a": FOO_0, "b": {}}, protocols=protocols)
+    ids = group.stable_classic_group({"a": FOO_0, "b": {}}, protocols=protocols)
     group.restart()
-    follower = next(id_ for id_ in ids.values() if id_ != group.generic.core.leader)
+    follower = next(id_ for id_ in ids.values() if id_ != group.classic.core.leader)
     assert group.join(follower, protocols=protocols).generation == 1
-    assert group.generic.phase is GenericPhase.STABLE
+    assert group.classic.phase is ClassicPhase.STABLE
 
 
 def test_who_had_to_revoke_still_has_to(group: GroupScript) -> None:
@@ -102,8 +102,10 @@ def test_a_downgrade_that_was_not_through_goes_on(group: GroupScript) -> None:
 
 def test_a_group_that_no_longer_fits_rebalances(make_group: MakeGroup) -> None:
     """The limit was lowered while it was away (rule 2.10)."""
-    group = make_group(config=GroupConfig(generic_max_size=1))
-    group.given_generic_group(given_generic("a", FOO_0), given_generic("b"))
+    group = make_group(config=GroupConfig(classic_max_size=1))
+    group.given_classic_group(
+        given_classic_group_member("a", FOO_0), given_classic_group_member("b")
+    )
     assert group.beat("a", 0).error == ErrorCode.REBALANCE_IN_PROGRESS
     token = group.send_join("a")
     assert group.join("b").error == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -151,7 +153,7 @@ def test_the_rebalance_that_begins_anew_waits_for_the_slowest(group: GroupScript
 def test_whether_somebody_is_in_a_group_shows_without_loading_it(group: GroupScript) -> None:
     """Such groups are taken up at the start, in either kind."""
     assert not has_members(group.log)
-    ids = group.stable_generic_group({"a": FOO_0})
+    ids = group.stable_classic_group({"a": FOO_0})
     assert has_members(newest(group.log))
     joined = group.native("n")
     group.leave(ids["a"])

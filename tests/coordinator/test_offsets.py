@@ -2,11 +2,11 @@
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.records import MemberState
 from coordinator.simulation.replay import compacted
 from coordinator.volatile import DeadlineKind
-from tests.support.group_records import given_classic, given_generic, given_native
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 
 
@@ -20,7 +20,7 @@ def test_a_deleted_consumer_group_leaves_nothing_in_its_log(group: GroupScript) 
     assert group.engine.state.is_quiet
 
 
-def test_a_deleted_generic_group_takes_its_timers_along(group: GroupScript) -> None:
+def test_a_deleted_classic_group_takes_its_timers_along(group: GroupScript) -> None:
     """An id that was handed out does not make a group non-empty."""
     group.take_id()
     assert group.delete_group().error == ErrorCode.NONE
@@ -89,7 +89,7 @@ def test_a_commit_without_a_member_of_the_group_holds_nothing(group: GroupScript
     assert group.assigned("n1")["foo"] == (0, 1, 2)
 
 
-@pytest.mark.parametrize("kind", ["none", "generic", "consumer"])
+@pytest.mark.parametrize("kind", ["none", "classic", "consumer"])
 def test_nobodys_commit_on_its_way_is_over_before_a_member_goes_on_from_there(
     group: GroupScript, kind: str
 ) -> None:
@@ -97,9 +97,9 @@ def test_nobodys_commit_on_its_way_is_over_before_a_member_goes_on_from_there(
     member that came in meanwhile. Before that it hinders no other reader without a group."""
     foo = {"foo": (0,)}
     match kind:
-        case "generic":
-            group.stable_generic_group({"a": foo})
-            group.leave(*group.generic.members)
+        case "classic":
+            group.stable_classic_group({"a": foo})
+            group.leave(*group.classic.members)
         case "consumer":
             group.native("n1")
             group.native("n1", -1)
@@ -139,11 +139,11 @@ def test_a_members_own_commit_on_its_way_hinders_nobody_who_looks(group: GroupSc
     group.commit_answered(token)
 
 
-def test_offsets_of_a_generic_groups_topics_stay(group: GroupScript) -> None:
+def test_offsets_of_a_classic_groups_topics_stay(group: GroupScript) -> None:
     """Those that its members subscribe to, by the protocol in force."""
-    group.stable_generic_group({"a": {"foo": (0,)}})
+    group.stable_classic_group({"a": {"foo": (0,)}})
     assert group.delete_offsets("foo", "bar").subscribed == {"foo"}
-    group.leave(*group.generic.members)
+    group.leave(*group.classic.members)
     assert group.delete_offsets("foo", "bar").subscribed == frozenset()
 
 
@@ -152,13 +152,13 @@ def test_topics_that_cannot_be_known_count_as_subscribed(group: GroupScript) -> 
     member_id = group.take_id()
     group.send_join(member_id)
     assert group.delete_offsets("foo", "bar").subscribed == {"foo", "bar"}
-    group.given_generic_group(given_generic("c1", metadata=b"junk"))
+    group.given_classic_group(given_classic_group_member("c1", metadata=b"junk"))
     assert group.delete_offsets("foo", "bar").subscribed == {"foo", "bar"}
 
 
 def test_offsets_of_a_foreign_group_stay(group: GroupScript) -> None:
     """Nobody knows what its members read."""
-    group.given_generic_group(given_generic("c1"), protocol_type="connect")
+    group.given_classic_group(given_classic_group_member("c1"), protocol_type="connect")
     assert group.delete_offsets("foo").error == ErrorCode.NON_EMPTY_GROUP
 
 

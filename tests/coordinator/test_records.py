@@ -3,11 +3,11 @@
 from typing import get_args
 
 from coordinator.records import (
+    ClassicGroupMetadata,
+    ClassicMemberRemoval,
     CurrentAssignment,
     DurableRecord,
     EpochCause,
-    GenericGroupMetadata,
-    GenericMemberRemoval,
     GroupConfigs,
     GroupEpoch,
     MemberMetadata,
@@ -17,14 +17,14 @@ from coordinator.records import (
     TargetAssignmentMetadata,
     is_tombstone,
 )
-from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 
 RECORDS: list[DurableRecord] = [
-    GenericGroupMetadata(value=None),
+    ClassicGroupMetadata(value=None),
     GroupEpoch(epoch=1, cause=EpochCause.MEMBER_JOINED),
     TargetAssignmentMetadata(epoch=1),
     GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000}),
-    *(GenericMemberRemoval(member_id=id_, cause=None) for id_ in "ab"),
+    *(ClassicMemberRemoval(member_id=id_, cause=None) for id_ in "ab"),
     *(MemberMetadata(member_id=id_, value=None) for id_ in "ab"),
     *(TargetAssignmentMember(member_id=id_, partitions=None) for id_ in "ab"),
     *(CurrentAssignment(member_id=id_, value=None) for id_ in "ab"),
@@ -57,7 +57,7 @@ def test_member_states_are_stored_as_kafka_stores_them() -> None:
 
 def test_metadata_of_a_protocol_that_is_not_offered() -> None:
     """Zero bytes, also while no protocol is selected."""
-    member = given_generic("a", metadata=b"subscription")
+    member = given_classic_group_member("a", metadata=b"subscription")
     assert member.metadata_for("range") == b"subscription"
     assert member.metadata_for("sticky") == b""
     assert member.metadata_for(None) == b""

@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.replies import HeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
+from kafka_codecs.error_codes import ErrorCode
 
 
 @pytest.mark.parametrize("kind", get_args(Reply))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.replies import JoinGroupReply
 from coordinator.sizes import MEMBER_BYTES_MAX, NAME_BYTES_MAX, UNKNOWN_TOPICS_MAX
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, subscription
 

@@ -2,15 +2,15 @@
 
 import pytest
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.generic.group import GenericGroup
 from coordinator.records import (
     Assignment,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
     CurrentAssignment,
     DurableRecord,
     EpochCause,
-    GenericGroupMetadata,
-    GenericGroupValue,
     GroupEpoch,
     Member,
     MemberMetadata,
@@ -34,8 +34,8 @@ from tests.support.group_script import GroupScript, partitions
 FOO_0 = partitions({"foo": (0,)})
 KEY = DeadlineKey(DeadlineKind.SESSION, "a")
 IN_FLIGHT = CommitInFlight(member_id="a", partitions=FOO_0, held=FOO_0)
-GENERIC = GenericGroupMetadata(
-    value=GenericGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
+CLASSIC = ClassicGroupMetadata(
+    value=ClassicGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
 )
 MEMBER = Member(member_id="a", client_id="c", client_host="h", rebalance_timeout_ms=1)
 
@@ -60,7 +60,7 @@ def name_of(record: DurableRecord) -> str:
 
 
 @pytest.mark.parametrize(
-    "tombstone", [*CONSUMER_TOMBSTONES, GenericGroupMetadata(value=None)], ids=name_of
+    "tombstone", [*CONSUMER_TOMBSTONES, ClassicGroupMetadata(value=None)], ids=name_of
 )
 def test_a_tombstone_of_nothing_makes_no_group(tombstone: DurableRecord) -> None:
     """Compaction may leave the tombstone and take what it stood for."""
@@ -70,38 +70,38 @@ def test_a_tombstone_of_nothing_makes_no_group(tombstone: DurableRecord) -> None
 
 
 @pytest.mark.parametrize("tombstone", CONSUMER_TOMBSTONES, ids=name_of)
-def test_a_late_tombstone_spares_a_generic_group(tombstone: DurableRecord) -> None:
+def test_a_late_tombstone_spares_a_classic_group(tombstone: DurableRecord) -> None:
     """What is left of an earlier consumer group says nothing about the group of now."""
     state = GroupState("orders")
-    state.apply(GENERIC)
+    state.apply(CLASSIC)
     state.apply(tombstone)
-    assert isinstance(state.group, GenericGroup)
+    assert isinstance(state.group, ClassicGroup)
 
 
 @pytest.mark.parametrize("record", CONSUMER_RECORDS, ids=name_of)
 def test_any_record_may_be_the_first_of_a_consumer_group(record: DurableRecord) -> None:
-    """Compaction keeps no order between keys; a simple generic group gives way."""
+    """Compaction keeps no order between keys; a simple classic group gives way."""
     state = GroupState("orders")
-    state.apply(GENERIC)
+    state.apply(CLASSIC)
     state.apply(record)
     assert isinstance(state.group, ConsumerGroup)
 
 
-def test_a_tombstone_of_the_generic_group_spares_a_consumer_group() -> None:
+def test_a_tombstone_of_the_classic_group_spares_a_consumer_group() -> None:
     """An upgrade leaves both in the log."""
     state = GroupState("orders")
     state.apply(CONSUMER_RECORDS[-1])
-    state.apply(GenericGroupMetadata(value=None))
+    state.apply(ClassicGroupMetadata(value=None))
     assert isinstance(state.group, ConsumerGroup)
 
 
 def test_deadlines_and_commits_outlive_the_group() -> None:
     """They belong to no kind of group."""
     state = GroupState("orders")
-    state.apply(GENERIC)
+    state.apply(CLASSIC)
     state.apply(DeadlineSet(KEY, 5))
     state.apply(CommitStarted(7, IN_FLIGHT))
-    state.apply(GenericGroupMetadata(value=None))
+    state.apply(ClassicGroupMetadata(value=None))
     assert dict(state.deadlines) == {KEY: 5}
     assert dict(state.commits) == {7: IN_FLIGHT}
     assert not state.is_quiet

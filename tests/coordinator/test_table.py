@@ -55,7 +55,7 @@ def test_a_fork_and_a_fork_of_it_change_alone(
 
 
 def test_a_fork_keeps_only_what_was_written_to_it() -> None:
-    """That is what makes a draft cheap, however many rows there are."""
+    """That is what makes a step cheap, however many rows there are."""
     table = Table({n: n for n in range(1_000)})
     fork = table.fork()
     assert fork._borrowed is table._own

@@ -5,33 +5,35 @@ from typing import Any
 
 import pytest
 
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode
 from coordinator.records import MemberMetadata, RemovalCause
 from coordinator.replies import JoinGroupReply
 from coordinator.state import Record
+from coordinator.step_builder import StepBuilder
 from coordinator.timers import deadline_reached
 from coordinator.volatile import (
+    ClassicGroupMemberDropped,
+    ClassicPhase,
     DeadlineCleared,
     DeadlineKey,
     DeadlineKind,
-    GenericMemberDropped,
-    GenericPhase,
 )
-from tests.support.group_records import given_classic, given_generic, given_native
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 
 FOO_0 = {"foo": (0,)}
 
 
-def reach(group: GroupScript, kind: DeadlineKind, owner: str = "") -> Draft:
-    draft = Draft(group.engine.state, config=group.config, topics=group.topics, now_ms=group.now_ms)
-    deadline_reached(draft, DeadlineKey(kind, owner))
-    return draft
+def reach(group: GroupScript, kind: DeadlineKind, owner: str = "") -> StepBuilder:
+    step = StepBuilder(
+        group.engine.state, config=group.config, topics=group.topics, now_ms=group.now_ms
+    )
+    deadline_reached(step, DeadlineKey(kind, owner))
+    return step
 
 
 def dropped(records: Iterable[Record]) -> list[tuple[str, RemovalCause]]:
-    return [(r.member_id, r.cause) for r in records if isinstance(r, GenericMemberDropped)]
+    return [(r.member_id, r.cause) for r in records if isinstance(r, ClassicGroupMemberDropped)]
 
 
 @pytest.mark.parametrize(
@@ -48,10 +50,10 @@ def test_a_member_of_a_consumer_group_is_fenced(
 ) -> None:
     """The record says why."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
-    draft = reach(group, kind, "c1")
-    causes = [r.cause for r in draft.records if isinstance(r, MemberMetadata)]
+    step = reach(group, kind, "c1")
+    causes = [r.cause for r in step.records if isinstance(r, MemberMetadata)]
     assert causes == [cause]
-    assert draft.consumer.members.keys() == {"n1"}
+    assert step.consumer.members.keys() == {"n1"}
 
 
 @pytest.mark.parametrize("kind", [k for k in DeadlineKind if k is not DeadlineKind.LOST_COMMIT])
@@ -64,23 +66,25 @@ def test_a_deadline_of_a_group_that_is_gone(group: GroupScript, kind: DeadlineKi
     "kind", [DeadlineKind.JOIN, DeadlineKind.SYNC, DeadlineKind.REVOCATION, DeadlineKind.TARGET_DUE]
 )
 def test_a_deadline_of_another_kind_of_group(group: GroupScript, kind: DeadlineKind) -> None:
-    """A generic group has no such thing to time."""
-    group.given_generic_group(given_generic("a", FOO_0))
+    """A classic group has no such thing to time."""
+    group.given_classic_group(given_classic_group_member("a", FOO_0))
     assert reach(group, kind, "a").records == [DeadlineCleared(DeadlineKey(kind, "a"))]
 
 
-def test_a_generic_member_that_falls_silent(group: GroupScript) -> None:
+def test_a_classic_member_that_falls_silent(group: GroupScript) -> None:
     """The others rebalance."""
-    group.given_generic_group(given_generic("a", FOO_0), given_generic("b"))
-    draft = reach(group, DeadlineKind.SESSION, "a")
-    assert draft.generic.members.keys() == {"b"}
-    assert draft.generic.phase is GenericPhase.PREPARING_REBALANCE
-    assert dropped(draft.records) == [("a", RemovalCause.SESSION_EXPIRED)]
+    group.given_classic_group(
+        given_classic_group_member("a", FOO_0), given_classic_group_member("b")
+    )
+    step = reach(group, DeadlineKind.SESSION, "a")
+    assert step.classic.members.keys() == {"b"}
+    assert step.classic.phase is ClassicPhase.PREPARING_REBALANCE
+    assert dropped(step.records) == [("a", RemovalCause.SESSION_EXPIRED)]
 
 
 def test_an_id_that_is_never_used(group: GroupScript) -> None:
     """It held up the join phase for a session timeout."""
-    group.given_generic_group(given_generic("a"))
+    group.given_classic_group(given_classic_group_member("a"))
     group.take_id(session_timeout_ms=6_000)
     waiting = group.send_join("a")
     group.wait(5_999)
@@ -102,21 +106,21 @@ def test_a_new_member_that_waits_too_long(group: GroupScript) -> None:
     assert group.is_parked(waiting)
     group.wait(1)
     assert group.answer(waiting, JoinGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
-    assert group.generic.members.keys() == {a}
+    assert group.classic.members.keys() == {a}
     assert dropped(group.last_step.records) == [(newcomer, RemovalCause.JOIN_TIMED_OUT)]
 
 
 def test_who_never_syncs_is_removed(group: GroupScript) -> None:
     """And a new join phase begins for the others."""
-    ids = group.stable_generic_group({"a": FOO_0, "b": {}})
+    ids = group.stable_classic_group({"a": FOO_0, "b": {}})
     group.send_join(ids["a"], topics=("bar",), session_timeout_ms=60_000)
     group.send_join(ids["b"], topics=("bar",), session_timeout_ms=60_000)
-    leader = group.generic.core.leader
+    leader = group.classic.core.leader
     assert leader is not None
     assert group.sync(leader, 2).error == ErrorCode.NONE
     assert group.left_ms(DeadlineKind.SYNC_PHASE) == 10_000
     group.wait(10_000)
-    assert group.generic.members.keys() == {leader}
+    assert group.classic.members.keys() == {leader}
     assert group.beat(leader, 2).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
@@ -131,6 +135,6 @@ def test_a_deadline_of_a_stranger_in_a_consumer_group(
 
 def test_a_sync_phase_in_which_all_have_synced(group: GroupScript) -> None:
     """Its end is no reason to rebalance."""
-    group.given_generic_group(given_generic("a", FOO_0))
+    group.given_classic_group(given_classic_group_member("a", FOO_0))
     key = DeadlineKey(DeadlineKind.SYNC_PHASE)
     assert reach(group, DeadlineKind.SYNC_PHASE).records == [DeadlineCleared(key)]

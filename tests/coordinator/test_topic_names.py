@@ -12,7 +12,7 @@ from coordinator.events import (
     TimePassed,
 )
 from coordinator.topic_names import topics_of_group, topics_of_request
-from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, subscription
 
 JUNK = b"\x00\x01 junk"
@@ -77,10 +77,11 @@ def test_what_a_request_brings(event: Event, names: set[str]) -> None:
 
 
 def test_what_a_group_is_about(group: GroupScript) -> None:
-    """What is subscribed to, and in a generic group also what was assigned."""
+    """What is subscribed to, and in a classic group also what was assigned."""
     assert topics_of_group(group.engine.state) == frozenset()
-    group.given_generic_group(
-        given_generic("a", {"foo": (0,)}, topics=("bar",)), given_generic("b", metadata=JUNK)
+    group.given_classic_group(
+        given_classic_group_member("a", {"foo": (0,)}, topics=("bar",)),
+        given_classic_group_member("b", metadata=JUNK),
     )
     assert topics_of_group(group.engine.state) == {"foo", "bar"}
     group.given_consumer_group(given_classic("c", topics=("x",)), given_native("n", topics=("y",)))

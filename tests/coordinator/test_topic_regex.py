@@ -4,8 +4,9 @@ import time
 
 import pytest
 
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.topic_regex import REGEX_LENGTH_MAX, compile_regex, match_topics
+from kafka_codecs.error_codes import ErrorCode
 
 NAMES = ("orders", "orders-eu", "my-orders", "__consumer_offsets", "a.b")
 

@@ -1,7 +1,7 @@
 """How a group looks to admin tools, old and new (rule 3.14)."""
 
 from coordinator.records import MemberState
-from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, read_assignment
 
 FOO_0 = {"foo": (0,)}
@@ -14,10 +14,10 @@ def test_a_missing_group_is_dead(group: GroupScript) -> None:
     assert view.members == ()
 
 
-def test_a_generic_group_shows_its_protocol_only_while_stable(group: GroupScript) -> None:
+def test_a_classic_group_shows_its_protocol_only_while_stable(group: GroupScript) -> None:
     """And the members' metadata for it; what they were assigned shows in every state."""
-    member = given_generic("a", FOO_0)
-    group.given_generic_group(member, given_generic("b"), generation=4)
+    member = given_classic_group_member("a", FOO_0)
+    group.given_classic_group(member, given_classic_group_member("b"), generation=4)
     view = group.view()
     assert view.group_id == "orders"
     assert (view.group_type, view.state, view.protocol_type) == ("classic", "Stable", "consumer")

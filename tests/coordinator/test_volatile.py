@@ -4,7 +4,7 @@ from typing import get_args
 
 from coordinator.records import DurableRecord
 from coordinator.state import DURABLE_TYPES
-from coordinator.volatile import DeadlineKey, DeadlineKind, GenericPhase, VolatileRecord
+from coordinator.volatile import ClassicPhase, DeadlineKey, DeadlineKind, VolatileRecord
 
 
 def test_no_record_is_both_durable_and_volatile() -> None:
@@ -23,4 +23,4 @@ def test_a_deadline_is_named_by_kind_and_owner() -> None:
 def test_phases_are_named_as_kafkas_views_name_them() -> None:
     """Dashboards compare these strings (rule 2.1)."""
     names = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
-    assert [str(phase) for phase in GenericPhase] == names
+    assert [str(phase) for phase in ClassicPhase] == names

@@ -34,12 +34,12 @@ async def test_a_classic_member_killed_during_the_conversion(
         await group.join("b", NATIVE)
         await group.settled("consumer")
         await group.end()
-        assert group.conversions() == ["generic->consumer"]
+        assert group.conversions() == ["classic->consumer"]
         assert group.ledger.delivered_again() <= AGAIN_MAX
 
 
 async def test_the_only_native_member_killed_in_a_mixed_group(tmp_path: Path) -> None:
-    """When its session has run out the group is generic again, and nobody else noticed more."""
+    """When its session has run out the group is classic again, and nobody else noticed more."""
     async with open_group(tmp_path) as group:
         for name in ("a", "b"):
             await group.join(name, CLASSIC)
@@ -50,5 +50,5 @@ async def test_the_only_native_member_killed_in_a_mixed_group(tmp_path: Path) ->
         await group.settled("classic")
         await group.progress()
         await group.end()
-        assert group.conversions()[-1] == "consumer->generic"
+        assert group.conversions()[-1] == "consumer->classic"
         assert group.ledger.delivered_again() <= AGAIN_MAX

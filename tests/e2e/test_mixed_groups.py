@@ -55,5 +55,5 @@ async def test_all_libraries_share_one_group(tmp_path: Path) -> None:
         await group.leave("native")
         await settle(group, "classic")
         await group.end()
-        assert group.conversions() == ["generic->consumer", "consumer->generic"]
+        assert group.conversions() == ["classic->consumer", "consumer->classic"]
         assert group.ledger.delivered_again() <= AGAIN_MAX, group.troubles

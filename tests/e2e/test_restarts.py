@@ -11,6 +11,7 @@ from gateway.events.envelope import Envelope
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.state_log.sqlite_reader import read_state
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_client import group_client
 from tests.support.ports import free_port
 from tests.support.serve_process import ServeProcess, serving
@@ -26,7 +27,6 @@ UNDISTURBED_S = 3
 """Long enough for members that have to join anew to do so."""
 PAUSE_S = 10
 """Longer than a native member's session, which is 6 s."""
-COORDINATOR_NOT_AVAILABLE = 15
 
 
 class Member:
@@ -189,7 +189,7 @@ async def refused(gateway: ServeProcess) -> None:
     """A new member is told to try again."""
     host, _, port = gateway.bootstrap.rpartition(":")
     async with group_client((host, int(port)), "mixed") as client:
-        assert (await client.native("late")).error_code == COORDINATOR_NOT_AVAILABLE
+        assert (await client.native("late")).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def test_a_full_disk_stops_changes_and_nothing_else(tmp_path: Path) -> None:

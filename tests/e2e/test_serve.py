@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from gateway.demo import mock_cluster
 from kafka_codecs.api_versions import ApiVersionsRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from tests.support.ports import free_port
 from tests.support.serve_process import command, serving
@@ -20,7 +21,6 @@ from tests.support.wire import connected
 TOPIC = "numbers"
 PARTITIONS = 4
 LIMIT_S = 60
-COORDINATOR_NOT_AVAILABLE = 15
 PARKED_FOR_LONG = "--group-initial-rebalance-delay-ms=300000"
 # What a JoinGroup may do without a member id: from v4 on it would be sent away to get one.
 LAST_VERSION_WITHOUT_MEMBER_ID = 3
@@ -94,7 +94,9 @@ async def test_sigterm_answers_what_is_parked_and_ends(tmp_path: Path) -> None:
                         assert answers == []
                         with trio.fail_after(10):
                             assert await gateway.terminate() == 0
-                assert [answer.error_code for answer in answers] == [COORDINATOR_NOT_AVAILABLE]
+                assert [answer.error_code for answer in answers] == [
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE
+                ]
                 with trio.fail_after(10):
                     await trio.to_thread.run_sync(fetching.close)
                 assert gateway.other_lines == []

@@ -33,6 +33,6 @@ async def test_a_killed_static_member_is_replaced_at_once(
             await group.join(name, client, STATIC)
             await group.settled("consumer" if kind == "consumer" else "classic")
         await group.end()
-        assert group.conversions() == ["generic->consumer", "consumer->generic"]
+        assert group.conversions() == ["classic->consumer", "consumer->classic"]
         assert group.gateway.events("member_fenced") == []
         assert group.ledger.delivered_again() <= AGAIN_MAX

@@ -14,6 +14,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.own_topics import made_or_found
 from gateway.state_log.kafka.lease import LEASE_MS
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.ports import HOST, free_port
@@ -24,8 +25,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 LIMIT_S = 90
 LONG_SESSIONS = "--group-consumer-session-timeout-ms=45000"
 """Members are silent while a gateway starts, which is slow on a busy machine."""
-COORDINATOR_LOAD_IN_PROGRESS = 14
-NOT_COORDINATOR = 16
 
 
 @asynccontextmanager
@@ -47,7 +46,10 @@ async def beat(client: GroupClient, epoch: int) -> ConsumerGroupHeartbeatRespons
     """A heartbeat, sent again as clients do while the coordinator is not sure of itself yet."""
     while True:
         answer = await client.native("n", epoch)
-        if answer.error_code not in (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS):
+        if answer.error_code not in (
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ):
             return answer
         await trio.sleep(0.1)
 
@@ -128,7 +130,7 @@ async def test_a_paused_gateway_says_nothing_that_is_not_true_any_more(
         try:
             answers.append((await client.native("n", epoch)).error_code)
         except UpstreamError:
-            answers.append(NOT_COORDINATOR)
+            answers.append(ErrorCode.NOT_COORDINATOR)
 
     with trio.fail_after(LIMIT_S):
         async with gateway_on(kafka, tmp_path / "first", group) as first:
@@ -143,7 +145,7 @@ async def test_a_paused_gateway_says_nothing_that_is_not_true_any_more(
                     async with group_client(second.address, group) as moved:
                         again = await beat(moved, native.member_epoch)
                         assert again.error_code == 0
-    assert answers == [NOT_COORDINATOR]
+    assert answers == [ErrorCode.NOT_COORDINATOR]
 
 
 async def test_a_paused_gateway_that_nobody_replaced_goes_on(

@@ -20,6 +20,7 @@ from gateway import serve, settings
 from gateway.events.event import GatewayEvent
 from gateway.state_folder import locked
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from tests.support.fake_broker import running_fake_broker
@@ -31,9 +32,7 @@ from tests.support.ports import free_port
 from tests.support.until import until
 from tests.support.wire import connected, request_frame
 
-COORDINATOR_NOT_AVAILABLE = 15
-MEMBER_ID_REQUIRED = 79
-PATIENT = GroupConfig(generic_initial_rebalance_delay_ms=60_000)
+PATIENT = GroupConfig(classic_initial_rebalance_delay_ms=60_000)
 """A first JoinGroup is parked for a minute."""
 
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
@@ -42,7 +41,7 @@ PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
 async def parked_join(client: GroupClient) -> JoinGroupResponse:
     """A JoinGroup that waits for a rebalance."""
     joined = await client.join(version=5)
-    assert joined.error_code == MEMBER_ID_REQUIRED
+    assert joined.error_code == ErrorCode.MEMBER_ID_REQUIRED
     return await client.join(joined.member_id, version=5)
 
 
@@ -62,7 +61,7 @@ async def test_stopping_answers_what_is_parked_and_ends() -> None:
 
                 async def wait() -> None:
                     answer = await parked_join(client)
-                    assert answer.error_code == COORDINATOR_NOT_AVAILABLE
+                    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
                 nursery.start_soon(wait)
                 await until(lambda: gateway.events and _is_rebalancing(gateway.events[-1]))
@@ -206,7 +205,7 @@ async def test_a_signal_drains(tmp_path: Path, number: signal.Signals) -> None:
 
                     async def wait() -> None:
                         answer = await parked_join(client)
-                        assert answer.error_code == COORDINATOR_NOT_AVAILABLE
+                        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
                     nursery.start_soon(wait)
                     await until_said(gateway, "PreparingRebalance")

@@ -26,8 +26,10 @@ def test_a_sweep_that_finds_nothing_says_how_much_happened(
 
 
 def test_a_seed_that_fails_is_told_with_its_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The story, the invariant, one command; exit status 1."""
-    outcome = Outcome(seed=42, invariant="1: nothing", detail="here", story=("first", "second"))
+    """The transcript, the invariant, one command; exit status 1."""
+    outcome = Outcome(
+        seed=42, invariant="1: nothing", detail="here", transcript=("first", "second")
+    )
     assert failure(outcome).splitlines() == [
         "first",
         "second",

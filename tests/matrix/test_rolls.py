@@ -69,7 +69,7 @@ async def test_a_client_rolls_up_and_down(
                 await settle(group, "classic" if is_last else "consumer")
         produced = await group.end()
         again = group.ledger.delivered_again()
-        assert group.conversions() == ["generic->consumer", "consumer->generic"]
+        assert group.conversions() == ["classic->consumer", "consumer->classic"]
         assert group.ledger.held_after_fencing() == set(), group.troubles
         was_refused = any(": commit: " in trouble for trouble in group.troubles)
         assert again <= (AGAIN_MAX if was_refused else roll.again_max), group.troubles

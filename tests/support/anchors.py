@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import trio
 
 from coordinator.events import OffsetCommitEnded
-from gateway.anchor.anchor import Whose
+from gateway.anchor.anchor import GroupHolder
 from gateway.anchor.anchors import Anchors
 from gateway.anchor.errors import NotAnchored
 from gateway.anchor.identity import Gateway
@@ -26,7 +26,7 @@ class FakeGroups:
 
     live: set[str] = field(default_factory=set)
     ended: list[OffsetCommitEnded] = field(default_factory=list)
-    verdict: Whose = Whose.OURS
+    verdict: GroupHolder = GroupHolder.OURS
     has_left_behind: bool = False
     looks: list[bool] = field(default_factory=list)
     """For each look, whether we had been replaced."""
@@ -43,7 +43,7 @@ class FakeGroups:
         """Whether the test says so."""
         return self.has_left_behind
 
-    async def whose(self, group_id: str, *, is_replaced: bool) -> Whose:
+    async def holder_of(self, group_id: str, *, is_replaced: bool) -> GroupHolder:
         """The verdict of the test."""
         self.looks.append(is_replaced)
         return self.verdict
@@ -53,13 +53,13 @@ class AnchorScene:
     """Everything that a test needs; one group is enough."""
 
     def __init__(self, nursery: trio.Nursery, *, linger_s: float, anchors_max: int) -> None:
-        self.links = FakeLinks()
+        self.connections = FakeLinks()
         self.groups = FakeGroups()
         self.node_id = NODE
         self.coordinator_failure: UpstreamError | None = None
         self.anchors = Anchors(
             gateway=OURS,
-            links=self.links,
+            connections=self.connections,
             coordinator_of=self._coordinator_of,
             groups=self.groups,
             linger_s=linger_s,
@@ -76,7 +76,7 @@ class AnchorScene:
     @property
     def coordinator(self) -> FakeCoordinator:
         """The group's coordinator."""
-        return self.links.coordinator
+        return self.connections.coordinator
 
     @property
     def group(self) -> FakeGroup:
@@ -85,7 +85,7 @@ class AnchorScene:
 
     def asked(self, kind: type[Struct]) -> int:
         """How often the coordinator was asked this."""
-        return sum(isinstance(message, kind) for _, message in self.links.asked)
+        return sum(isinstance(message, kind) for _, message in self.connections.asked)
 
     async def until_held(self, length_s: float = 60) -> None:
         """Wait until the anchor is Stable."""
@@ -109,7 +109,7 @@ def anchors_off(nursery: trio.Nursery) -> Anchors:
 
     return Anchors(
         gateway=OURS,
-        links=FakeLinks(),
+        connections=FakeLinks(),
         coordinator_of=nobody,
         groups=FakeGroups(),
         linger_s=1,

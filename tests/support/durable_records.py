@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from coordinator.records import (
     Assignment,
+    ClassicGroupMember,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
+    ClassicMemberRemoval,
     ClassicMetadata,
     CurrentAssignment,
     DurableRecord,
     EpochCause,
-    GenericGroupMetadata,
-    GenericGroupValue,
-    GenericMember,
-    GenericMemberRemoval,
     GroupConfigs,
     GroupEpoch,
     Member,
@@ -33,14 +33,14 @@ FOO, BAR = UUID(int=1 << 100), UUID("0198c0de-0000-7000-8000-00000000002a")
 SUBSCRIPTION = bytes.fromhex("0001000000010003666f6f0000000000000000")
 
 RECORDS: Mapping[str, DurableRecord] = {
-    "generic_group": GenericGroupMetadata(
-        value=GenericGroupValue(
+    "classic_group": ClassicGroupMetadata(
+        value=ClassicGroupValue(
             protocol_type="consumer",
             generation=7,
             protocol="range",
             leader="m-1",
             members=(
-                GenericMember(
+                ClassicGroupMember(
                     member_id="m-1",
                     client_id="client-1",
                     client_host="/10.0.0.1",
@@ -49,7 +49,7 @@ RECORDS: Mapping[str, DurableRecord] = {
                     protocols=(("range", SUBSCRIPTION), ("cooperative-sticky", b"\x00\x01\xff")),
                     assignment=b"\x00\x01\x00\x00\x00\x00",
                 ),
-                GenericMember(
+                ClassicGroupMember(
                     member_id="m-2",
                     instance_id="instance-2",
                     client_id="",
@@ -62,10 +62,10 @@ RECORDS: Mapping[str, DurableRecord] = {
             unwatched_hash=4_611_686_018_427_387_905,
         )
     ),
-    "generic_group_empty": GenericGroupMetadata(
-        value=GenericGroupValue(protocol_type=None, generation=8, protocol=None, leader=None)
+    "classic_group_empty": ClassicGroupMetadata(
+        value=ClassicGroupValue(protocol_type=None, generation=8, protocol=None, leader=None)
     ),
-    "generic_member_removal": GenericMemberRemoval(member_id="m-1", cause=RemovalCause.LEFT),
+    "classic_member_removal": ClassicMemberRemoval(member_id="m-1", cause=RemovalCause.LEFT),
     "group_epoch": GroupEpoch(
         epoch=12, metadata_hash=9_000_000_000_000_000_001, cause=EpochCause.MEMBER_JOINED
     ),
@@ -126,13 +126,13 @@ RECORDS: Mapping[str, DurableRecord] = {
 """Each kind of record with a value in each of its fields, by a name that can name a file."""
 
 FIRST_VERSION = tuple(
-    record for record in RECORDS.values() if not isinstance(record, GenericMemberRemoval)
+    record for record in RECORDS.values() if not isinstance(record, ClassicMemberRemoval)
 )
 """Those that the first version of the format had."""
 
 TOMBSTONES: Mapping[str, DurableRecord] = {
-    "generic_group": GenericGroupMetadata(value=None),
-    "generic_member_removal": GenericMemberRemoval(member_id="m-1", cause=None),
+    "classic_group": ClassicGroupMetadata(value=None),
+    "classic_member_removal": ClassicMemberRemoval(member_id="m-1", cause=None),
     "group_epoch": GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
     "member": MemberMetadata(member_id="m-3", value=None, cause=RemovalCause.LEFT),
     "target_metadata": TargetAssignmentMetadata(epoch=None),
@@ -156,7 +156,7 @@ _HELD = st.dictionaries(_PARTITIONS, _int(32), max_size=4)
 _NAMES = st.lists(_TEXT, max_size=3).map(lambda names: tuple(sorted(names)))
 
 _GENERIC_MEMBERS = st.builds(
-    GenericMember,
+    ClassicGroupMember,
     member_id=_TEXT,
     instance_id=_MAYBE,
     client_id=_TEXT,
@@ -167,7 +167,7 @@ _GENERIC_MEMBERS = st.builds(
     assignment=st.binary(max_size=8),
 )
 _GENERIC_GROUPS = st.builds(
-    GenericGroupValue,
+    ClassicGroupValue,
     protocol_type=st.none() | st.text(min_size=1, max_size=8),
     generation=_int(32),
     protocol=_MAYBE,
@@ -199,8 +199,8 @@ def _members(draw: st.DrawFn) -> MemberMetadata:
 
 
 ANY_RECORD: st.SearchStrategy[DurableRecord] = st.one_of(
-    st.builds(GenericGroupMetadata, value=_GENERIC_GROUPS),
-    st.builds(GenericMemberRemoval, member_id=_TEXT, cause=st.sampled_from(RemovalCause)),
+    st.builds(ClassicGroupMetadata, value=_GENERIC_GROUPS),
+    st.builds(ClassicMemberRemoval, member_id=_TEXT, cause=st.sampled_from(RemovalCause)),
     st.builds(GroupEpoch, epoch=_int(32), metadata_hash=_HASHES, cause=st.sampled_from(EpochCause)),
     _members(),
     st.builds(TargetAssignmentMetadata, epoch=_int(32), timestamp_ms=_int(64), assignor=_MAYBE),

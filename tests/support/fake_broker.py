@@ -16,6 +16,7 @@ from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader, decode_request_header, encode_response_header
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from tests.support.wire import Wire, framed
@@ -33,7 +34,6 @@ KAFKA_3 = {
     ApiKey.DESCRIBE_CLUSTER: (0, 0),
 }
 
-UNSUPPORTED_VERSION = 35
 FIRST_API_VERSIONS_WITH_FEATURES_FROM_0 = 4
 
 Handler = Callable[[Wire, RequestHeader, bytes], Awaitable[None]]
@@ -99,7 +99,7 @@ class FakeBroker:
 
     async def _answer_versions(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         if header.api_version > self.versions[ApiKey.API_VERSIONS][1]:
-            refused = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION)
+            refused = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
             await answer_bytes(wire, header, encode(refused, 0))
             return
         request = decode(ApiVersionsRequest, body, header.api_version)

@@ -10,19 +10,13 @@ from typing import Any
 
 from gateway.cluster.broker_connection import Versions
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupMember, JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
-
-INCONSISTENT_GROUP_PROTOCOL = 23
-UNKNOWN_MEMBER_ID = 25
-INVALID_SESSION_TIMEOUT = 26
-ILLEGAL_GENERATION = 22
-REBALANCE_IN_PROGRESS = 27
-FENCED_INSTANCE_ID = 82
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,23 +87,23 @@ class FakeCoordinator:
         if generation < 0 and not group.member_id:
             return 0
         code = _checked(group, message.member_id, message.group_instance_id, generation)
-        return code or (0 if group.is_synced else REBALANCE_IN_PROGRESS)
+        return code or (0 if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS)
 
     def _join(self, group: FakeGroup, request: JoinGroupRequest) -> JoinGroupResponse:
         group.joins += 1
         if self.refuses_joins_with:
             return JoinGroupResponse(error_code=self.refuses_joins_with)
         if request.session_timeout_ms > self.longest_session_ms:
-            return JoinGroupResponse(error_code=INVALID_SESSION_TIMEOUT)
+            return JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT)
         (protocol,) = request.protocols
         if group.member_id and (group.protocol_type, group.protocol) != (
             request.protocol_type,
             protocol.name,
         ):
-            return JoinGroupResponse(error_code=INCONSISTENT_GROUP_PROTOCOL)
+            return JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         is_replacement = bool(group.member_id) and not request.member_id and group.is_synced
         if request.member_id and request.member_id != group.member_id:
-            code = FENCED_INSTANCE_ID if group.member_id else UNKNOWN_MEMBER_ID
+            code = ErrorCode.FENCED_INSTANCE_ID if group.member_id else ErrorCode.UNKNOWN_MEMBER_ID
             return JoinGroupResponse(error_code=code)
         group.protocol_type, group.protocol = request.protocol_type, protocol.name
         group.metadata, group.instance_id = protocol.metadata, request.group_instance_id
@@ -146,10 +140,14 @@ class FakeCoordinator:
 
 def _checked(group: FakeGroup, member_id: str, instance_id: str | None, generation: int) -> int:
     if not group.member_id:
-        return UNKNOWN_MEMBER_ID
+        return ErrorCode.UNKNOWN_MEMBER_ID
     if member_id != group.member_id:
-        return FENCED_INSTANCE_ID if instance_id == group.instance_id else UNKNOWN_MEMBER_ID
-    return 0 if generation == group.generation else ILLEGAL_GENERATION
+        return (
+            ErrorCode.FENCED_INSTANCE_ID
+            if instance_id == group.instance_id
+            else ErrorCode.UNKNOWN_MEMBER_ID
+        )
+    return 0 if generation == group.generation else ErrorCode.ILLEGAL_GENERATION
 
 
 Interference = Callable[[Struct], Awaitable[None]]
@@ -157,13 +155,13 @@ Interference = Callable[[Struct], Awaitable[None]]
 
 @dataclass(slots=True, kw_only=True)
 class FakeLinks:
-    """The way to it, without sockets: see `gateway.anchor.membership.Links`."""
+    """The way to it, without sockets: see `gateway.anchor.membership.CoordinatorConnections`."""
 
     coordinator: FakeCoordinator = field(default_factory=FakeCoordinator)
     before: Interference | None = None
     """May wait, or raise UpstreamError: the coordinator has not got the request."""
     after: Interference | None = None
-    """The same, but the coordinator has done what it was asked, and the answer is on its way."""
+    """The same, but the coordinator has done what it was asked, and the answer is on its route."""
     asked: list[tuple[int, Struct]] = field(default_factory=list)
     versions: Versions = field(default_factory=lambda: {13: (0, 5)})
 

@@ -30,7 +30,7 @@ SEEN_ON_THE_WAY = (
 )
 """Events of groups whose engine need not have been asked."""
 
-QUICK = GroupConfig(generic_initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
+QUICK = GroupConfig(classic_initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
 """For tests on the wall clock: nothing waits for more members."""
 
 

@@ -19,6 +19,7 @@ from kafka_codecs.consumer_group_heartbeat import (
 )
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
@@ -48,7 +49,6 @@ from tests.support.group_script import embedded_assignment, subscription
 Address = tuple[str, int]
 Owned = Mapping[str, Iterable[int]]
 
-MEMBER_ID_REQUIRED = 79
 LAST_VERSION_FOR_ONE_KEY = 3
 LAST_VERSION_FOR_ONE_GROUP = 7
 READY_TIMEOUT_S = 20
@@ -109,7 +109,7 @@ class GroupClient:
             "session_timeout_ms": session_timeout_ms,
         }
         joined = await self.join(version=version, **how)
-        if joined.error_code == MEMBER_ID_REQUIRED:
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             joined = await self.join(joined.member_id, version=version, **how)
         assert joined.error_code == 0, joined
         synced = await self.sync(

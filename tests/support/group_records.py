@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from coordinator.records import (
     Assignment,
+    ClassicGroupMember,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
     ClassicMetadata,
     CurrentAssignment,
     DurableRecord,
     EpochCause,
-    GenericGroupMetadata,
-    GenericGroupValue,
-    GenericMember,
     GroupEpoch,
     Member,
     MemberMetadata,
@@ -125,7 +125,7 @@ def consumer_group(
     return records
 
 
-def given_generic(
+def given_classic_group_member(
     member_id: str,
     owned: Owned | None = None,
     *,
@@ -133,11 +133,11 @@ def given_generic(
     instance_id: str | None = None,
     metadata: bytes | None = None,
     assignment: bytes | None = None,
-) -> GenericMember:
-    """A member of a generic group with what its leader gave it; None: it never synced."""
+) -> ClassicGroupMember:
+    """A member of a classic group with what its leader gave it; None: it never synced."""
     if assignment is None:
         assignment = b"" if owned is None else embedded_assignment(owned)
-    return GenericMember(
+    return ClassicGroupMember(
         member_id=member_id,
         instance_id=instance_id,
         client_id=CLIENT_ID,
@@ -149,15 +149,15 @@ def given_generic(
     )
 
 
-def generic_group(
-    *members: GenericMember, generation: int, protocol_type: str = "consumer"
+def classic_group(
+    *members: ClassicGroupMember, generation: int, protocol_type: str = "consumer"
 ) -> list[DurableRecord]:
-    """The log of a generic group, Stable, led by its first member."""
-    value = GenericGroupValue(
+    """The log of a classic group, Stable, led by its first member."""
+    value = ClassicGroupValue(
         protocol_type=protocol_type,
         generation=generation,
         protocol="range",
         leader=members[0].member_id,
         members=members,
     )
-    return [GenericGroupMetadata(value=value)]
+    return [ClassicGroupMetadata(value=value)]

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from uuid import uuid5
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import GroupEngine, Step
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import (
     ConfigChange,
     ConfigOperation,
@@ -34,8 +35,7 @@ from coordinator.events import (
     SyncGroupReceived,
     TimePassed,
 )
-from coordinator.generic.group import GenericGroup
-from coordinator.records import Assignment, DurableRecord, GenericMember, Protocols
+from coordinator.records import Assignment, ClassicGroupMember, DurableRecord, Protocols
 from coordinator.replies import (
     ConfigsReply,
     ConsumerHeartbeatReply,
@@ -60,7 +60,8 @@ from coordinator.simulation.replay import (
 from coordinator.topic_regex import match_topics
 from coordinator.topics import Partition, Topics
 from coordinator.volatile import DeadlineKey, DeadlineKind
-from tests.support.group_records import GivenMember, consumer_group, generic_group
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import GivenMember, classic_group, consumer_group
 from tests.support.group_values import (
     NAMESPACE,
     Owned,
@@ -156,7 +157,7 @@ class GroupScript:
     def _group_epoch(self) -> int:
         """Grows through every conversion, and starts anew with a group that has no members."""
         match self.engine.state.group:
-            case GenericGroup() as group if group.members:
+            case ClassicGroup() as group if group.members:
                 return group.core.generation
             case ConsumerGroup() as group if group.members:
                 return group.epoch
@@ -211,11 +212,11 @@ class GroupScript:
             )
         )
 
-    def given_generic_group(
-        self, *members: GenericMember, generation: int = 0, protocol_type: str = "consumer"
+    def given_classic_group(
+        self, *members: ClassicGroupMember, generation: int = 0, protocol_type: str = "consumer"
     ) -> None:
-        """Begin with a generic group, Stable, led by its first member."""
-        self.load(*generic_group(*members, generation=generation, protocol_type=protocol_type))
+        """Begin with a classic group, Stable, led by its first member."""
+        self.load(*classic_group(*members, generation=generation, protocol_type=protocol_type))
 
     def answer(self, token: int, kind: type[R]) -> R:
         """The answer to a request, which must be there."""
@@ -466,8 +467,8 @@ class GroupScript:
     # -- looking ---------------------------------------------------------------------------------
 
     @property
-    def generic(self) -> GenericGroup:
-        assert isinstance(self.engine.state.group, GenericGroup), self.story()
+    def classic(self) -> ClassicGroup:
+        assert isinstance(self.engine.state.group, ClassicGroup), self.story()
         return self.engine.state.group
 
     @property
@@ -498,13 +499,13 @@ class GroupScript:
 
     # -- situations ------------------------------------------------------------------------------
 
-    def stable_generic_group(
+    def stable_classic_group(
         self, assignments: Mapping[str, Owned], *, topics: Iterable[str] = ("foo",), **how: Any
     ) -> dict[str, str]:
-        """A Stable generic group; keys of `assignments` name the members, whose ids it returns."""
+        """A Stable classic group; keys of `assignments` name the members, whose ids it returns."""
         ids = {name: self.take_id(topics=topics, **how) for name in assignments}
         tokens = {name: self.send_join(id_, topics=topics, **how) for name, id_ in ids.items()}
-        self.wait(3 * self.config.generic_initial_rebalance_delay_ms)
+        self.wait(3 * self.config.classic_initial_rebalance_delay_ms)
         replies = {name: self.answer(token, JoinGroupReply) for name, token in tokens.items()}
         generation = next(iter(replies.values())).generation
         leader = next(iter(replies.values())).leader

@@ -38,7 +38,7 @@ from coordinator.topics import Topics
 from gateway.anchor.identity import Gateway
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
-from gateway.cluster.topics import Topic
+from gateway.cluster.topics import ClusterTopic
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
@@ -47,7 +47,7 @@ from gateway.events.journal import Journal
 from gateway.groups.clock import Clock
 from gateway.groups.group_task import GroupTask
 from gateway.groups.hosting import Hosting
-from gateway.groups.offset_tally import OffsetTally
+from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.registry import Registry
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLogError, StateLogRefused
@@ -95,7 +95,7 @@ class ScriptedCluster(Cluster):
         self.changed.set()
         self.changed = trio.Event()
 
-    async def topics_for(self, names: Iterable[str]) -> Mapping[str, Topic]:
+    async def topics_for(self, names: Iterable[str]) -> Mapping[str, ClusterTopic]:
         names = frozenset(names)
         if not self._asked_about.issuperset(names):
             self.topic_questions.append(names - self._asked_about)
@@ -103,7 +103,7 @@ class ScriptedCluster(Cluster):
             self._check()
             self._asked_about |= names
         return {
-            name: Topic(topic_id=topic_id(name), partition_count=count, racks=())
+            name: ClusterTopic(topic_id=topic_id(name), partition_count=count, racks=())
             for name, count in self.partition_counts.items()
             if name in names
         }
@@ -217,7 +217,7 @@ class HostedGroups:
             longest_session_ms=config.longest_session_ms,
         )
         journal = Journal(self.log.id, listener=self._hear)
-        self.offsets = OffsetTally(journal.tell, Clock().now_ms)
+        self.offsets = OffsetReporter(journal.tell, Clock().now_ms)
         self.registry = Registry(
             config=config,
             cluster=self.cluster,
@@ -413,7 +413,7 @@ class HostedGroups:
     async def lone_classic_member(
         self, *, group: str = GROUP, client_id: str = "client", session_timeout_ms: int = 10_000
     ) -> JoinGroupReply:
-        """A Stable generic group of one member, which has everything; its JoinGroup's answer."""
+        """A Stable classic group of one member, which has everything; its JoinGroup's answer."""
         how: dict[str, Any] = {
             "group": group,
             "client_id": client_id,

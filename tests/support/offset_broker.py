@@ -20,6 +20,7 @@ from kafka_codecs.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -70,8 +71,6 @@ VERSIONS = {
     ApiKey.TXN_OFFSET_COMMIT: (0, 3),
 }
 PARTITIONS = 3
-NON_EMPTY_GROUP = 68
-GROUP_ID_NOT_FOUND = 69
 
 
 @dataclass(slots=True, kw_only=True)
@@ -229,9 +228,9 @@ class OffsetBroker(FakeBroker):
 
     def _delete_group(self, group_id: str) -> int:
         if self.coordinator.group(group_id).member_id:
-            return NON_EMPTY_GROUP
+            return ErrorCode.NON_EMPTY_GROUP
         del self.coordinator.groups[group_id]
-        return 0 if group_id in self.known_groups else GROUP_ID_NOT_FOUND
+        return 0 if group_id in self.known_groups else ErrorCode.GROUP_ID_NOT_FOUND
 
     async def _commit(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(OffsetCommitRequest, body, header.api_version)
@@ -310,7 +309,7 @@ class OffsetBroker(FakeBroker):
     async def _delete(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(OffsetDeleteRequest, body, header.api_version)
         if self.coordinator.group(request.group_id).member_id:
-            await answer(wire, header, OffsetDeleteResponse(error_code=NON_EMPTY_GROUP))
+            await answer(wire, header, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))
             return
         self.deleted.append(tuple(topic.name for topic in request.topics))
         topics = tuple(
@@ -325,5 +324,5 @@ class OffsetBroker(FakeBroker):
         )
         message = OffsetDeleteResponse(topics=topics)
         if not self.knows_group:
-            message = OffsetDeleteResponse(error_code=GROUP_ID_NOT_FOUND)
+            message = OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
         await answer(wire, header, message)

@@ -1,4 +1,4 @@
-"""Small stories of one partition's owners and offsets, in a line for each thing that happens."""
+"""Small histories of one partition's owners and offsets, in a line for each thing that happens."""
 
 from gateway.events.event import GatewayEvent
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased

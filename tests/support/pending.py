@@ -9,7 +9,7 @@ from tests.support.hosted_groups import HostedGroups
 
 
 class Pending:
-    """A request under way, in a task of its own that can be cancelled."""
+    """A request under route, in a task of its own that can be cancelled."""
 
     def __init__(self) -> None:
         self.scope = trio.CancelScope()

@@ -11,11 +11,11 @@ from gateway.pipeline.report.model import (
     Interval,
     MemberName,
     Migration,
+    MigrationStep,
     OwnershipMap,
     PartitionStory,
     Report,
     Share,
-    Step,
     StepCost,
     Totals,
 )
@@ -46,7 +46,7 @@ def group_story(group_id: str = "orders", *, members: int = 3, partitions: int =
         )
         for n in range(members + 1)
     )
-    stories = []
+    histories = []
     for partition in range(partitions):
         n = partition % members
         at_ms = switches[n]
@@ -56,7 +56,7 @@ def group_story(group_id: str = "orders", *, members: int = 3, partitions: int =
             Interval(kind="gap", member_id=None, from_ms=at_ms, to_ms=at_ms + hole_ms),
             Interval(kind="owner", member_id=new[n], from_ms=at_ms + hole_ms, to_ms=END_MS),
         )
-        stories.append(PartitionStory(topic="numbers", partition=partition, intervals=intervals))
+        histories.append(PartitionStory(topic="numbers", partition=partition, intervals=intervals))
     unowned = [
         sum(300 + 400 * n for p in range(partitions) if p % members == n) / 1000
         for n in range(members)
@@ -75,14 +75,14 @@ def group_story(group_id: str = "orders", *, members: int = 3, partitions: int =
         shares=shares,
         migrations=(
             Migration(
-                direction="generic->consumer",
+                direction="classic->consumer",
                 from_ms=switches[0],
                 to_ms=switches[-1] + 1_200,
                 is_complete=True,
             ),
         ),
         steps=tuple(
-            Step(
+            MigrationStep(
                 migration=1,
                 number=n + 1,
                 from_ms=switches[n],
@@ -94,7 +94,7 @@ def group_story(group_id: str = "orders", *, members: int = 3, partitions: int =
             for n in range(members)
         ),
         ownership=OwnershipMap(
-            from_ms=START_MS, to_ms=END_MS, is_all=True, partitions=tuple(stories)
+            from_ms=START_MS, to_ms=END_MS, is_all=True, partitions=tuple(histories)
         ),
         members=tuple(
             MemberName(member_id=member_id, instance_id=None, protocol=protocol)

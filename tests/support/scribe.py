@@ -13,7 +13,7 @@ from gateway.events.event import GatewayEvent
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from gateway.pipeline.stories import Stories
+    from gateway.pipeline.group_histories import GroupHistories
 
 START_MS = 1_800_000_000_000
 GROUP = "orders"
@@ -86,7 +86,7 @@ Told = Callable[[Scribe], None]
 
 
 def lines_of(told: Mapping[str, Told]) -> list[str]:
-    """Many stories, each of a group and a process of its name."""
+    """Many histories, each of a group and a process of its name."""
     lines: list[str] = []
     for name, tell in told.items():
         scribe = Scribe(process_id=name, group_id=name)
@@ -95,12 +95,12 @@ def lines_of(told: Mapping[str, Told]) -> list[str]:
     return lines
 
 
-def stories(spark: SparkSession, *lines: str) -> Stories:
-    """The stories that lines tell."""
-    from gateway.pipeline.stories import Stories  # noqa: PLC0415  (needs PySpark)
+def histories(spark: SparkSession, *lines: str) -> GroupHistories:
+    """The histories that lines tell."""
+    from gateway.pipeline.group_histories import GroupHistories  # noqa: PLC0415  (needs PySpark)
 
     # As if stored and read again: the plan of parsing goes into no other.
-    return Stories(parsed(spark, *lines).localCheckpoint())
+    return GroupHistories(parsed(spark, *lines).localCheckpoint())
 
 
 def parsed(spark: SparkSession, *lines: str) -> DataFrame:

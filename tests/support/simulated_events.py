@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import count, islice
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.conversion.embedded import read_stored_assignment
 from coordinator.engine import Step
 from coordinator.errors import GroupError
 from coordinator.events import Event
-from coordinator.generic.group import GenericGroup
 from coordinator.records import Member
 from coordinator.simulation.driver import GROUP, Batch, Driver
 from coordinator.simulation.watch import Watch
@@ -24,8 +24,8 @@ from coordinator.topics import Partition, Topics
 from coordinator.volatile import MemberPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import TopicsGone
+from gateway.events.record_translator import tell
 from gateway.events.statements import statement
-from gateway.events.story import tell
 from tests.support.simulated_offsets import SimulatedOffsets, StoringRun
 
 UNDISTURBED_RUNS = 4
@@ -57,7 +57,7 @@ class SimulatedStep:
     holdings: Holdings
     members: Mapping[str, SimulatedMember]
     loaded: Holdings | None = None
-    """If the group was loaded just before, who held what then: a generic group has lost what was
+    """If the group was loaded just before, who held what then: a classic group has lost what was
     not durable of an interrupted rebalance."""
 
 
@@ -131,7 +131,7 @@ def _held(state: GroupState, topics: Topics) -> Iterator[tuple[str, frozenset[Pa
             for member_id, current in group.assignments.items():
                 held = current.assigned.keys() | current.pending_revocation.keys()
                 yield member_id, frozenset(held)
-        case GenericGroup() as group:
+        case ClassicGroup() as group:
             for member_id, member in group.members.items():
                 try:
                     protocol = group.core.protocol
@@ -158,11 +158,11 @@ def members(state: GroupState, topics: Topics) -> Mapping[str, SimulatedMember]:
                 )
                 for member in group.members.values()
             }
-        case GenericGroup() as group:
+        case ClassicGroup() as group:
             return {
                 member.member_id: SimulatedMember(
                     instance_id=member.instance_id,
-                    kind="generic",
+                    kind="classic",
                     protocol="classic",
                     state=group.phase,
                 )
@@ -205,7 +205,7 @@ def simulated_with_excuses(seed: int) -> tuple[Sequence[SimulatedStep], frozense
     run.driver.crashed = crash
     run.play()
     names = run.cluster.names
-    excused = frozenset((names[p.topic_id], p.number) for p in run.excuses.partitions)
+    excused = frozenset((names[p.topic_id], p.number) for p in run.exempt_claims.partitions)
     return recorder.steps, excused
 
 

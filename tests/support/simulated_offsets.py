@@ -1,4 +1,4 @@
-"""What the gateway tells of commits and fetches, in a simulated run: by the gateway's own tally."""
+"""What the gateway reports of commits and fetches in a simulated run."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,8 +13,8 @@ from coordinator.simulation.driver import GROUP
 from coordinator.simulation.run import Run
 from coordinator.topics import Partition
 from gateway.events.event import GatewayEvent
-from gateway.events.offset_events import NOBODY
-from gateway.groups.offset_tally import INTERVAL_S, OffsetTally
+from gateway.events.offset_events import NO_MEMBER
+from gateway.groups.offset_reporter import INTERVAL_S, OffsetReporter
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -51,7 +51,7 @@ class SimulatedOffsets:
 
     def forget(self) -> None:
         """The gateway's process dies, with what it has not told yet."""
-        self._tally = OffsetTally(self._hear, lambda: self._run.world.now_ms)
+        self._costs = OffsetReporter(self._hear, lambda: self._run.world.now_ms)
 
     def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
         self._told.append(event)
@@ -77,8 +77,8 @@ class SimulatedOffsets:
         now_ms = self._run.world.now_ms
         if now_ms - self._flushed_ms >= INTERVAL_S * 1000:
             self._flushed_ms = now_ms
-            self._tally.flush()
-        self._tally.make_way(GROUP, events)
+            self._costs.flush()
+        self._costs.make_way(GROUP, events)
         told, self._told = self._told, []
         return told
 
@@ -115,7 +115,7 @@ class SimulatedOffsets:
                 for topic, partitions in by_topic.items()
             )
         )
-        self._tally.note_commit(lone_request(request, 9), answer)
+        self._costs.note_commit(lone_request(request, 9), answer)
 
     def _note_fetch(self, fetch: OffsetFetchReceived, offsets: Mapping[Partition, int]) -> None:
         topics = tuple(
@@ -130,7 +130,7 @@ class SimulatedOffsets:
             )
             for topic, partitions in self._by_topic(offsets).items()
         )
-        self._tally.note_fetch(GROUP, fetch.member_id or NOBODY, topics)
+        self._costs.note_fetch(GROUP, fetch.member_id or NO_MEMBER, topics)
 
     def _by_topic(self, offsets: Mapping[Partition, int]) -> Mapping[str, Mapping[int, int]]:
         """Of the topics that there are."""

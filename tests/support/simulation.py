@@ -13,8 +13,8 @@ from coordinator.topics import Partition
 
 PEACEFUL = Plan(
     config=GroupConfig(
-        generic_min_session_timeout_ms=1_000,
-        generic_initial_rebalance_delay_ms=0,
+        classic_min_session_timeout_ms=1_000,
+        classic_initial_rebalance_delay_ms=0,
         consumer_session_timeout_ms=5_000,
         consumer_heartbeat_interval_ms=1_000,
         consumer_assignment_interval_ms=0,
@@ -57,15 +57,15 @@ class Stage(Run):
 
     def native(self, name: str, **how: Any) -> NativeClient:
         """A native client starts."""
-        return self._start(NativeClient(self.where, name, _spec(how)))
+        return self._start(NativeClient(self.context, name, _spec(how)))
 
     def librdkafka(self, name: str, **how: Any) -> LibrdkafkaClient:
         """A native client of librdkafka's starts."""
-        return self._start(LibrdkafkaClient(self.where, name, _spec(how)))
+        return self._start(LibrdkafkaClient(self.context, name, _spec(how)))
 
     def classic(self, name: str, **how: Any) -> ClassicClient:
         """A classic client starts."""
-        return self._start(ClassicClient(self.where, name, _spec(how)))
+        return self._start(ClassicClient(self.context, name, _spec(how)))
 
     def _start(self, client: C) -> C:
         self.clients.append(client)

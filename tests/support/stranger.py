@@ -2,9 +2,9 @@
 
 import random
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.generic.group import GenericGroup
 from tests.support.group_script import GroupScript, Owned, make_topics, subscription
 
 TOPICS = ("foo", "bar", "gone")
@@ -23,8 +23,8 @@ class Stranger:
                     [MigrationPolicy.BIDIRECTIONAL] * 4 + list(MigrationPolicy)
                 ),
                 consumer_max_size=dice.choice([2, 5, 100]),
-                generic_max_size=dice.choice([2, 5, 100]),
-                generic_initial_rebalance_delay_ms=dice.choice([0, 3_000]),
+                classic_max_size=dice.choice([2, 5, 100]),
+                classic_initial_rebalance_delay_ms=dice.choice([0, 3_000]),
                 consumer_assignment_interval_ms=dice.choice([0, 1_000]),
             ),
             topics=make_topics(foo=3, bar=2),
@@ -50,7 +50,7 @@ class Stranger:
         if self.dice.random() < 0.2:
             return self.dice.choice([-3, -2, -1, 0, 1, 2, 3, 2**31 - 1])
         match self.script.engine.state.group:
-            case GenericGroup() as group:
+            case ClassicGroup() as group:
                 return group.core.generation
             case ConsumerGroup() as group if member_id in group.assignments:
                 return group.assignments[member_id].member_epoch

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from gateway.pipeline.report.evidence import left_out
 from gateway.pipeline.report.markup import Markup, join, shortened, tag
-from gateway.pipeline.report.model import GroupStory, MemberName, OwnershipMap, Step
+from gateway.pipeline.report.model import GroupStory, MemberName, MigrationStep, OwnershipMap
 from gateway.pipeline.report.ownership_map import ownership_map, swatch
 from gateway.pipeline.report.wording import counted, duration, number
 from gateway.readable import moment
@@ -99,7 +99,7 @@ def _members(members: Sequence[MemberName]) -> Markup:
     )
 
 
-def _steps(steps: Sequence[Step]) -> Markup:
+def _steps(steps: Sequence[MigrationStep]) -> Markup:
     most = max(step.unowned_partition_s for step in steps) or 1.0
     migrations = {step.migration for step in steps}
     head = ["step", "from", "lasted", "classic members", "consumer members", "without owner"]
@@ -133,7 +133,7 @@ def _steps(steps: Sequence[Step]) -> Markup:
     )
 
 
-def _unowned(step: Step) -> Markup:
+def _unowned(step: MigrationStep) -> Markup:
     return tag("span", f"{number(step.unowned_partition_s)} p·s")
 
 

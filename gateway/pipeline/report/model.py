@@ -92,7 +92,7 @@ class Migration(_Part):
     is_complete: bool
 
 
-class Step(_Part):
+class MigrationStep(_Part):
     """A part of a migration: from one change of a member's protocol to the next."""
 
     migration: int
@@ -174,7 +174,7 @@ class GroupStory(_Part):
     shares_left_out: int = 0
     migrations: tuple[Migration, ...] = ()
     migrations_left_out: int = 0
-    steps: tuple[Step, ...] = ()
+    steps: tuple[MigrationStep, ...] = ()
     steps_left_out: int = 0
     ownership: OwnershipMap | None = None
     """Null if nobody ever owned anything."""

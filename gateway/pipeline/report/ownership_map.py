@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from gateway.pipeline.report.axis import LABELS_HEIGHT, Axis
 from gateway.pipeline.report.markup import Markup, join, shortened, tag
-from gateway.pipeline.report.model import GroupStory, Interval, PartitionStory, Step
+from gateway.pipeline.report.model import GroupStory, Interval, MigrationStep, PartitionStory
 from gateway.pipeline.report.picture import LEFT, RIGHT, box, name, picture, words
 from gateway.pipeline.report.protocol_timeline import BAR_HEIGHT, axis_of, bar
 from gateway.pipeline.report.wording import duration
@@ -141,7 +141,7 @@ def _in_short(interval: Interval, numbers: Mapping[str, int]) -> str:
     return f"member {_label(interval, numbers)}" if interval.kind != "gap" else "nobody"
 
 
-def _steps(steps: Sequence[Step], axis: Axis, bottom: float) -> Markup:
+def _steps(steps: Sequence[MigrationStep], axis: Axis, bottom: float) -> Markup:
     """A line where each begins, with its number where that has room."""
     parts, free = [], 0.0
     for step in steps:

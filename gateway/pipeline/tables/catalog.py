@@ -1,5 +1,5 @@
-"""All tables of groups, in the order in which they are made: each from the stories, and from those
-before it.
+"""All tables of groups, in the order in which they are made: each from the histories, and from
+the tables before it.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 from pyspark.sql import DataFrame
 
-from gateway.pipeline.stories import Stories
+from gateway.pipeline.group_histories import GroupHistories
 from gateway.pipeline.tables.changes import ChangeRow, changes
 from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
 from gateway.pipeline.tables.differences import DifferenceRow, differences
@@ -32,17 +32,19 @@ class Table:
 
     name: str
     row: type[Row]
-    make: Callable[[Stories, Made], DataFrame]
+    make: Callable[[GroupHistories, Made], DataFrame]
 
 
 TABLES = (
-    Table("changes", ChangeRow, lambda stories, _made: changes(stories)),
-    Table("ownership", OwnershipRow, lambda stories, made: ownership(stories, made["changes"])),
+    Table("changes", ChangeRow, lambda histories, _made: changes(histories)),
+    Table("ownership", OwnershipRow, lambda histories, made: ownership(histories, made["changes"])),
     Table(
-        "differences", DifferenceRow, lambda stories, made: differences(stories, made["ownership"])
+        "differences",
+        DifferenceRow,
+        lambda histories, made: differences(histories, made["ownership"]),
     ),
-    Table("offsets", OffsetRow, lambda stories, _made: offsets(stories)),
-    Table("lost_commits", LostCommitRow, lambda stories, _made: lost_commits(stories)),
+    Table("offsets", OffsetRow, lambda histories, _made: offsets(histories)),
+    Table("lost_commits", LostCommitRow, lambda histories, _made: lost_commits(histories)),
     Table("timeline", TimelineRow, lambda _stories, made: timeline(made["changes"])),
     Table("rebalances", RebalanceRow, lambda _stories, made: rebalances(made["changes"])),
     Table(
@@ -50,7 +52,7 @@ TABLES = (
         MigrationRow,
         lambda _stories, made: migrations(made["changes"], made["ownership"], made["rebalances"]),
     ),
-    Table("readiness", ReadinessRow, lambda stories, _made: readiness(stories)),
+    Table("readiness", ReadinessRow, lambda histories, _made: readiness(histories)),
 )
 
 

@@ -27,15 +27,15 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
+from gateway.pipeline.group_histories import GROUP, GroupHistories
 from gateway.pipeline.parsing import is_any
-from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.row import Row
 from gateway.pipeline.tables.sightings import DEPARTURES, RESTARTED, SEEN, sightings
 from gateway.pipeline.tables.windows import but_this, newest, oldest, so_far, whole
 
-Kind = Literal["generic", "consumer"]
+Kind = Literal["classic", "consumer"]
 Protocol = Literal["classic", "consumer"]
-GENERIC, CONSUMER = "generic", "consumer"
+CLASSIC, CONSUMER = "classic", "consumer"
 CLASSIC, NATIVE = "classic", "consumer"
 
 
@@ -52,7 +52,7 @@ class ChangeRow(Row):
     kind: Kind | None
     """Of the group, from here on; null if no event says it."""
     state: str | None
-    """Of the group, from here on; null if no event says it. Of a generic group Empty,
+    """Of the group, from here on; null if no event says it. Of a classic group Empty,
     PreparingRebalance, CompletingRebalance, Stable. Of a consumer group Empty, Assigning (there is
     no target yet for its epoch), Reconciling (until the last change in that epoch), Stable."""
     members: int
@@ -89,9 +89,9 @@ class ChangeRow(Row):
     """As the event says."""
 
 
-def changes(stories: Stories) -> DataFrame:
+def changes(histories: GroupHistories) -> DataFrame:
     """See `ChangeRow`."""
-    rows = _with_counts(_with_protocols(_with_presence(_with_kinds(sightings(stories)))))
+    rows = _with_counts(_with_protocols(_with_presence(_with_kinds(sightings(histories)))))
     return _with_states(rows).select(
         *GROUP,
         "place",
@@ -126,7 +126,7 @@ def _with_kinds(rows: DataFrame) -> DataFrame:
     of_consumer = is_native | is_any(
         GroupEpochBumped, TargetComputed, MemberStateMoved, PartitionsRevoked
     )
-    known = F.when(of_consumer, CONSUMER).when(is_any(GroupStateMoved), GENERIC)
+    known = F.when(of_consumer, CONSUMER).when(is_any(GroupStateMoved), CLASSIC)
     after = F.when(is_any(GroupConverted), direction[1]).otherwise(F.coalesce("kind", known))
     before = F.when(is_any(GroupConverted), direction[0]).otherwise(known)
     kind = F.coalesce(newest(after, so_far()), oldest(before))
@@ -177,7 +177,7 @@ def _with_protocols(rows: DataFrame) -> DataFrame:
     told = F.when(F.col("event") == RESTARTED, F.col("protocol")).otherwise(told)
     switched_to = F.when(is_any(MemberSwitched), F.col("protocol"))
     was = F.when(switched_to == NATIVE, CLASSIC).when(switched_to == CLASSIC, NATIVE)
-    is_classic = (F.col("group_kind") == GENERIC) | is_any(MemberStateMoved)
+    is_classic = (F.col("group_kind") == CLASSIC) | is_any(MemberStateMoved)
     protocol = F.coalesce(
         newest(told, so_far("member_id")),
         oldest(was, "member_id"),
@@ -217,7 +217,7 @@ def _number(condition: Column) -> Column:
 
 
 def _with_states(rows: DataFrame) -> DataFrame:
-    state = F.when(F.col("group_kind") == GENERIC, _generic_state())
+    state = F.when(F.col("group_kind") == CLASSIC, _classic_state())
     rows = rows.select(
         "*",
         F.sum(_number(is_any(GroupEpochBumped))).over(so_far()).alias("bumps"),
@@ -231,7 +231,7 @@ def _with_states(rows: DataFrame) -> DataFrame:
     return rows.withColumn("group_state", state.otherwise(_consumer_state()))
 
 
-def _generic_state() -> Column:
+def _classic_state() -> Column:
     """Neither a conversion nor another process goes on with a rebalance, but may begin one."""
     is_end = (F.col("event") == RESTARTED) & F.col("member_id").isNull()
     kept = F.when(F.col("members") > 0, "Stable").otherwise("Empty")

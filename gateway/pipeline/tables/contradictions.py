@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
+from gateway.pipeline.group_histories import with_cluster
 from gateway.pipeline.parsing import CONTENT, PROBLEM
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import with_cluster
 from gateway.pipeline.tables.sequences import SEQUENCE, masks, numbers, row_of
 
 

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events.group_events import GroupCreated
+from gateway.pipeline.group_histories import GROUP, GroupHistories
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.granted import PARTITION
 from gateway.pipeline.tables.row import Row
 from gateway.pipeline.tables.stated import evidence
@@ -32,9 +32,9 @@ class DifferenceRow(Row):
     at_ms: int
 
 
-def differences(stories: Stories, ownership: DataFrame) -> DataFrame:
+def differences(histories: GroupHistories, ownership: DataFrame) -> DataFrame:
     """See `DifferenceRow`. Of what a member said in one round the first and the last word count."""
-    words = evidence(stories).select(
+    words = evidence(histories).select(
         *PARTITION,
         "member_id",
         "is_commit",
@@ -64,7 +64,7 @@ def differences(stories: Stories, ownership: DataFrame) -> DataFrame:
     is_granted = F.coalesce(F.col("granted_to") == F.col("member_id"), F.lit(False)) | (
         F.array_contains("granted_now", F.col("member_id"))
     )
-    created = stories.of(GroupCreated).select(*GROUP, F.lit(True).alias("is_whole")).distinct()
+    created = histories.of(GroupCreated).select(*GROUP, F.lit(True).alias("is_whole")).distinct()
     return (
         told.where(F.col("grantee").isNull() & ~is_granted)
         .join(created, list(GROUP), "left")

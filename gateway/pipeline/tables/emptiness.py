@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.pipeline.stories import GROUP
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.tables.windows import but_this, so_far
 
 

@@ -17,8 +17,8 @@ from gateway.events.member_events import (
     PartitionsAssigned,
     PartitionsReleased,
 )
+from gateway.pipeline.group_histories import GROUP, GroupHistories
 from gateway.pipeline.parsing import is_any
-from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.intervals import ENDLESS
 
 PARTITION = (*GROUP, "topic", "partition")
@@ -26,7 +26,7 @@ PARTITION = (*GROUP, "topic", "partition")
 _DEPARTURES = (MemberLeft, MemberFenced, MemberReplaced)
 
 
-def granted(stories: Stories) -> DataFrame:
+def granted(histories: GroupHistories) -> DataFrame:
     """Intervals of `member_id`, with positions and times. One that `leaves_gap` is followed by
     nobody's, until the next one: not if it ended with its topic, or nobody saw its end.
 
@@ -35,7 +35,7 @@ def granted(stories: Stories) -> DataFrame:
     of behind it; otherwise never.
     """
     own = _backwards("member_id")
-    found = _with_lost(_changes(stories)).withColumns(
+    found = _with_lost(_changes(histories)).withColumns(
         {
             "released": F.last(_moment(~F.col("is_grant")), ignorenulls=True).over(_passed(own)),
             "lost_next": F.last("lost", ignorenulls=True).over(_passed(own, and_this=True)),
@@ -91,10 +91,10 @@ def _with_lost(changes: DataFrame) -> DataFrame:
     )
 
 
-def _changes(stories: Stories) -> DataFrame:
+def _changes(histories: GroupHistories) -> DataFrame:
     """A row for each partition that was given or released, with the next end of its topic (`gone`)
     and the next departure of the member (`left`)."""
-    told = stories.of(PartitionsAssigned, PartitionsReleased, TopicsGone, *_DEPARTURES)
+    told = histories.of(PartitionsAssigned, PartitionsReleased, TopicsGone, *_DEPARTURES)
     of_member = Window.partitionBy(*GROUP, "member_id").orderBy(F.desc("position"))
     left_next = F.last(_moment(is_any(*_DEPARTURES)), ignorenulls=True)
     gone = F.array_distinct("topics")

@@ -16,11 +16,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events.member_events import PartitionsAssigned
-from gateway.events.offset_events import NOBODY, OffsetsCommitted, OffsetsFetched
+from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted, OffsetsFetched
+from gateway.pipeline.group_histories import GroupHistories
 from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import Stories
-from gateway.pipeline.tables.offset_story import LIFE
+from gateway.pipeline.tables.offset_history import LIFE
 from gateway.pipeline.tables.offsets import with_stored
 from gateway.pipeline.tables.row import Row
 
@@ -48,9 +48,9 @@ class LostCommitRow(Row):
     sequence: int
 
 
-def lost_commits(stories: Stories) -> DataFrame:
+def lost_commits(histories: GroupHistories) -> DataFrame:
     """See `LostCommitRow`."""
-    story = with_stored(stories).withColumns(
+    story = with_stored(histories).withColumns(
         {
             "granted_at": _last_at(is_any(PartitionsAssigned)),
             "in_transaction_at": _last_at(is_any(OffsetsCommitted) & F.col("is_transactional")),
@@ -72,7 +72,7 @@ def lost_commits(stories: Stories) -> DataFrame:
 
 def _is_lost() -> Column:
     is_less = F.col("offset").isNull() | (F.col("offset") < F.col("stored.offset"))
-    is_sure = (F.col("member_id") != NOBODY) | (F.col("stored.at") < F.col("granted_at"))
+    is_sure = (F.col("member_id") != NO_MEMBER) | (F.col("stored.at") < F.col("granted_at"))
     is_behind_transaction = F.coalesce(
         F.col("in_transaction_at") > F.col("stored.at"), F.lit(False)
     )

@@ -1,6 +1,6 @@
 """In which state each member was after each thing that happened to it or to its group.
 
-A member of a generic group is in the state of the group. A classic member of a consumer group goes
+A member of a classic group is in the state of the group. A classic member of a consumer group goes
 through a rebalance of its own; a native one has partitions to give up, or none.
 """
 
@@ -15,9 +15,9 @@ from gateway.events.member_events import (
     MemberStateMoved,
     MemberSwitched,
 )
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.parsing import is_any
-from gateway.pipeline.stories import GROUP
-from gateway.pipeline.tables.changes import GENERIC, NATIVE
+from gateway.pipeline.tables.changes import CLASSIC, NATIVE
 from gateway.pipeline.tables.revocations import revocations
 from gateway.pipeline.tables.sightings import RESTARTED, SEEN
 from gateway.pipeline.tables.windows import from_here, newest, oldest, so_far, whole
@@ -81,7 +81,7 @@ def _state() -> Column:
     native = F.when(F.col("revocations") > 0, "UnrevokedPartitions").otherwise(_STABLE)
     again = F.coalesce("next_state", F.lit(_STABLE))
     return (
-        F.when(F.col("kind") == GENERIC, F.col("group_state"))
+        F.when(F.col("kind") == CLASSIC, F.col("group_state"))
         .when(F.col("protocol") == NATIVE, native)
         .when(F.col("own_state") == _AGAIN, again)
         .otherwise(F.coalesce("own_state", "first_state"))
@@ -129,12 +129,12 @@ def _struct(columns: dict[str, Column]) -> Column:
 
 
 def _of_groups(changes: DataFrame) -> DataFrame:
-    """What each member takes from its group: the kind, a generic group's state, a restart.
+    """What each member takes from its group: the kind, a classic group's state, a restart.
 
     These points are numbered, and each member is joined with the numbers of those that it was there
     for: a group whose members come and go may have thousands of both.
     """
-    taken = F.struct("kind", F.when(F.col("kind") == GENERIC, F.col("state")))
+    taken = F.struct("kind", F.when(F.col("kind") == CLASSIC, F.col("state")))
     rows = changes.select("*", taken.alias("taken"), F.lag(taken).over(so_far()).alias("before"))
     is_restart = (F.col("event") == RESTARTED) & F.col("member_id").isNull()
     is_point = is_restart | ~F.col("taken").eqNullSafe(F.col("before"))

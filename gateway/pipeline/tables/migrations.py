@@ -15,9 +15,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events.group_events import GroupConverted
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import GROUP
 from gateway.pipeline.tables.changes import CLASSIC, NATIVE
 from gateway.pipeline.tables.row import Row
 
@@ -34,7 +34,7 @@ _AT_REST = ("Stable", "Empty")
 class MigrationRow(Row):
     """One migration."""
 
-    direction: Literal["generic->consumer", "consumer->generic"]
+    direction: Literal["classic->consumer", "consumer->classic"]
     from_ms: int
     """When the first member came with the other protocol, or the last one with the old went."""
     to_ms: int | None
@@ -144,8 +144,8 @@ def _migrations(changes: DataFrame) -> DataFrame:
     origin = F.coalesce(F.col("before"), _other(F.col("after")), F.lit(CLASSIC))
     return known.where(is_mixed | is_leap).select(
         *GROUP,
-        F.when(origin == CLASSIC, "generic->consumer")
-        .otherwise("consumer->generic")
+        F.when(origin == CLASSIC, "classic->consumer")
+        .otherwise("consumer->classic")
         .alias("direction"),
         F.when(is_leap, F.coalesce("before_left_ms", "at_ms"))
         .otherwise(F.col("at_ms"))
@@ -274,7 +274,7 @@ def _gaps(ownership: DataFrame) -> DataFrame:
 def _costs() -> Mapping[str, Column]:
     counted_ms = F.least("gap_to_ms", "cost_to_ms") - F.col("at_ms")
     share = counted_ms / (F.col("gap_to_ms") - F.col("at_ms"))
-    target = F.when(F.col("direction") == "generic->consumer", NATIVE).otherwise(CLASSIC)
+    target = F.when(F.col("direction") == "classic->consumer", NATIVE).otherwise(CLASSIC)
     return {
         "conversions": F.col("conversion"),
         "steps": (F.col("arrived") == target).cast("int"),

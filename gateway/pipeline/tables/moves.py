@@ -20,8 +20,8 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.parsing import is_any
-from gateway.pipeline.stories import GROUP
 from gateway.pipeline.tables.windows import but_this, from_here, newest, so_far
 
 _TOPIC = (*GROUP, "topic")

@@ -21,11 +21,11 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
-from gateway.events.offset_events import NOBODY, OffsetsCommitted, OffsetsDeleted, OffsetsFetched
+from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted, OffsetsDeleted, OffsetsFetched
+from gateway.pipeline.group_histories import GroupHistories
 from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import Stories
-from gateway.pipeline.tables.offset_story import LIFE, offset_story
+from gateway.pipeline.tables.offset_history import LIFE, offset_history
 from gateway.pipeline.tables.row import Row
 
 Finding: TypeAlias = Literal["seek", "reset", "regression"]
@@ -72,10 +72,10 @@ class OffsetRow(Row):
     sequence: int
 
 
-def offsets(stories: Stories) -> DataFrame:
+def offsets(histories: GroupHistories) -> DataFrame:
     """All commits."""
     return (
-        _with_starts(with_stored(stories))
+        _with_starts(with_stored(histories))
         .where(is_any(OffsetsCommitted))
         .withColumn("finding", _finding())
         .select(*struct_of(OffsetRow).names)
@@ -85,9 +85,9 @@ def offsets(stories: Stories) -> DataFrame:
 # -- the story of a partition: each step has the same window, so that it is sorted once ------------
 
 
-def with_stored(stories: Stories) -> DataFrame:
+def with_stored(histories: GroupHistories) -> DataFrame:
     """The story of each partition with who owns it and what was stored, at each event."""
-    return _with_offsets(_with_owners(offset_story(stories)))
+    return _with_offsets(_with_owners(offset_history(histories)))
 
 
 def _with_owners(story: DataFrame) -> DataFrame:
@@ -101,7 +101,7 @@ def _with_owners(story: DataFrame) -> DataFrame:
     moved = F.when(is_any(PartitionsAssigned), F.struct(member_id.alias("id"))).when(
         is_given_up, F.struct(F.lit(None).cast("string").alias("id"))
     )
-    is_unsaid = (member_id == NOBODY) & (is_any(OffsetsFetched) | F.col("is_transactional"))
+    is_unsaid = (member_id == NO_MEMBER) & (is_any(OffsetsFetched) | F.col("is_transactional"))
     return (
         story.withColumn("granted_to", _so_far(F.when(is_any(PartitionsAssigned), member_id)))
         .withColumns({"holder": _so_far(moved), "owner_before": _earlier(moved)["id"]})
@@ -153,7 +153,7 @@ def _with_starts(story: DataFrame) -> DataFrame:
 
 def _finding() -> Column:
     lowest = F.col("lowest")
-    is_named = F.col("member_id") != NOBODY
+    is_named = F.col("member_id") != NO_MEMBER
     has_no_owner = F.col("owner_id").isNull()
     is_nobodys = has_no_owner & F.col("holder").isNotNull()
     is_other = _surely(F.col("acting_id") != F.col("owner_id")) | (is_named & is_nobodys)

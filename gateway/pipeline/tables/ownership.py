@@ -14,8 +14,8 @@ from typing import Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
+from gateway.pipeline.group_histories import GroupHistories
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import Stories
 from gateway.pipeline.tables.emptiness import with_empty_time
 from gateway.pipeline.tables.granted import PARTITION, granted
 from gateway.pipeline.tables.intervals import side_by_side
@@ -45,10 +45,10 @@ class OwnershipRow(Row):
     """Of a gap that has ended, for how many milliseconds of it the group had no members."""
 
 
-def ownership(stories: Stories, changes: DataFrame) -> DataFrame:
+def ownership(histories: GroupHistories, changes: DataFrame) -> DataFrame:
     """See `OwnershipRow`."""
-    by_engine = side_by_side(granted(stories), of=PARTITION)
-    by_members = side_by_side(stated(evidence(stories)), of=PARTITION)
+    by_engine = side_by_side(granted(histories), of=PARTITION)
+    by_members = side_by_side(stated(evidence(histories)), of=PARTITION)
     both = with_empty_time(by_engine.withColumn("basis", F.lit("granted")), changes).unionByName(
         by_members.where(F.col("kind") != "gap").withColumn("basis", F.lit("stated")),
         allowMissingColumns=True,

@@ -21,10 +21,10 @@ from gateway.events.member_events import (
     MemberReplaced,
     MemberSwitched,
 )
-from gateway.events.offset_events import NOBODY
+from gateway.events.offset_events import NO_MEMBER
+from gateway.pipeline.group_histories import GROUP, GroupHistories
 from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.changes import CONSUMER
 from gateway.pipeline.tables.client_versions import speaks_consumer
 from gateway.pipeline.tables.row import Row
@@ -54,10 +54,10 @@ class ReadinessRow(Row):
     """The last event about any of them."""
 
 
-def readiness(stories: Stories) -> DataFrame:
+def readiness(histories: GroupHistories) -> DataFrame:
     """See `ReadinessRow`."""
-    members = _members(stories)
-    blocks = _blocks(stories, members)
+    members = _members(histories)
+    blocks = _blocks(histories, members)
     known = members.join(blocks, list(GROUP), "left")
     return (
         known.groupBy(*GROUP, "software_name", "software_version", "protocol", "blocked_by")
@@ -78,10 +78,10 @@ def readiness(stories: Stories) -> DataFrame:
     )
 
 
-def _members(stories: Stories) -> DataFrame:
+def _members(histories: GroupHistories) -> DataFrame:
     """The last that is known of each member that is still there. Who joined where nobody told of it
     (before the files start; in the cluster) was seen at least, but so was who was turned away."""
-    told = stories.of(
+    told = histories.of(
         ClientSeen,
         ConversionRefused,
         MemberJoined,
@@ -89,7 +89,7 @@ def _members(stories: Stories) -> DataFrame:
         MemberLeft,
         MemberFenced,
         MemberReplaced,
-    ).where(F.col("member_id") != NOBODY)
+    ).where(F.col("member_id") != NO_MEMBER)
     in_order = Window.partitionBy(*GROUP, "member_id").orderBy("position")
     ended = is_any(MemberLeft, MemberFenced, MemberReplaced)
     is_seen = is_any(ClientSeen)
@@ -116,11 +116,11 @@ def _members(stories: Stories) -> DataFrame:
     )
 
 
-def _blocks(stories: Stories, members: DataFrame) -> DataFrame:
+def _blocks(histories: GroupHistories, members: DataFrame) -> DataFrame:
     """What keeps each group from being converted, if anything does: `blocked_by`."""
-    told = stories.of(GroupCreated, GroupConverted, ConversionRefused, GroupForwarded)
+    told = histories.of(GroupCreated, GroupConverted, ConversionRefused, GroupForwarded)
     # On the way back a client is refused what the others have.
-    is_way_back = is_any(ConversionRefused) & (F.col("direction") == "consumer->generic")
+    is_way_back = is_any(ConversionRefused) & (F.col("direction") == "consumer->classic")
     converted_to = F.when(is_any(GroupConverted), F.split("direction", "->")[1])
     last = (
         told.where(~is_way_back)

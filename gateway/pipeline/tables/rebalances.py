@@ -1,6 +1,6 @@
 """What each rebalance of a group was for, how long it took, and what it cost its members.
 
-A consumer group has one for each group epoch, until the next one; a generic group from when it
+A consumer group has one for each group epoch, until the next one; a classic group from when it
 leaves Empty or Stable until it next leaves one of them.
 """
 
@@ -25,10 +25,10 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.parsing import is_any
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import GROUP
-from gateway.pipeline.tables.changes import CLASSIC, CONSUMER, GENERIC
+from gateway.pipeline.tables.changes import CLASSIC, CONSUMER
 from gateway.pipeline.tables.moves import moves
 from gateway.pipeline.tables.revocations import revocations
 from gateway.pipeline.tables.rounds import with_rounds
@@ -39,20 +39,20 @@ from gateway.pipeline.tables.windows import so_far, whole
 class RebalanceRow(Row):
     """One rebalance."""
 
-    kind: Literal["generic", "consumer"]
+    kind: Literal["classic", "consumer"]
     """Of the group."""
     epoch: int | None
-    """The group epoch; of a generic group the generation that it led to."""
+    """The group epoch; of a classic group the generation that it led to."""
     cause: str
-    """Of a consumer group's that of its epoch. Of a generic group's member_joined, member_removed,
+    """Of a consumer group's that of its epoch. Of a classic group's member_joined, member_removed,
     converted, or member_rejoined: somebody who was in the group joined it again, perhaps with
     another subscription."""
     from_ms: int
     to_ms: int | None
-    """When a generic group was Stable or Empty again; of a consumer group the last change of its
+    """When a classic group was Stable or Empty again; of a consumer group the last change of its
     epoch. Null if it was superseded, or goes on."""
     is_superseded: bool
-    """The next one began before this one was complete: before a generic group was Stable or Empty;
+    """The next one began before this one was complete: before a classic group was Stable or Empty;
     of a consumer group with members, before it had a target, before members had given up what they
     were to, or before somebody had what was given up in it."""
     members: int
@@ -61,7 +61,7 @@ class RebalanceRow(Row):
     """Those of them that spoke the classic protocol."""
     members_disturbed: int
     """Those of them that were there when it began, static ones also under another id, and had to
-    do something: of a generic group all, for all join again; of a consumer group those that did so
+    do something: of a classic group all, for all join again; of a consumer group those that did so
     or whose partitions changed."""
     classic_members_disturbed: int
     """Those of them that spoke the classic protocol."""
@@ -90,12 +90,12 @@ def rebalances(changes: DataFrame) -> DataFrame:
     known = together.select(
         "*", (F.col("round") < last).alias("has_next"), _end().alias("to_ms")
     ).where(F.col("from_ms").isNotNull())
-    is_generic = F.col("kind") == GENERIC
+    is_classic = F.col("kind") == CLASSIC
     stayed = F.col("members") - F.coalesce("came", F.lit(0))
     values = {
         "is_superseded": F.col("has_next") & F.col("to_ms").isNull(),
-        "members_disturbed": F.when(is_generic, stayed).otherwise(_count("disturbed")),
-        "classic_members_disturbed": F.when(is_generic, stayed).otherwise(
+        "members_disturbed": F.when(is_classic, stayed).otherwise(_count("disturbed")),
+        "classic_members_disturbed": F.when(is_classic, stayed).otherwise(
             _count("classic_disturbed")
         ),
         "partitions_moved": _count("partitions_moved"),
@@ -112,7 +112,7 @@ def _end() -> Column:
     is_complete = (F.col("members") == 0) | (
         F.col("has_target") & (_count("revocations") == 0) & (_count("left_over") == 0)
     )
-    return F.when(F.col("kind") == GENERIC, F.col("completed_ms")).when(
+    return F.when(F.col("kind") == CLASSIC, F.col("completed_ms")).when(
         is_complete, F.col("last_change_ms")
     )
 
@@ -121,7 +121,7 @@ def _courses(rounds: DataFrame) -> DataFrame:
     """When, why and in what group; who was in it in the end."""
     is_begin = F.col("is_begin")
     is_after = ~F.col("is_prelude")  # who brings about a rebalance is not of the one before
-    kind = F.when(is_any(GroupEpochBumped), CONSUMER).otherwise(GENERIC)
+    kind = F.when(is_any(GroupEpochBumped), CONSUMER).otherwise(CLASSIC)
     is_complete = is_any(GroupStateMoved) & F.col("to_state").isin("Stable", "Empty")
     is_change = is_any(
         GroupEpochBumped,

@@ -12,8 +12,8 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.parsing import is_any
-from gateway.pipeline.stories import GROUP
 from gateway.pipeline.tables.windows import from_here, newest, so_far
 
 _MOMENT = ("place", "at_ms", "event")

@@ -1,6 +1,6 @@
 """Which rebalance each change of a group belongs to.
 
-A consumer group's begins with a new group epoch, a generic group's when it leaves Empty or Stable.
+A consumer group's begins with a new group epoch, a classic group's when it leaves Empty or Stable.
 Each lasts until the next; who came or went and so brought it about, in the same millisecond, is the
 beginning of it.
 """
@@ -21,8 +21,8 @@ from gateway.events.member_events import (
     MemberReplaced,
     PartitionsReleased,
 )
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.parsing import is_any
-from gateway.pipeline.stories import GROUP
 from gateway.pipeline.tables.windows import but_this, from_here, newest, so_far
 
 REPLACED, WENT = "replaced", "went"

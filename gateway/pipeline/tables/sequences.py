@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
+from gateway.pipeline.group_histories import with_cluster
 from gateway.pipeline.parsing import CONTENT, NUMBERED
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import with_cluster
 
 _MASK_BITS = 64
 """So many numbers are one row, with a bit for each that there is: nothing is sorted but these."""

@@ -3,7 +3,7 @@
 Owns what a gateway forgets when it ends, and who is known only by being there. Must not know what
 the events mean to a table.
 
-What a generic group did since its last record is forgotten with the process that did it: the log
+What a classic group did since its last record is forgotten with the process that did it: the log
 has its members and its state as they are when a rebalance completes. That a process has ended shows
 in the events of the next one. When is not told: it counts as ended with its last event.
 """
@@ -32,9 +32,9 @@ from gateway.events.member_events import (
     PartitionsRevoked,
     PartitionsStated,
 )
-from gateway.events.offset_events import NOBODY, OffsetsCommitted
+from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
+from gateway.pipeline.group_histories import GROUP, GroupHistories
 from gateway.pipeline.parsing import is_any
-from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.windows import but_this, from_here, newest, so_far
 
 CHANGES = (
@@ -87,24 +87,24 @@ _COLUMNS = (
 )
 
 
-def sightings(stories: Stories) -> DataFrame:
+def sightings(histories: GroupHistories) -> DataFrame:
     """The events of CHANGES in the order of `place`, and between them what else is known.
 
     Their own columns, and `is_back`: whether a restart brought the member back, or took it away;
     null in all rows but those.
     """
-    changes = _with_restarts(_changes(stories))
-    return changes.unionByName(_seen(stories), allowMissingColumns=True)
+    changes = _with_restarts(_changes(histories))
+    return changes.unionByName(_seen(histories), allowMissingColumns=True)
 
 
-def _changes(stories: Stories) -> DataFrame:
+def _changes(histories: GroupHistories) -> DataFrame:
     place = F.col("position") * PLACES
-    return stories.of(*CHANGES).select(*_COLUMNS, "process_id", place.alias("place"))
+    return histories.of(*CHANGES).select(*_COLUMNS, "process_id", place.alias("place"))
 
 
-def _seen(stories: Stories) -> DataFrame:
+def _seen(histories: GroupHistories) -> DataFrame:
     """Before all else: who is told of later, without having joined, was there from the start."""
-    seen = stories.of(*SIGHTS).where(F.col("member_id") != NOBODY)
+    seen = histories.of(*SIGHTS).where(F.col("member_id") != NO_MEMBER)
     return seen.groupBy(*GROUP, "member_id").agg(
         F.min("at_ms").alias("at_ms"),
         F.lit(SEEN).alias("event"),

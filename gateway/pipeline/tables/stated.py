@@ -5,28 +5,28 @@ committing for it. Nothing here comes from what the engine granted.
 from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from coordinator.volatile import GenericPhase, MemberPhase
+from coordinator.volatile import ClassicPhase, MemberPhase
 from gateway.events.group_events import GroupStateMoved
 from gateway.events.member_events import MemberStateMoved, PartitionsStated
-from gateway.events.offset_events import NOBODY, OffsetsCommitted
+from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
+from gateway.pipeline.group_histories import GROUP, GroupHistories
 from gateway.pipeline.parsing import is_any
-from gateway.pipeline.stories import GROUP, Stories
 from gateway.pipeline.tables.granted import PARTITION
 
 
-def evidence(stories: Stories) -> DataFrame:
+def evidence(histories: GroupHistories) -> DataFrame:
     """What each member said of each partition that it has: `from_ms` to `to_ms`, and whether it
     `is_commit`, for each of the `rounds` that were begun by then.
 
     A round begins with each statement of the member, and with each rebalance that makes it join
     again: clients that state nothing may lose a partition there without a word.
     """
-    told = stories.of(PartitionsStated, OffsetsCommitted, GroupStateMoved, MemberStateMoved)
+    told = histories.of(PartitionsStated, OffsetsCommitted, GroupStateMoved, MemberStateMoved)
     is_commit = is_any(OffsetsCommitted)
     is_rejoin = F.col("to_state").isin(
-        GenericPhase.PREPARING_REBALANCE, MemberPhase.PREPARE_REBALANCE
+        ClassicPhase.PREPARING_REBALANCE, MemberPhase.PREPARE_REBALANCE
     )
-    said = told.where(is_rejoin | (F.col("to_state").isNull() & (F.col("member_id") != NOBODY)))
+    said = told.where(is_rejoin | (F.col("to_state").isNull() & (F.col("member_id") != NO_MEMBER)))
     words = said.select(
         *GROUP,
         "member_id",

@@ -2,7 +2,7 @@
 
 States that lasted less than a millisecond are left out. A member that is told of without having
 joined was there before the first event of its group. When the gateway has another process, a
-generic group goes on from where its last rebalance was complete; that counts from the last event of
+classic group goes on from where its last rebalance was complete; that counts from the last event of
 the process before, because nothing says when it ended.
 """
 
@@ -11,8 +11,8 @@ from typing import Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.stories import GROUP
 from gateway.pipeline.tables.member_states import MEMBER, member_states, nothing
 from gateway.pipeline.tables.row import Row
 from gateway.pipeline.tables.windows import so_far
@@ -25,12 +25,12 @@ class TimelineRow(Row):
     """Null in the rows of the group itself."""
     instance_id: str | None
     """Of a static member, as far as any event says it."""
-    kind: Literal["generic", "consumer"] | None
+    kind: Literal["classic", "consumer"] | None
     """Of the group; null if no event says it."""
     protocol: Literal["classic", "consumer"] | None
     """What the member speaks; null in rows of the group, and if no event says it."""
     state: str | None
-    """Of a generic group: Empty, PreparingRebalance, CompletingRebalance, Stable; its members are
+    """Of a classic group: Empty, PreparingRebalance, CompletingRebalance, Stable; its members are
     in the same. Of a consumer group: Empty, Assigning (there is no target yet for its epoch),
     Reconciling (until the last change in that epoch that is told), Stable. Of a classic member of a
     consumer group: PrepareRebalance, CompletingRebalance, Stable. Of a native member:

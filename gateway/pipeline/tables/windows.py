@@ -7,7 +7,7 @@ see what comes later.
 from pyspark.sql import Column, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.pipeline.stories import GROUP
+from gateway.pipeline.group_histories import GROUP
 
 
 def whole(*keys: str) -> WindowSpec:

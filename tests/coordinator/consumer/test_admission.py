@@ -1,8 +1,8 @@
 """Which member a heartbeat speaks for, and whether its epoch holds (rules 3.3, 3.4)."""
 
 from coordinator.config import GroupConfig
-from coordinator.errors import ErrorCode
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_native
 from tests.support.group_script import GroupScript

@@ -3,8 +3,8 @@
 import pytest
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
-from coordinator.draft import Draft
 from coordinator.records import EpochCause, GroupEpoch
+from coordinator.step_builder import StepBuilder
 from coordinator.volatile import TopicsChecked
 from tests.support.group_records import given_native
 from tests.support.group_script import GroupScript, make_topics
@@ -12,12 +12,12 @@ from tests.support.group_script import GroupScript, make_topics
 
 def bumped(group: GroupScript, *causes: EpochCause | None) -> list[object]:
     """The records that bumping for these causes in turn gives."""
-    draft = Draft(group.engine.state, config=group.config, topics=group.topics, now_ms=0)
+    step = StepBuilder(group.engine.state, config=group.config, topics=group.topics, now_ms=0)
     for cause in causes:
-        bump_epoch_if_needed(draft, cause)
+        bump_epoch_if_needed(step, cause)
     return [
         (record.epoch, record.cause) if isinstance(record, GroupEpoch) else record
-        for record in draft.records
+        for record in step.records
     ]
 
 

@@ -185,7 +185,7 @@ def test_the_state_is_the_first_that_fits() -> None:
 
 
 def test_a_fork_is_a_group_of_its_own() -> None:
-    """What a draft decides is not seen by the group before it is applied."""
+    """What a step decides is not seen by the group before it is applied."""
     group = ConsumerGroup()
     group.apply(put("a", instance_id="i1", classic=CLASSIC))
     group.apply(holds("a"))

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.records import Assignment
 from coordinator.replies import OffsetVerdict
 from coordinator.topics import Topic, Topics
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import GivenMember, given_classic, given_native
 from tests.support.group_script import GroupScript, Owned, partitions
 from tests.support.group_values import make_topics, topic_id

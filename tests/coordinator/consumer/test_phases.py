@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.consumer.phases import NEXT, PhaseEvent, move_phase
-from coordinator.draft import Draft
 from coordinator.errors import InvariantError
 from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.step_builder import StepBuilder
 from coordinator.volatile import DeadlineKind, MemberPhase, MemberPhaseMoved
-from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 
 STABLE = MemberPhase.STABLE
@@ -37,26 +37,28 @@ MOVES: list[tuple[MemberPhase, PhaseEvent, MemberPhase | None, tuple[int | None,
 
 
 @pytest.fixture
-def draft(group: GroupScript) -> Draft:
-    """A draft on a group with the classic member c1, in Stable."""
+def step(group: GroupScript) -> StepBuilder:
+    """A step on a group with the classic member c1, in Stable."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
-    return Draft(group.engine.state, config=group.config, topics=group.topics, now_ms=group.now_ms)
+    return StepBuilder(
+        group.engine.state, config=group.config, topics=group.topics, now_ms=group.now_ms
+    )
 
 
-def bring_to(draft: Draft, phase: MemberPhase) -> None:
+def bring_to(step: StepBuilder, phase: MemberPhase) -> None:
     if phase is not STABLE:
-        move_phase(draft, "c1", TOLD if phase is PREPARE else JOINED)
-    draft.now_ms += 3_000
+        move_phase(step, "c1", TOLD if phase is PREPARE else JOINED)
+    step.now_ms += 3_000
 
 
-def left_ms(draft: Draft, kind: DeadlineKind) -> int | None:
-    at_ms = {key.kind: at for key, at in draft.state.deadlines.items() if key.owner == "c1"}
-    return at_ms[kind] - draft.now_ms if kind in at_ms else None
+def left_ms(step: StepBuilder, kind: DeadlineKind) -> int | None:
+    at_ms = {key.kind: at for key, at in step.state.deadlines.items() if key.owner == "c1"}
+    return at_ms[kind] - step.now_ms if kind in at_ms else None
 
 
 @pytest.mark.parametrize(("before", "event", "after", "timers"), MOVES)
 def test_where_an_event_leads(
-    draft: Draft,
+    step: StepBuilder,
     before: MemberPhase,
     event: PhaseEvent,
     after: MemberPhase | None,
@@ -64,16 +66,16 @@ def test_where_an_event_leads(
 ) -> None:
     """The join timer runs in PrepareRebalance, and being told again does not extend it; the sync
     timer runs in CompletingRebalance, and each JoinGroup restarts it (rule 5.9)."""
-    bring_to(draft, before)
-    assert draft.consumer.phases["c1"] is before
-    told_before = len(draft.records)
-    move_phase(draft, "c1", event)
+    bring_to(step, before)
+    assert step.consumer.phases["c1"] is before
+    told_before = len(step.records)
+    move_phase(step, "c1", event)
     if after is None:
         # The record that ends the membership ends the phase.
-        draft.emit(MemberMetadata(member_id="c1", value=None, cause=RemovalCause.LEFT))
-    assert draft.consumer.phases.get("c1") is after
-    assert (left_ms(draft, DeadlineKind.JOIN), left_ms(draft, DeadlineKind.SYNC)) == timers
-    moved = [r for r in draft.records[told_before:] if isinstance(r, MemberPhaseMoved)]
+        step.emit(MemberMetadata(member_id="c1", value=None, cause=RemovalCause.LEFT))
+    assert step.consumer.phases.get("c1") is after
+    assert (left_ms(step, DeadlineKind.JOIN), left_ms(step, DeadlineKind.SYNC)) == timers
+    moved = [r for r in step.records[told_before:] if isinstance(r, MemberPhaseMoved)]
     assert moved == ([] if after in (before, None) else [MemberPhaseMoved("c1", after)])
 
 
@@ -86,11 +88,13 @@ def test_every_pair_is_decided() -> None:
 
 @pytest.mark.parametrize("event", PhaseEvent)
 @pytest.mark.parametrize("member_id", ["n1", "nobody"])
-def test_only_classic_members_have_a_phase(draft: Draft, member_id: str, event: PhaseEvent) -> None:
+def test_only_classic_members_have_a_phase(
+    step: StepBuilder, member_id: str, event: PhaseEvent
+) -> None:
     """An event for anybody else is a fault of ours, and changes nothing."""
     with pytest.raises(InvariantError):
-        move_phase(draft, member_id, event)
-    assert draft.records == []
+        move_phase(step, member_id, event)
+    assert step.records == []
 
 
 def phases(group: GroupScript) -> dict[str, str]:
@@ -146,7 +150,9 @@ def test_a_conversion_tells_those_who_wait_to_rejoin(
     group: GroupScript, waits: bool, phase: MemberPhase
 ) -> None:
     """The others hear it by heartbeat."""
-    group.given_generic_group(given_generic("c1", {"foo": (0,)}), given_generic("c2"))
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0,)}), given_classic_group_member("c2")
+    )
     if waits:
         group.send_join("c1", topics=("foo", "bar"))
     group.native("n1")

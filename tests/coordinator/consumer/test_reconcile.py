@@ -7,12 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.consumer.reconcile import Goal, reconcile
-from coordinator.errors import ErrorCode
 from coordinator.records import Assignment, MemberState
 from coordinator.topics import Partition
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import GivenMember, given_classic, given_generic, given_native
+from tests.support.group_records import (
+    GivenMember,
+    given_classic,
+    given_classic_group_member,
+    given_native,
+)
 from tests.support.group_script import GroupScript, make_topics
 from tests.support.group_values import topic_id
 
@@ -266,7 +271,7 @@ def test_nobody_waits_for_its_own_commit(
 def test_who_joins_at_epoch_0_is_a_member_as_well(group: GroupScript) -> None:
     """A group that was converted at generation 0 takes one in that subscribes to nothing, and so
     bumps nothing: it has a current assignment all the same, empty and of epoch 0."""
-    group.given_generic_group(given_generic("c1", {"foo": (0, 1, 2)}), generation=0)
+    group.given_classic_group(given_classic_group_member("c1", {"foo": (0, 1, 2)}), generation=0)
     assert group.native("n1", topics=()).member_epoch == 0
     assert group.current("n1") == Assignment(member_epoch=0, previous_epoch=0)
     assert group.native("n1").error == ErrorCode.NONE

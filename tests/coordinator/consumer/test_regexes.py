@@ -4,9 +4,9 @@ import pytest
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.regexes import REGEXES_MAX, RESOLUTIONS_APART_MS
-from coordinator.errors import ErrorCode
 from coordinator.events import RegexesResolved
 from coordinator.records import EpochCause, GroupEpoch, MemberState, RegularExpression
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_native
 from tests.support.group_script import GroupScript, make_topics, partitions

@@ -7,8 +7,9 @@ import pytest
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.validation import check_heartbeat
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.events import ConsumerHeartbeatReceived
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_values import partitions
 
 JOIN = ConsumerHeartbeatReceived(

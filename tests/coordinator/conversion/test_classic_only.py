@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.errors import ErrorCode
-from coordinator.volatile import DeadlineKind, GenericPhase
+from coordinator.volatile import ClassicPhase, DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics
@@ -98,7 +98,7 @@ def test_a_new_member_mixes_nothing(make_group: MakeGroup, policy: MigrationPoli
 
 @pytest.mark.parametrize(
     "change",
-    [{"consumer_migration_policy": MigrationPolicy.DOWNGRADE}, {"generic_max_size": 2}],
+    [{"consumer_migration_policy": MigrationPolicy.DOWNGRADE}, {"classic_max_size": 2}],
     ids=["policy", "size"],
 )
 def test_it_is_downgraded_once_that_is_allowed(
@@ -106,29 +106,29 @@ def test_it_is_downgraded_once_that_is_allowed(
 ) -> None:
     """By the first sign of life after the restart that brought another policy or limit."""
     policy = MigrationPolicy.UPGRADE
-    if "generic_max_size" in change:
+    if "classic_max_size" in change:
         policy = MigrationPolicy.BIDIRECTIONAL
-    config = GroupConfig(consumer_migration_policy=policy, generic_max_size=1)
+    config = GroupConfig(consumer_migration_policy=policy, classic_max_size=1)
     group = make_group(config=config)
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_classic("c2", assigned=REST)
     )
     assert group.beat("c1", 10).error == ErrorCode.NONE
     assert group.left_ms(DeadlineKind.TARGET_DUE) is None
-    restart_under(group, **{"generic_max_size": 2, **change})
+    restart_under(group, **{"classic_max_size": 2, **change})
     assert group.beat("c1", 10).error == ErrorCode.NONE
     group.wait(0)
-    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
-    assert group.generic.core.generation == 10
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+    assert group.classic.core.generation == 10
     assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_the_last_native_member_becomes_classic_under_its_own_id(group: GroupScript) -> None:
-    """Kafka runs no downgrade test then; here the group is generic as soon as that is allowed."""
+    """Kafka runs no downgrade test then; here the group is classic as soon as that is allowed."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_native("n1", assigned=REST)
     )
     assert group.join("n1", owned=REST).generation == 10
     group.wait(0)
-    assert group.generic.members.keys() == {"c1", "n1"}
+    assert group.classic.members.keys() == {"c1", "n1"}
     assert group.sync("n1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS

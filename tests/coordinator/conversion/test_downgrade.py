@@ -1,12 +1,12 @@
-"""Consumer to generic (rule 6); the scenarios tell the whole stories."""
+"""Consumer to classic (rule 6); the scenarios tell the whole stories."""
 
 import pytest
 
 from coordinator.config import GroupConfig
-from coordinator.errors import ErrorCode
 from coordinator.records import MemberState
 from coordinator.replies import JoinGroupReply
-from coordinator.volatile import DeadlineKind, GenericPhase
+from coordinator.volatile import ClassicPhase, DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, read_assignment, subscription
@@ -29,9 +29,9 @@ def test_metadata_that_cannot_be_read_stops_no_downgrade(group: GroupScript) -> 
                 protocols=group.consumer.members[member_id].classic.protocols,  # type: ignore[union-attr]
             )
     group.wait(9_000)  # n1's session is over
-    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
-    assert group.generic.core.protocol == "sticky"
-    assert group.generic.members[first].assignment[:2] == b"\x00\x01"
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+    assert group.classic.core.protocol == "sticky"
+    assert group.classic.members[first].assignment[:2] == b"\x00\x01"
 
 
 def test_metadata_that_cannot_be_read_stops_no_view(group: GroupScript) -> None:
@@ -78,7 +78,7 @@ def test_who_waits_for_a_partition_is_reason_enough_for_a_rebalance(group: Group
     )
     assert group.synced("c1", 10) == {"foo": (0,)}
     assert group.is_parked(group.send_join(instance_id="i2"))
-    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
     kinds = {key.kind for key in group.engine.state.deadlines}
     assert DeadlineKind.NEW_MEMBER_JOIN not in kinds, "it is a member of old"
 
@@ -89,12 +89,12 @@ def test_members_take_along_who_they_are(group: GroupScript) -> None:
     group.given_consumer_group(c3, given_classic("c1"), given_native("n2", instance_id="n2"))
     before = group.consumer.members["c3"]
     last = group.join(instance_id="n2").member_id
-    after = group.generic.members["c3"]
+    after = group.classic.members["c3"]
     assert (after.client_id, after.client_host) == (before.client_id, before.client_host)
     assert (after.session_timeout_ms, after.rebalance_timeout_ms) == (7_000, 8_000)
     assert before.classic is not None
     assert (after.instance_id, after.protocols) == ("i3", before.classic.protocols)
-    assert group.generic.core.leader == min("c1", last)
+    assert group.classic.core.leader == min("c1", last)
 
 
 def test_a_downgrade_stores_what_a_member_is_still_giving_up(group: GroupScript) -> None:
@@ -112,7 +112,7 @@ def test_a_downgrade_stores_what_a_member_is_still_giving_up(group: GroupScript)
     )
     group.native("n1", -1)
     group.restart()
-    stored = group.generic.members["c1"].assignment
+    stored = group.classic.members["c1"].assignment
     assert read_assignment(stored) == {"foo": (0, 1)}
     assert group.named(group.native("n2").assignment) == {"foo": (2,)}
 

@@ -9,8 +9,9 @@ from coordinator.conversion.embedded import (
     version_of,
     write_assignment,
 )
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from kafka_codecs.consumer_protocol import TopicPartition
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_script import (
     embedded_assignment,
     make_topics,

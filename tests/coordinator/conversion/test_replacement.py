@@ -1,8 +1,8 @@
 """An empty consumer group and a classic joiner (rule 6.6)."""
 
-from coordinator.errors import ErrorCode
 from coordinator.records import EpochCause, GroupEpoch
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_script import GroupScript
 
 

@@ -1,23 +1,23 @@
-"""Generic to consumer (rule 4); the scenarios tell the whole stories."""
+"""Classic to consumer (rule 4); the scenarios tell the whole stories."""
 
 from dataclasses import replace
 
 import pytest
 
 from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.errors import ErrorCode
 from coordinator.records import (
+    ClassicGroupMetadata,
+    ClassicGroupValue,
     ClassicMetadata,
     EpochCause,
-    GenericGroupMetadata,
-    GenericGroupValue,
     GroupEpoch,
     MemberState,
 )
 from coordinator.replies import JoinGroupReply
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import (
     GroupScript,
     embedded_assignment,
@@ -48,7 +48,7 @@ def test_a_native_member_that_outlived_its_session_joins_again(
                 group.wait(8_000)
             assert group.view().group_type == "classic"
         case "empty":
-            ids = group.stable_generic_group({"a": {}})
+            ids = group.stable_classic_group({"a": {}})
             group.leave(ids["a"])
             assert group.view().state == "Empty"
         case _:
@@ -64,7 +64,7 @@ def test_a_native_member_that_outlived_its_session_joins_again(
 def test_the_policy_judges_who_joins_again(make_group: MakeGroup, policy: MigrationPolicy) -> None:
     """The member hears at epoch 0 why it may not come back."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
-    group.given_generic_group(given_generic("c1"))
+    group.given_classic_group(given_classic_group_member("c1"))
     assert group.native("n1", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
     refused = group.native("n1")
     assert (refused.error, str(policy) in refused.why) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
@@ -73,7 +73,7 @@ def test_the_policy_judges_who_joins_again(make_group: MakeGroup, policy: Migrat
 def test_a_native_member_does_not_take_its_instance_back(group: GroupScript) -> None:
     """Its classic successor has the instance id. If both joined again for ever, neither would
     consume: the older one is fenced, as in a consumer group."""
-    group.given_generic_group(given_generic("c1", instance_id="i1"))
+    group.given_classic_group(given_classic_group_member("c1", instance_id="i1"))
     refused = group.native("n1", 10, instance_id="i1")
     assert refused.error == ErrorCode.FENCED_INSTANCE_ID
     assert group.native("n2", 10, instance_id="i2").error == ErrorCode.UNKNOWN_MEMBER_ID
@@ -83,8 +83,8 @@ def test_a_protocol_that_a_member_dropped_in_the_meantime_is_not_used(group: Gro
     """The selected protocol may be one that a parked JoinGroup no longer offers: then the one
     that would be selected now counts (as DEV D2 says of the first rebalance)."""
     both = (("range", FOO), ("sticky", FOO))
-    ids = group.stable_generic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}}, protocols=both)
-    assert group.generic.core.protocol == "range"
+    ids = group.stable_classic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}}, protocols=both)
+    assert group.classic.core.protocol == "range"
     token = group.send_join(ids["a"], protocols=(("sticky", FOO),))
     assert group.is_parked(token)
     assert group.native("n1").error == ErrorCode.NONE
@@ -136,7 +136,7 @@ def test_a_restart_after_the_downgrade_makes_no_second_owner(group: GroupScript)
     )
     group.native("n1", -1)
     group.restart()
-    stored = {id_: m.assignment for id_, m in group.generic.members.items()}
+    stored = {id_: m.assignment for id_, m in group.classic.members.items()}
     assert read_assignment(stored["c2"]) == {}
     assert read_assignment(stored["c1"]) == {"foo": (0, 1)}
 
@@ -144,9 +144,9 @@ def test_a_restart_after_the_downgrade_makes_no_second_owner(group: GroupScript)
 def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScript) -> None:
     """c2 is gone, and c1 comes back native with the same topics: that alone would bump nothing,
     and what c2 had would stay unassigned."""
-    group.given_generic_group(
-        given_generic("c1", {"foo": (0,)}, instance_id="i1"),
-        given_generic("c2", {"foo": (1, 2)}),
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0,)}, instance_id="i1"),
+        given_classic_group_member("c2", {"foo": (1, 2)}),
         generation=4,
     )
     group.leave("c2")
@@ -159,9 +159,9 @@ def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScr
 def test_a_topic_that_grew_before_an_upgrade_is_not_forgotten(group: GroupScript) -> None:
     """c1 led and did not look at its topics any more when it was restarted as a native member: that
     alone would bump nothing, and nobody would ever get the new partition."""
-    group.given_generic_group(
-        given_generic("c1", {"foo": (0,)}, instance_id="i1"),
-        given_generic("c2", {"foo": (1, 2)}),
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0,)}, instance_id="i1"),
+        given_classic_group_member("c2", {"foo": (1, 2)}),
         generation=4,
     )
     group.topics = make_topics(foo=4)
@@ -173,7 +173,7 @@ def test_a_topic_that_grew_before_an_upgrade_is_not_forgotten(group: GroupScript
 
 def test_who_has_yet_to_sync_is_told_to_rejoin(group: GroupScript) -> None:
     """The leader has synced, so the group is Stable; but the SyncGroup of b is still to come. It
-    names the protocol of the generic group, which b likes less than another: a refusal would be
+    names the protocol of the classic group, which b likes less than another: a refusal would be
     fatal for it."""
     both = (("sticky", FOO), ("range", FOO))
     leader = group.send_join(instance_id="i1", protocols=both[::-1])
@@ -189,7 +189,11 @@ def test_who_has_yet_to_sync_is_told_to_rejoin(group: GroupScript) -> None:
 
 def test_who_changes_the_group_anyway_is_the_cause(group: GroupScript) -> None:
     """One bump, and the log names the joiner."""
-    group.given_generic_group(given_generic("c1", {"foo": (0,)}), given_generic("c2"), generation=4)
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0,)}),
+        given_classic_group_member("c2"),
+        generation=4,
+    )
     group.leave("c2")
     assert group.native("n1").member_epoch == 5
     assert causes(group) == [EpochCause.CONVERTED, EpochCause.MEMBER_JOINED]
@@ -197,7 +201,7 @@ def test_who_changes_the_group_anyway_is_the_cause(group: GroupScript) -> None:
 
 def test_an_empty_group_has_no_rebalance_to_interrupt(group: GroupScript) -> None:
     """A joiner that subscribes to nothing bumps nothing, whatever was there before it."""
-    group.given_generic_group(given_generic("c1"))
+    group.given_classic_group(given_classic_group_member("c1"))
     group.leave("c1")
     assert group.native("n1", topics=()).member_epoch == 1
 
@@ -206,8 +210,8 @@ def test_what_a_cooperative_member_is_giving_up_is_not_free(group: GroupScript) 
     """It was assigned less than it owned when it joined: until it has told that it revoked the
     rest, nobody else may have that."""
     owns = {"foo": (0, 1, 2)}
-    c1 = given_generic("c1", {"foo": (0,)}, metadata=subscription(["foo"], owned=owns))
-    group.given_generic_group(c1, generation=4)
+    c1 = given_classic_group_member("c1", {"foo": (0,)}, metadata=subscription(["foo"], owned=owns))
+    group.given_classic_group(c1, generation=4)
     assert group.native("n1").assignment == frozenset()
     assert group.current("c1").state is MemberState.UNREVOKED_PARTITIONS
     assert group.assigned("c1") == {"foo": (0,)}
@@ -221,21 +225,25 @@ def test_what_a_cooperative_member_is_giving_up_is_not_free(group: GroupScript) 
 
 def test_a_cooperative_member_owns_what_an_interrupted_rebalance_wiped(group: GroupScript) -> None:
     """A join phase that interrupts another wipes the assignments; nobody told the members."""
-    group.given_generic_group(
-        given_generic("c1", {"foo": (0, 1)}), given_generic("c2", {"foo": (2,)}), generation=4
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0, 1)}),
+        given_classic_group_member("c2", {"foo": (2,)}),
+        generation=4,
     )
     group.send_join("c1", owned={"foo": (0, 1)})
     group.send_join("c2", owned={"foo": (2,)})
     group.leave("c2")  # after the join phase, before the leader's SyncGroup
-    assert group.generic.members["c1"].assignment == b""
+    assert group.classic.members["c1"].assignment == b""
     assert group.named(group.native("n1").assignment) == {"foo": (2,)}
     assert group.assigned("c1") == {"foo": (0, 1)}
 
 
 def test_of_two_owners_the_one_of_the_newer_generation_is_believed(group: GroupScript) -> None:
     """As the cooperative assignors do: the other one missed that it lost the partition."""
-    group.given_generic_group(
-        given_generic("c1", {"foo": (0,)}), given_generic("c2", {"foo": (0,)}), generation=4
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0,)}),
+        given_classic_group_member("c2", {"foo": (0,)}),
+        generation=4,
     )
     group.send_join("c1", owned={"foo": (0, 1)}, generation=3, embedded_version=2)
     group.send_join("c2", owned={"foo": (0,)}, generation=4, embedded_version=2)
@@ -247,7 +255,9 @@ def test_of_two_owners_the_one_of_the_newer_generation_is_believed(group: GroupS
 
 def test_a_claim_of_an_earlier_group_of_the_name_is_believed_last(group: GroupScript) -> None:
     """Its generation is one that this group has yet to reach: it says nothing about now."""
-    group.given_generic_group(given_generic("c1"), given_generic("c2"), generation=4)
+    group.given_classic_group(
+        given_classic_group_member("c1"), given_classic_group_member("c2"), generation=4
+    )
     group.send_join("c1", owned={"foo": (0, 1)}, generation=38, embedded_version=2)
     group.send_join("c2", owned={"foo": (0,)}, generation=4, embedded_version=2)
     group.send_join(instance_id="i3")
@@ -260,9 +270,9 @@ def test_what_a_member_gives_up_during_the_upgrade_is_for_somebody(group: GroupS
     """A static member comes back native with the same topics, which alone would bump nothing, and
     foo-2, which c1 is giving up, would stay unassigned."""
     owns = subscription(["foo"], owned={"foo": (0, 1, 2)})
-    group.given_generic_group(
-        given_generic("c1", {"foo": (0,)}, metadata=owns),
-        given_generic("c2", {"foo": (1,)}, instance_id="i2"),
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0,)}, metadata=owns),
+        given_classic_group_member("c2", {"foo": (1,)}, instance_id="i2"),
         generation=4,
     )
     group.native("n2", instance_id="i2")
@@ -275,8 +285,8 @@ def test_what_a_member_gives_up_during_the_upgrade_is_for_somebody(group: GroupS
 def test_members_take_along_who_they_are(group: GroupScript) -> None:
     """Client, timeouts, instance and protocols; topics have an order, an empty rack is none."""
     metadata = subscription(["foo", "bar"], rack_id="", version=3)
-    group.given_generic_group(given_generic("c1", {"foo": (0,)}, metadata=metadata))
-    before = group.generic.members["c1"]
+    group.given_classic_group(given_classic_group_member("c1", {"foo": (0,)}, metadata=metadata))
+    before = group.classic.members["c1"]
     group.native("n1")
     after = group.consumer.members["c1"]
     assert (after.client_id, after.client_host) == (before.client_id, before.client_host)
@@ -290,7 +300,7 @@ def test_members_take_along_who_they_are(group: GroupScript) -> None:
 def test_a_member_takes_along_its_rack(group: GroupScript) -> None:
     """The embedded subscription names it from version 3 on (KIP-881)."""
     metadata = subscription(["foo"], rack_id="eu-west-1a", version=3)
-    group.given_generic_group(given_generic("c1", {"foo": (0,)}, metadata=metadata))
+    group.given_classic_group(given_classic_group_member("c1", {"foo": (0,)}, metadata=metadata))
     group.native("n1")
     assert group.consumer.members["c1"].rack_id == "eu-west-1a"
 
@@ -298,10 +308,10 @@ def test_a_member_takes_along_its_rack(group: GroupScript) -> None:
 def test_a_sticky_groups_memory_stops_no_upgrade(group: GroupScript) -> None:
     """DEV D23: what librdkafka's leaders keep in assignments is known to the engine anyway."""
     stored = embedded_assignment({"foo": (0, 1, 2)}, user_data=b"memory")
-    c1 = replace(given_generic("c1", assignment=stored), protocols=(("sticky", FOO),))
-    value = GenericGroupValue(
+    c1 = replace(given_classic_group_member("c1", assignment=stored), protocols=(("sticky", FOO),))
+    value = ClassicGroupValue(
         protocol_type="consumer", generation=3, protocol="sticky", leader="c1", members=(c1,)
     )
-    group.load(GenericGroupMetadata(value=value))
+    group.load(ClassicGroupMetadata(value=value))
     assert group.native("n1").error == ErrorCode.NONE
     assert group.assigned("c1") == {"foo": (0, 1, 2)}

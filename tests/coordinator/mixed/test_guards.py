@@ -2,9 +2,10 @@
 
 import pytest
 
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode, GroupError
+from coordinator.errors import GroupError
 from coordinator.mixed.guards import classic_member
+from coordinator.step_builder import StepBuilder
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
@@ -28,11 +29,11 @@ def test_who_may_speak(
 ) -> None:
     """The instance is looked at first, then the member, then the generation."""
     group.given_consumer_group(given_classic("c1", instance_id="i1"), given_native("n1"))
-    draft = Draft(group.engine.state, config=group.config, topics=group.topics, now_ms=0)
+    step = StepBuilder(group.engine.state, config=group.config, topics=group.topics, now_ms=0)
     if code is ErrorCode.NONE:
-        member = classic_member(draft, member_id, instance_id, generation)
+        member = classic_member(step, member_id, instance_id, generation)
         assert member.member_id == member_id
     else:
         with pytest.raises(GroupError) as refusal:
-            classic_member(draft, member_id, instance_id, generation)
+            classic_member(step, member_id, instance_id, generation)
         assert refusal.value.code is code

@@ -1,8 +1,8 @@
 """Heartbeat on a consumer group (rule 5.7); scenarios 42 to 44 tell its answers."""
 
 from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.errors import ErrorCode
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics

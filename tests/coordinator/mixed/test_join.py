@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.config import GroupConfig
-from coordinator.errors import ErrorCode
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, subscription

@@ -1,7 +1,7 @@
 """LeaveGroup on a consumer group (rule 5.8); scenarios 47 and 48 tell its codes."""
 
-from coordinator.errors import ErrorCode
 from coordinator.records import MemberMetadata, RemovalCause
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 

@@ -1,9 +1,9 @@
 """SyncGroup on a consumer group (rule 5.6); scenarios 36 to 41 tell its answers."""
 
-from coordinator.errors import ErrorCode
 from coordinator.mixed.sync import embedded_version
 from coordinator.records import MemberState
 from coordinator.volatile import DeadlineKind, MemberPhase
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, read_assignment, subscription
 
@@ -52,7 +52,7 @@ def test_the_version_is_that_of_the_first_protocol(group: GroupScript) -> None:
 
 
 def test_a_late_sync_is_told_to_rejoin_whatever_protocol_it_names(group: GroupScript) -> None:
-    """DEV D27: the generic group had selected one that is not the member's first; a newer target
+    """DEV D27: the classic group had selected one that is not the member's first; a newer target
     sends the member back to JoinGroup, where it learns the name."""
     protocols = (("range", subscription(["foo"])), ("roundrobin", subscription(["foo"])))
     group.given_consumer_group(

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.records import (
     CurrentAssignment,
     GroupEpoch,
@@ -13,6 +12,7 @@ from coordinator.records import (
     TargetAssignmentMetadata,
 )
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, Owned, make_topics

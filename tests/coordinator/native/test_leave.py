@@ -2,10 +2,10 @@
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.records import MemberState
 from coordinator.volatile import DeadlineKind
-from tests.support.group_records import given_classic, given_generic, given_native
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 
 FOO_0 = {"foo": (0,)}
@@ -15,7 +15,7 @@ FOO_0 = {"foo": (0,)}
 def test_a_goodbye_to_another_kind_of_group(group: GroupScript, epoch: int) -> None:
     """GROUP_ID_NOT_FOUND, also when there is no group."""
     assert group.native("n1", epoch, instance_id="i1").error == ErrorCode.GROUP_ID_NOT_FOUND
-    group.given_generic_group(given_generic("c1", FOO_0))
+    group.given_classic_group(given_classic_group_member("c1", FOO_0))
     assert group.native("c1", epoch, instance_id="i1").error == ErrorCode.GROUP_ID_NOT_FOUND
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.topics import Partition
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, Owned, make_topics, topic_id
 
 FOO_0 = {"foo": (0,)}
@@ -98,7 +98,7 @@ def test_67_describing_a_mixed_group(group: GroupScript) -> None:
 @pytest.mark.parametrize("version", range(2, 11))
 def test_68_a_classic_member_commits_with_any_version(group: GroupScript, version: int) -> None:
     """It knows nothing of member epochs; its generation is one."""
-    group.given_generic_group(given_generic("c1", FOO_0), generation=1)
+    group.given_classic_group(given_classic_group_member("c1", FOO_0), generation=1)
     group.native("n1")
     assert group.commit("c1", 1, FOO_0, version=version)[1].error == ErrorCode.NONE
     assert group.fetch(of=FOO_0).error == ErrorCode.NONE

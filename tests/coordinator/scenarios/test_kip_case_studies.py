@@ -19,9 +19,9 @@ import pytest
 import coordinator.consumer.target as target_module
 from coordinator.assignors import GroupSpec, Target
 from coordinator.config import GroupConfig
-from coordinator.errors import ErrorCode
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import given_generic, given_native
+from tests.support.group_records import given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, make_topics, partitions
 
 Foo = Iterable[int]
@@ -208,14 +208,14 @@ def as_in_the_text(spec: GroupSpec) -> Target:
 
 
 def test_online_migration(six: GroupScript, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A generic group of generation 22 is rolled, member by member. A is a static member: only then
+    """A classic group of generation 22 is rolled, member by member. A is a static member: only then
     does it come back to its own partitions without a bump, as the KIP draws it."""
     monkeypatch.setattr(target_module, "ASSIGNORS", {"uniform": as_in_the_text})
     group = six
-    group.given_generic_group(
-        given_generic("A-classic", foo(0, 1), instance_id="a"),
-        given_generic("B-classic", foo(3, 4)),
-        given_generic("C", foo(2, 5)),
+    group.given_classic_group(
+        given_classic_group_member("A-classic", foo(0, 1), instance_id="a"),
+        given_classic_group_member("B-classic", foo(3, 4)),
+        given_classic_group_member("C", foo(2, 5)),
         generation=22,
     )
 

@@ -1,12 +1,11 @@
-"""Scenarios 47 to 60: members leave, and consumer groups become generic."""
+"""Scenarios 47 to 60: members leave, and consumer groups become classic."""
 
 import pytest
 
 from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.errors import ErrorCode
 from coordinator.records import (
+    ClassicGroupMetadata,
     CurrentAssignment,
-    GenericGroupMetadata,
     GroupEpoch,
     MemberMetadata,
     MemberState,
@@ -15,7 +14,8 @@ from coordinator.records import (
     TargetAssignmentMetadata,
 )
 from coordinator.replies import JoinGroupReply
-from coordinator.volatile import DeadlineKind, GenericPhase
+from coordinator.volatile import ClassicPhase, DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics
@@ -33,10 +33,10 @@ def given_two_members(group: GroupScript) -> None:
 
 
 def assert_downgraded(group: GroupScript, generation: int = 10) -> None:
-    """A generic group that rebalances, and says so to c1."""
-    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
-    assert group.generic.core.generation == generation
-    assert group.generic.members.keys() == {"c1"}
+    """A classic group that rebalances, and says so to c1."""
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+    assert group.classic.core.generation == generation
+    assert group.classic.members.keys() == {"c1"}
     assert group.left_ms(DeadlineKind.JOIN_PHASE) is not None
     assert group.left_ms(DeadlineKind.SESSION, "c1") == 60_000
     assert group.beat("c1", generation).error == ErrorCode.REBALANCE_IN_PROGRESS
@@ -78,7 +78,7 @@ def test_48_nobody_leaves(group: GroupScript) -> None:
 
 
 def test_49_the_last_native_member_leaves(group: GroupScript) -> None:
-    """The group is generic again, with the consumer group's epoch as its generation."""
+    """The group is classic again, with the consumer group's epoch as its generation."""
     given_two_members(group)
     reply = group.native("n2", -1)
     assert (reply.error, reply.member_id, reply.member_epoch) == (ErrorCode.NONE, "n2", -1)
@@ -91,7 +91,7 @@ def test_49_the_last_native_member_leaves(group: GroupScript) -> None:
         MemberMetadata,
         MemberMetadata,
         GroupEpoch,
-        GenericGroupMetadata,
+        ClassicGroupMetadata,
     ]
     assert_downgraded(group)
     assert group.native("n2", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
@@ -135,7 +135,7 @@ def test_52_an_admin_removes_all_native_members(group: GroupScript) -> None:
 
 def test_53_more_classic_members_than_fit(make_group: MakeGroup) -> None:
     """The group stays a consumer group, and its epoch grows."""
-    group = make_group(config=GroupConfig(generic_max_size=1))
+    group = make_group(config=GroupConfig(classic_max_size=1))
     group.given_consumer_group(given_classic("c1"), given_classic("c2"), given_native("n3"))
     group.native("n3", -1)
     assert group.consumer.epoch == 11
@@ -149,8 +149,8 @@ def test_54_the_last_native_member_comes_back_classic(group: GroupScript) -> Non
     )
     reply = group.join(instance_id="i2", owned={})
     assert (reply.error, reply.generation, reply.leader) == (ErrorCode.NONE, 10, "")
-    assert group.generic.phase is GenericPhase.STABLE
-    assert group.generic.members.keys() == {"c1", reply.member_id}
+    assert group.classic.phase is ClassicPhase.STABLE
+    assert group.classic.members.keys() == {"c1", reply.member_id}
     assert group.synced(reply.member_id, 10, instance_id="i2") == REST
     assert group.synced("c1", 10) == FOO_0
     assert group.beat("c1", 10).error == ErrorCode.NONE
@@ -178,10 +178,10 @@ def test_55_the_last_native_member_comes_back_classic_at_a_bad_time(
     topics = ("foo", "bar") if why == "topics" else ("foo",)
     token = group.send_join(instance_id="i2", topics=topics)
     assert group.is_parked(token)
-    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
     assert group.beat("c1", c1.epoch).error == ErrorCode.REBALANCE_IN_PROGRESS
     group.send_join("c1")
-    assert group.answer(token, JoinGroupReply).generation == group.generic.core.generation > 10
+    assert group.answer(token, JoinGroupReply).generation == group.classic.core.generation > 10
 
 
 def test_56_the_policy_keeps_the_consumer_group(make_group: MakeGroup) -> None:
@@ -227,7 +227,7 @@ def test_58_a_static_member_that_leaves_for_a_while(group: GroupScript) -> None:
 def test_59_an_empty_consumer_group_gives_way(
     make_group: MakeGroup, policy: MigrationPolicy
 ) -> None:
-    """The id is handed out by the new generic group, which then starts as any other."""
+    """The id is handed out by the new classic group, which then starts as any other."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     group.native("n1")
     group.native("n1", -1)
@@ -236,7 +236,7 @@ def test_59_an_empty_consumer_group_gives_way(
     assert [type(record) for record in group.last_step.durable] == [
         TargetAssignmentMetadata,
         GroupEpoch,
-        GenericGroupMetadata,
+        ClassicGroupMetadata,
     ]
     token = group.send_join(reply.member_id)
     group.wait(3_000)
@@ -261,7 +261,7 @@ def test_a_member_that_lagged_at_the_downgrade_keeps_its_partitions(group: Group
         given_native("n2", assigned=REST),
     )
     group.native("n2", -1)
-    assert group.generic.core.generation == 10
+    assert group.classic.core.generation == 10
     assert group.beat("c1", 8).error == ErrorCode.ILLEGAL_GENERATION
     assert group.beat("c1", 9).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.sync("c1", 9).error == ErrorCode.REBALANCE_IN_PROGRESS

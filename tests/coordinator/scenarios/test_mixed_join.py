@@ -3,11 +3,11 @@
 import pytest
 
 from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.errors import ErrorCode
 from coordinator.records import GroupEpoch, MemberState
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import given_classic, given_generic, given_native
+from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, make_topics, partitions
 
 ALL = {"foo": (0, 1, 2)}
@@ -200,7 +200,7 @@ def test_31_a_cooperative_member(make_group: MakeGroup) -> None:
 
 def test_32_an_eager_member_after_the_upgrade(group: GroupScript) -> None:
     """Scenario 18 goes on: each has its share after one rejoin and one heartbeat."""
-    group.given_generic_group(given_generic("c1", ALL), generation=1)
+    group.given_classic_group(given_classic_group_member("c1", ALL), generation=1)
     group.native("n2")
     assert group.beat("c1", 2).error == ErrorCode.ILLEGAL_GENERATION
     assert group.beat("c1", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
@@ -215,7 +215,7 @@ def test_32_an_eager_member_after_the_upgrade(group: GroupScript) -> None:
 
 def test_33_a_cooperative_member_after_the_upgrade(group: GroupScript) -> None:
     """It first learns what it may keep, at its old generation."""
-    group.given_generic_group(given_generic("c1", ALL), generation=1)
+    group.given_classic_group(given_classic_group_member("c1", ALL), generation=1)
     group.native("n2")
     assert group.join("c1", owned=ALL).generation == 1
     kept = group.synced("c1", 1)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.records import MemberState
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import GivenMember, given_classic, given_native
 from tests.support.group_script import GroupScript, read_assignment
 

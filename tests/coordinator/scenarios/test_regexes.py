@@ -3,9 +3,9 @@ classic ones (rules 3.13, 5.4, 6.3; scenario 34)."""
 
 import pytest
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import TimePassed
-from coordinator.generic.group import GenericGroup
 from coordinator.records import (
     GroupEpoch,
     MemberMetadata,
@@ -48,12 +48,12 @@ def test_34_a_classic_member_takes_the_place_of_one_with_a_regex(group: GroupScr
 
 
 def test_34_as_the_last_native_member(group: GroupScript) -> None:
-    """The group becomes a generic one, and rebalances for the joiner subscribes otherwise."""
+    """The group becomes a classic one, and rebalances for the joiner subscribes otherwise."""
     given_regex_group(group)
     token = group.send_join(instance_id="i1", topics=("foo",), owned=ALL)
     assert tombstones(group) == ["f.*"]
-    assert isinstance(group.engine.state.group, GenericGroup)
-    assert group.generic.phase.value in ("PreparingRebalance", "CompletingRebalance")
+    assert isinstance(group.engine.state.group, ClassicGroup)
+    assert group.classic.phase.value in ("PreparingRebalance", "CompletingRebalance")
     assert not group.is_parked(token)
 
 
@@ -62,7 +62,7 @@ def test_the_last_native_member_leaves(group: GroupScript) -> None:
     the order in which a log may be cut (rule 8.3)."""
     given_regex_group(group, given_classic("c1", topics=("bar",)))
     group.native("n1", -1, instance_id="i1")
-    assert isinstance(group.engine.state.group, GenericGroup)
+    assert isinstance(group.engine.state.group, ClassicGroup)
     deleting = [type(r) for r in group.last_step.durable]
     assert tombstones(group) == ["f.*"]
     place = deleting.index(RegularExpression)
@@ -76,7 +76,7 @@ def test_a_result_that_comes_after_the_downgrade(group: GroupScript) -> None:
     group.given_consumer_group(given_native("n1", topics=()), given_classic("c1", assigned=ALL))
     group.native("n1", 10, regex="f.*")
     group.native("n1", -1)
-    assert isinstance(group.engine.state.group, GenericGroup)
+    assert isinstance(group.engine.state.group, ClassicGroup)
     assert group.resolve().durable == ()
     assert group.engine.state.resolution is None
 
@@ -149,8 +149,8 @@ def test_a_classic_member_among_regexes_hears_of_a_new_topic(make_group: MakeGro
 
 @pytest.mark.parametrize("is_resolved", [True, False])
 def test_the_upgrade_by_a_member_with_a_regex(group: GroupScript, is_resolved: bool) -> None:
-    """A generic group converts; what the joiner subscribes to is known later."""
-    ids = group.stable_generic_group({"c1": ALL})
+    """A classic group converts; what the joiner subscribes to is known later."""
+    ids = group.stable_classic_group({"c1": ALL})
     reply = group.native("n1", regex="f.*")
     assert isinstance(group.engine.state.group, ConsumerGroup)
     assert (reply.member_epoch, group.consumer.epoch) == (1, 1)
@@ -162,7 +162,7 @@ def test_the_upgrade_by_a_member_with_a_regex(group: GroupScript, is_resolved: b
 
 
 def test_a_group_that_gives_way_leaves_no_regex(group: GroupScript) -> None:
-    """Empty, deleted or replaced by a generic one: nothing of it comes back from its log."""
+    """Empty, deleted or replaced by a classic one: nothing of it comes back from its log."""
     given_regex_group(group)
     group.native("n1", -1, instance_id="i1")
     group.delete_group()

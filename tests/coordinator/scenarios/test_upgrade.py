@@ -1,12 +1,11 @@
-"""Scenarios 1 to 18: a native member meets a generic group."""
+"""Scenarios 1 to 18: a native member meets a classic group."""
 
 import pytest
 
 from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.errors import ErrorCode
 from coordinator.records import (
+    ClassicGroupMetadata,
     CurrentAssignment,
-    GenericGroupMetadata,
     GroupEpoch,
     MemberMetadata,
     MemberState,
@@ -15,9 +14,10 @@ from coordinator.records import (
 )
 from coordinator.replies import JoinGroupReply, SyncGroupReply
 from coordinator.simulation.replay import check_replay, compacted, durable_state
-from coordinator.volatile import DeadlineKind, GenericPhase
+from coordinator.volatile import ClassicPhase, DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import given_generic
+from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import (
     GroupScript,
     Owned,
@@ -43,7 +43,9 @@ def test_01_a_native_member_converts_a_stable_group(
     """The classic member keeps all it has; the native one gets what is free."""
     group = make_group(topics=make_topics(foo=partition_count, bar=partition_count))
     topics = ("foo", "bar")
-    group.given_generic_group(given_generic("c1", ONE_EACH, topics=topics), generation=0)
+    group.given_classic_group(
+        given_classic_group_member("c1", ONE_EACH, topics=topics), generation=0
+    )
     reply = group.native("n1", topics=topics)
     assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 1)
     assert group.named(reply.assignment) == n1_gets
@@ -54,7 +56,7 @@ def test_01_a_native_member_converts_a_stable_group(
     assert group.consumer.epoch == 1
     kinds = [type(record) for record in group.last_step.durable]
     assert kinds[:5] == [
-        GenericGroupMetadata,
+        ClassicGroupMetadata,
         MemberMetadata,
         GroupEpoch,
         TargetAssignmentMember,
@@ -66,9 +68,11 @@ def test_01_a_native_member_converts_a_stable_group(
 
 def test_02_while_the_members_join_again(group: GroupScript) -> None:
     """The JoinGroup that waits is told to come again; assignments are those of the last round."""
-    group.given_generic_group(given_generic("c1", {"foo": (0, 1)}), given_generic("c2"))
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0, 1)}), given_classic_group_member("c2")
+    )
     waiting = group.send_join("c1", topics=("foo", "bar"))
-    assert group.generic.phase is GenericPhase.PREPARING_REBALANCE
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
     group.native("n3")
     answer = group.answer(waiting, JoinGroupReply)
     assert (answer.error, answer.member_id) == (ErrorCode.REBALANCE_IN_PROGRESS, "c1")
@@ -80,8 +84,9 @@ def test_02_while_the_members_join_again(group: GroupScript) -> None:
 def test_03_while_the_members_wait_for_their_assignment(group: GroupScript) -> None:
     """A SyncGroup that waits is told to come again; epochs are of the new generation,
     partitions of the last distribution."""
-    group.given_generic_group(
-        given_generic("c1", {"foo": (0,)}), given_generic("c2", {"foo": (1,)})
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0,)}),
+        given_classic_group_member("c2", {"foo": (1,)}),
     )
     group.send_join("c1")
     group.send_join("c2")
@@ -113,14 +118,14 @@ def test_04_a_member_that_never_synced_owns_nothing(group: GroupScript) -> None:
 def test_05_no_user_data_is_fine(group: GroupScript, user_data: bytes | None) -> None:
     """Null as well as zero bytes."""
     stored = embedded_assignment(ALL, user_data=user_data)
-    group.given_generic_group(given_generic("c1", assignment=stored))
+    group.given_classic_group(given_classic_group_member("c1", assignment=stored))
     assert group.native("n1").error == ErrorCode.NONE
 
 
 def test_05_user_data_of_a_custom_assignor_is_refused(group: GroupScript) -> None:
     """One byte of it would be lost."""
     stored = embedded_assignment(ALL, user_data=b"!")
-    group.given_generic_group(given_generic("c1", assignment=stored))
+    group.given_classic_group(given_classic_group_member("c1", assignment=stored))
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert "custom assignor" in reply.why
@@ -129,8 +134,8 @@ def test_05_user_data_of_a_custom_assignor_is_refused(group: GroupScript) -> Non
 
 @pytest.mark.parametrize("junk", [{"assignment": b"\x00\x01 junk"}, {"metadata": b"\x00\x01 junk"}])
 def test_06_malformed_bytes_are_refused(group: GroupScript, junk: dict[str, bytes]) -> None:
-    """And the generic group goes on."""
-    group.given_generic_group(given_generic("c1", **junk))  # type: ignore[arg-type]
+    """And the classic group goes on."""
+    group.given_classic_group(given_classic_group_member("c1", **junk))  # type: ignore[arg-type]
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert "malformed" in reply.why
@@ -140,15 +145,15 @@ def test_06_malformed_bytes_are_refused(group: GroupScript, junk: dict[str, byte
 def test_06_a_subscription_without_its_last_field(group: GroupScript) -> None:
     """DEV D24: version 1 with the fields of version 0, as kafkajs 1 writes it, says no less."""
     metadata = b"\x00\x01" + subscription(["foo"], version=0)[2:]
-    group.given_generic_group(given_generic("c1", metadata=metadata))
+    group.given_classic_group(given_classic_group_member("c1", metadata=metadata))
     assert group.native("n1").error == ErrorCode.NONE
     assert group.view().group_type == "consumer"
 
 
 def test_06_a_refused_upgrade_disturbs_nobody(group: GroupScript) -> None:
     """DEV D1: Kafka releases the waiting requests before it looks at the bytes."""
-    bad = given_generic("c1", assignment=b"\x00\x01 junk")
-    group.given_generic_group(bad, given_generic("c2"))
+    bad = given_classic_group_member("c1", assignment=b"\x00\x01 junk")
+    group.given_classic_group(bad, given_classic_group_member("c2"))
     waiting = group.send_join("c1")
     assert group.native("n1").error == ErrorCode.GROUP_ID_NOT_FOUND
     assert group.is_parked(waiting)
@@ -156,7 +161,7 @@ def test_06_a_refused_upgrade_disturbs_nobody(group: GroupScript) -> None:
 
 def test_07_a_foreign_protocol_type_is_refused(group: GroupScript) -> None:
     """Connect workers do not migrate this way."""
-    group.given_generic_group(given_generic("c1", ALL), protocol_type="connect")
+    group.given_classic_group(given_classic_group_member("c1", ALL), protocol_type="connect")
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert "embedded consumer protocol" in reply.why
@@ -166,7 +171,9 @@ def test_07_a_foreign_protocol_type_is_refused(group: GroupScript) -> None:
 def test_08_a_group_that_is_too_large_is_refused(make_group: MakeGroup) -> None:
     """As many members as fit would pass, but then the joiner does not fit."""
     group = make_group(config=GroupConfig(consumer_max_size=1))
-    group.given_generic_group(given_generic("c1", {"foo": (0,)}), given_generic("c2"))
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0,)}), given_classic_group_member("c2")
+    )
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert "maximum" in reply.why
@@ -179,7 +186,7 @@ def test_08_a_group_that_is_too_large_is_refused(make_group: MakeGroup) -> None:
 def test_09_the_policy_forbids_it(make_group: MakeGroup, policy: MigrationPolicy) -> None:
     """The classic members notice nothing."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
-    group.given_generic_group(given_generic("c1", ALL))
+    group.given_classic_group(given_classic_group_member("c1", ALL))
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert policy in reply.why
@@ -192,10 +199,10 @@ def test_10_an_emptied_group_is_replaced_whatever_the_policy(
 ) -> None:
     """Epochs start afresh; the offsets, which are the cluster's, can still be fetched."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
-    group.given_generic_group(given_generic("c1", ALL), generation=7)
+    group.given_classic_group(given_classic_group_member("c1", ALL), generation=7)
     group.leave("c1")
     assert group.native("n1").member_epoch == 2
-    assert group.last_step.durable[0] == GenericGroupMetadata(value=None)
+    assert group.last_step.durable[0] == ClassicGroupMetadata(value=None)
     assert group.fetch("n1", 2).error == ErrorCode.NONE
 
 
@@ -212,7 +219,7 @@ def test_11_a_group_of_offsets_only(make_group: MakeGroup, policy: MigrationPoli
 
 def test_12_a_static_member_comes_back_native(group: GroupScript) -> None:
     """Same topics: the same partitions at the same epoch, no bump, no new target."""
-    group.given_generic_group(given_generic("c1", ALL, instance_id="i1"), generation=5)
+    group.given_classic_group(given_classic_group_member("c1", ALL, instance_id="i1"), generation=5)
     reply = group.native("n1", instance_id="i1")
     assert reply.member_epoch == 5
     assert group.named(reply.assignment) == ALL
@@ -225,7 +232,7 @@ def test_12_a_static_member_comes_back_native(group: GroupScript) -> None:
 def test_13_a_static_member_comes_back_native_with_other_topics(make_group: MakeGroup) -> None:
     """Then there is a bump and a new target."""
     group = make_group(topics=make_topics(foo=3, bar=1))
-    group.given_generic_group(given_generic("c1", ALL, instance_id="i1"), generation=5)
+    group.given_classic_group(given_classic_group_member("c1", ALL, instance_id="i1"), generation=5)
     reply = group.native("n1", topics=("foo", "bar"), instance_id="i1")
     assert reply.member_epoch == 6
     assert group.named(reply.assignment) == {"bar": (0,), **ALL}
@@ -234,35 +241,41 @@ def test_13_a_static_member_comes_back_native_with_other_topics(make_group: Make
 
 def test_14_only_epoch_0_converts(group: GroupScript) -> None:
     """DEV D49: a client that believes it is a member hears that it is not, and joins again."""
-    group.given_generic_group(given_generic("c1", ALL))
+    group.given_classic_group(given_classic_group_member("c1", ALL))
     assert group.native("n1", 3).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.view().group_type == "classic"
 
 
 def test_15_a_topic_that_is_gone_is_dropped(group: GroupScript) -> None:
     """The rest of the assignment is kept."""
-    group.given_generic_group(given_generic("c1", {"foo": (0,), "gone": (0, 1)}))
+    group.given_classic_group(given_classic_group_member("c1", {"foo": (0,), "gone": (0, 1)}))
     group.native("n1")
     assert group.assigned("c1") == {"foo": (0,)}
 
 
 def test_16_the_conversion_cannot_be_written(group: GroupScript) -> None:
-    """The group is the generic one it was. DEV D1: what waits in it goes on waiting,
+    """The group is the classic one it was. DEV D1: what waits in it goes on waiting,
     for nothing leaves before it is durable."""
-    group.given_generic_group(given_generic("c1", ALL), given_generic("c2"), generation=5)
+    group.given_classic_group(
+        given_classic_group_member("c1", ALL), given_classic_group_member("c2"), generation=5
+    )
     waiting = group.send_join("c1")
     group.log_is_broken = True
     assert group.native("n1").error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     group.log_is_broken = False
     assert group.is_parked(waiting)
-    assert group.generic.core.generation == 5
+    assert group.classic.core.generation == 5
     assert group.beat("c2", 5).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_17_the_log_of_an_upgraded_group_is_compacted(group: GroupScript) -> None:
-    """However far compaction has come, the log brings back the same group: the generic group's
+    """However far compaction has come, the log brings back the same group: the classic group's
     tombstone may be cleaned up, and the consumer group's records stand without it."""
-    group.given_generic_group(given_generic("c1", {"foo": (0,)}), given_generic("c2"), generation=5)
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0,)}),
+        given_classic_group_member("c2"),
+        generation=5,
+    )
     group.native("n3")
     group.join("c1", owned={"foo": (0,)})
     group.leave("c2")
@@ -277,7 +290,7 @@ def test_17_the_log_of_an_upgraded_group_is_compacted(group: GroupScript) -> Non
 
 def test_18_a_native_member_meets_an_eager_one_that_has_all(group: GroupScript) -> None:
     """It gets nothing yet, and is told so: the assignment is empty, not missing."""
-    group.given_generic_group(given_generic("c1", ALL), generation=1)
+    group.given_classic_group(given_classic_group_member("c1", ALL), generation=1)
     reply = group.native("n2")
     assert (reply.member_epoch, reply.assignment) == (2, frozenset())
     view = group.view()

@@ -1,16 +1,16 @@
 """Classic clients, as the Java client behaves (rule 12.2)."""
 
-from coordinator.generic.group import GenericGroup
+from coordinator.classic.group import ClassicGroup
 from coordinator.simulation.classic_client import Phase
 from tests.support.simulation import Stage
 
 
 def test_the_leader_assigns_and_all_settle() -> None:
-    """Among classic clients the group is a generic one."""
+    """Among classic clients the group is a classic one."""
     stage = Stage()
     clients = [stage.classic(f"c{n}") for n in range(3)]
     stage.wait(10_000)
-    assert isinstance(stage.driver.engine.state.group, GenericGroup)
+    assert isinstance(stage.driver.engine.state.group, ClassicGroup)
     assert all(client.is_settled for client in clients)
     assert sorted(len(client.claims) for client in clients) == [1, 1, 2]
 
@@ -31,7 +31,7 @@ def test_an_eager_client_gives_everything_up_before_it_joins() -> None:
 
 
 def test_a_leader_rejoins_when_a_topic_grows() -> None:
-    """It alone watches the topics in a generic group."""
+    """It alone watches the topics in a classic group."""
     stage = Stage()
     client = stage.classic("c1")
     stage.wait()

@@ -2,9 +2,9 @@
 
 from uuid import UUID
 
-from coordinator.errors import ErrorCode
 from coordinator.events import ConsumerHeartbeatReceived, DeleteGroupReceived, HeartbeatReceived
 from coordinator.simulation.driver import Answer
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.simulation import Stage
 
 

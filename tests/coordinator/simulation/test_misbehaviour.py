@@ -2,7 +2,6 @@
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.simulation.client import Client, Spec
 from coordinator.simulation.misbehaviour import (
     DISHONEST,
@@ -12,6 +11,7 @@ from coordinator.simulation.misbehaviour import (
     LyingLeader,
     Vandal,
 )
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.simulation import Stage
 
 SPEC = Spec(topics=("foo",), protocols=("cooperative-sticky",), is_cooperative=True)
@@ -19,7 +19,7 @@ SPEC = Spec(topics=("foo",), protocols=("cooperative-sticky",), is_cooperative=T
 
 def start(stage: Stage, kind: type[Client]) -> Client:
     """It starts."""
-    client = kind(stage.where, "bad", SPEC)
+    client = kind(stage.context, "bad", SPEC)
     stage.clients.append(client)
     client.start()
     return client
@@ -35,7 +35,9 @@ def test_it_counts_for_nothing(kind: type[Client]) -> None:
     stage.wait(20_000)
     assert not bad.is_honest
     assert good.is_settled or good.is_dead
-    assert not [who for _at, who, what in stage.world.story if who == "bad" and what == "stores"]
+    assert not [
+        who for _at, who, what in stage.world.transcript if who == "bad" and what == "stores"
+    ]
     bad.die("enough")
     heir = stage.native("n2")
     stage.wait(20_000)
@@ -65,7 +67,7 @@ def test_a_dawdler_does_not_always_sync() -> None:
         stage = Stage(seed)
         start(stage, Dawdler)
         stage.wait(10_000)
-        told = [type(what).__name__ for _at, who, what in stage.world.story if who == "bad"]
+        told = [type(what).__name__ for _at, who, what in stage.world.transcript if who == "bad"]
         syncs += told.count("SyncGroupReceived")
         joins += told.count("JoinGroupReceived")
     assert 0 < syncs < joins / 2
@@ -78,7 +80,7 @@ def test_a_leader_that_lies_is_known() -> None:
     stage.wait(1_000)
     honest = stage.classic("c1", protocols=SPEC.protocols, is_cooperative=True)
     stage.wait()
-    assert stage.where.lies
+    assert stage.context.lies
     assert all(claim.is_lie for claim in honest.claims.values())
 
 
@@ -90,7 +92,7 @@ def test_a_vandal_gets_every_kind_of_refusal() -> None:
         stage.native("n1", version=1)
         start(stage, Vandal)
         stage.wait(30_000)
-        heard = [what for _at, who, what in stage.world.story if who == "bad hears"]
+        heard = [what for _at, who, what in stage.world.transcript if who == "bad hears"]
         codes |= {getattr(reply, "error", ErrorCode.NONE) for reply in heard}
     assert {
         ErrorCode.UNKNOWN_MEMBER_ID,

@@ -9,7 +9,7 @@ def heartbeats(stage: Stage, name: str) -> list[ConsumerHeartbeatReceived]:
     """What it sent."""
     return [
         what
-        for _at_ms, who, what in stage.world.story
+        for _at_ms, who, what in stage.world.transcript
         if who == name and isinstance(what, ConsumerHeartbeatReceived)
     ]
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from coordinator.classic.group import ClassicGroup
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.conversion import downgrade
-from coordinator.generic.group import GenericGroup
 from coordinator.records import (
+    ClassicGroupMember,
     CurrentAssignment,
     EpochCause,
-    GenericMember,
     GroupEpoch,
     MemberState,
     TargetAssignmentMetadata,
@@ -64,7 +64,7 @@ def test_there_and_back() -> None:
     stage.wait()
     assert check_there_and_back(stage.driver.engine.state, *how)
     group = stage.driver.engine.state.group
-    assert isinstance(group, GenericGroup)
+    assert isinstance(group, ClassicGroup)
     for member in list(group.members.values()):
         overlapping = replace(member, assignment=write_assignment([("foo", 0)]))
         group.members.put(member.member_id, overlapping)
@@ -76,12 +76,12 @@ def test_a_conversion_that_loses_partitions_is_found(monkeypatch: pytest.MonkeyP
     stage = Stage()
     stage.classic("c1", instance_id="i1")
     stage.wait()
-    real = downgrade._generic_member
+    real = downgrade._classic_group_member
 
-    def planted(*what: Any) -> GenericMember:
+    def planted(*what: Any) -> ClassicGroupMember:
         return replace(real(*what), assignment=b"")
 
-    monkeypatch.setattr(downgrade, "_generic_member", planted)
+    monkeypatch.setattr(downgrade, "_classic_group_member", planted)
     how = (stage.driver.config, stage.cluster.topics, stage.world.now_ms)
     with pytest.raises(BrokenInvariantError) as broken:
         check_there_and_back(stage.driver.engine.state, *how)

@@ -27,7 +27,7 @@ def a_log() -> tuple[Stage, list[DurableRecord]]:
     stage.wait()
     log = [
         what
-        for _at_ms, who, what in stage.world.story
+        for _at_ms, who, what in stage.world.transcript
         if who == "engine" and isinstance(what, DurableRecord)
     ]
     return stage, log

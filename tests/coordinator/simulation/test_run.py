@@ -1,4 +1,4 @@
-"""Whole runs: nothing breaks, and a seed always tells the same story."""
+"""Whole runs: nothing breaks, and a seed always tells the same transcript."""
 
 import os
 import subprocess
@@ -17,11 +17,11 @@ CHUNK = 10
 
 PRINT_STORIES = """
 from coordinator.simulation.run import Run
-from coordinator.simulation import story
+from coordinator.simulation import transcript
 for seed in (1, 2, 3, 4):
     run = Run(seed)
     run.play()
-    print(*story.tail(run.world, run.cluster, 4000), sep="\\n")
+    print(*transcript.tail(run.world, run.cluster, 4000), sep="\\n")
 """
 
 
@@ -79,7 +79,7 @@ def test_a_run_is_worth_its_time() -> None:
 def test_a_seed_tells_the_same_story_in_every_process() -> None:
     """Line by line, whatever the hashes of strings are."""
     path = os.pathsep.join(sys.path)
-    stories = [
+    transcripts = [
         subprocess.run(
             [sys.executable, "-c", PRINT_STORIES],
             env={
@@ -95,8 +95,8 @@ def test_a_seed_tells_the_same_story_in_every_process() -> None:
         ).stdout
         for hash_seed in ("1", "2")
     ]
-    assert len(stories[0]) > 10_000
-    assert stories[0] == stories[1]
+    assert len(transcripts[0]) > 10_000
+    assert transcripts[0] == transcripts[1]
 
 
 def test_whatever_is_raised_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,4 +110,4 @@ def test_whatever_is_raised_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> No
     assert isinstance(outcome, Outcome)
     assert outcome.invariant is not None
     assert "planted" in outcome.detail
-    assert len(outcome.story) == 5
+    assert len(outcome.transcript) == 5

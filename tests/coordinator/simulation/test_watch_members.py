@@ -8,12 +8,12 @@ import pytest
 from coordinator.config import MigrationPolicy
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.errors import ErrorCode
 from coordinator.events import OffsetCommitReceived, TimePassed
 from coordinator.records import MemberMetadata, RemovalCause
 from coordinator.replies import OffsetVerdict
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.volatile import SyncReleased
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.simulation import PEACEFUL, Stage
 
 

@@ -8,19 +8,19 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.errors import ErrorCode
 from gateway.anchor.anchor import (
     ANXIOUS_INTERVAL_S,
     HEARTBEAT_INTERVAL_S,
     LAST_BACKOFF_S,
     SPREAD,
-    Whose,
+    GroupHolder,
 )
 from gateway.anchor.errors import AnchorDisplaced, NotAnchored
 from gateway.anchor.identity import AnchorIds
 from gateway.anchor.membership import SOMEBODY_ELSE
 from gateway.cluster.errors import UpstreamError
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
@@ -38,7 +38,7 @@ async def test_it_is_held_once_joined_and_synced(autojump_clock: MockClock) -> N
         ids = await scene.anchors.hold(GROUP)
         assert ids is not None
         assert (ids.member_id, ids.generation) == (scene.group.member_id, 1)
-        assert [type(message) for _, message in scene.links.asked] == [
+        assert [type(message) for _, message in scene.connections.asked] == [
             JoinGroupRequest,
             SyncGroupRequest,
         ]
@@ -59,7 +59,7 @@ async def test_whoever_takes_a_predecessors_place_joins_twice(autojump_clock: Mo
         ids = await scene.anchors.hold(GROUP)
         assert ids is not None
         assert ids.generation == 8
-        first, second = (m for _, m in scene.links.asked if isinstance(m, JoinGroupRequest))
+        first, second = (m for _, m in scene.connections.asked if isinstance(m, JoinGroupRequest))
         assert (first.member_id, second.member_id) == ("", ids.member_id)
 
 
@@ -74,7 +74,7 @@ async def test_the_session_is_as_long_as_the_cluster_allows(
     async with anchor_scene() as scene:
         scene.coordinator.longest_session_ms = longest_ms
         await scene.anchors.hold(GROUP)
-        joins = [m for _, m in scene.links.asked if isinstance(m, JoinGroupRequest)]
+        joins = [m for _, m in scene.connections.asked if isinstance(m, JoinGroupRequest)]
         assert joins[-1].session_timeout_ms == session_ms
 
 
@@ -88,7 +88,7 @@ async def test_heartbeats_are_spread(autojump_clock: MockClock) -> None:
             if isinstance(message, HeartbeatRequest):
                 beaten_s.append(trio.current_time())
 
-        scene.links.before = note
+        scene.connections.before = note
         await scene.anchors.hold(GROUP)
         await trio.sleep(100)
         gaps = [later - sooner for sooner, later in pairwise(beaten_s)]
@@ -160,13 +160,13 @@ async def test_who_was_replaced_looks_before_it_comes_back(autojump_clock: MockC
         await scene.anchors.hold(GROUP)
         scene.groups.live.add(GROUP)
         scene.group.member_id = "groupferry-newer"
-        scene.groups.verdict = Whose.THEIRS
+        scene.groups.verdict = GroupHolder.THEIRS
         await trio.sleep(2 * HEARTBEAT_INTERVAL_S)
         assert scene.groups.looks[0] is True
         assert scene.group.member_id == "groupferry-newer"
         with pytest.raises(NotAnchored):
             await scene.anchors.hold(GROUP)
-        scene.groups.verdict = Whose.OURS
+        scene.groups.verdict = GroupHolder.OURS
         await scene.until_held()
         assert scene.group.member_id != "groupferry-newer"
 
@@ -178,7 +178,7 @@ async def test_whatever_says_that_somebody_else_is_there_makes_us_look(
     """Consumers of either protocol, a group of another kind, more members than there may be."""
     async with anchor_scene() as scene:
         scene.coordinator.refuses_joins_with = code
-        scene.groups.verdict = Whose.THEIRS
+        scene.groups.verdict = GroupHolder.THEIRS
         with pytest.raises(NotAnchored, match="somebody else"):
             await scene.anchors.hold(GROUP)
         assert scene.groups.looks == [False]
@@ -188,12 +188,12 @@ async def test_whatever_says_that_somebody_else_is_there_makes_us_look(
 async def test_somebody_else_is_not_pushed_out(
     protocol: tuple[str, str], autojump_clock: MockClock
 ) -> None:
-    """The cluster refuses us; those who serve the group find out who it is, and give way."""
+    """The cluster refuses us; those who serve the group find out who it is, and give route."""
     async with anchor_scene() as scene:
         scene.coordinator.groups[GROUP] = FakeGroup(
             protocol_type=protocol[0], protocol=protocol[1], member_id="theirs", is_synced=True
         )
-        scene.groups.verdict = Whose.THEIRS
+        scene.groups.verdict = GroupHolder.THEIRS
         with pytest.raises(NotAnchored, match="somebody else is in the group"):
             await scene.anchors.hold(GROUP)
         assert scene.groups.looks == [False]
@@ -206,10 +206,10 @@ async def test_a_group_with_members_but_without_an_anchor_is_looked_at_first(
     """It may have been given away a moment ago: our join would take it from a newer gateway."""
     async with anchor_scene() as scene:
         scene.groups.live.add(GROUP)
-        scene.groups.verdict = Whose.THEIRS
+        scene.groups.verdict = GroupHolder.THEIRS
         with pytest.raises(NotAnchored):
             await scene.anchors.hold(GROUP)
-        assert scene.links.asked == []
+        assert scene.connections.asked == []
 
 
 async def test_as_long_as_nobody_can_say_whose_it_is_it_is_not_taken(
@@ -220,11 +220,11 @@ async def test_as_long_as_nobody_can_say_whose_it_is_it_is_not_taken(
         scene.groups.live.add(GROUP)
         await scene.anchors.hold(GROUP)
         scene.group.member_id = "groupferry-newer"
-        scene.groups.verdict = Whose.UNKNOWN
+        scene.groups.verdict = GroupHolder.UNKNOWN
         await trio.sleep(100)
         assert scene.group.member_id == "groupferry-newer"
         assert len(scene.groups.looks) < 100 / LAST_BACKOFF_S + 10
-        scene.groups.verdict = Whose.OURS
+        scene.groups.verdict = GroupHolder.OURS
         await scene.until_held()
 
 
@@ -239,7 +239,7 @@ async def test_a_silent_coordinator_keeps_us_for_a_session(autojump_clock: MockC
         async def fail(message: Struct) -> None:
             raise UpstreamError("nobody answers")
 
-        scene.links.before = fail
+        scene.connections.before = fail
         await trio.sleep_until(heard_s + SESSION_S - 1)
         assert await scene.is_held()
         await trio.sleep(2)
@@ -249,7 +249,7 @@ async def test_a_silent_coordinator_keeps_us_for_a_session(autojump_clock: MockC
         assert tries < 600 / LAST_BACKOFF_S + 10, (
             "it is asked again and again, but not without a pause"
         )
-        scene.links.before = None
+        scene.connections.before = None
         await scene.until_held(10)
         assert await scene.anchors.hold(GROUP) != before
 
@@ -267,7 +267,7 @@ async def test_a_heartbeat_that_fails_is_soon_repeated(autojump_clock: MockClock
                 if len(beaten_s) < 3:
                     raise UpstreamError("nobody answers")
 
-        scene.links.before = fail_twice
+        scene.connections.before = fail_twice
         await trio.sleep(5 * HEARTBEAT_INTERVAL_S)
         first, second, third, *_ = (b - a for a, b in pairwise(beaten_s))
         assert max(first, second) <= ANXIOUS_INTERVAL_S * (1 + SPREAD)
@@ -282,13 +282,13 @@ async def test_it_follows_its_coordinator(autojump_clock: MockClock) -> None:
         scene.node_id = 2
 
         async def only_at_2(message: Struct) -> None:
-            if scene.links.asked[-1][0] != 2:
+            if scene.connections.asked[-1][0] != 2:
                 raise UpstreamError("Heartbeat of the anchor was answered with error 16")
 
-        scene.links.before = only_at_2
+        scene.connections.before = only_at_2
         scene.anchors.look_around(GROUP)
         await trio.sleep(1)
-        assert scene.links.asked[-1][0] == 2
+        assert scene.connections.asked[-1][0] == 2
         assert await scene.anchors.hold(GROUP) == before
         assert scene.asked(JoinGroupRequest) == 1
 
@@ -321,7 +321,7 @@ async def test_a_lost_answer_is_over_when_the_anchor_is_another_member(
             if isinstance(message, SyncGroupRequest):
                 await gate.wait()
 
-        scene.links.before = wait_at_sync
+        scene.connections.before = wait_at_sync
         await wait_all_tasks_blocked()
         assert scene.group.member_id != before
         assert ends(scene) == [(5, True)]
@@ -369,11 +369,11 @@ async def test_a_lost_answer_keeps_the_anchor_at_it(autojump_clock: MockClock) -
         async def fail(message: Struct) -> None:
             raise UpstreamError("nobody answers")
 
-        scene.links.before = fail
+        scene.connections.before = fail
         scene.anchors.commit_lost(GROUP, ids, 5)
         await trio.sleep(300)
         assert ends(scene) == [(5, True)]
-        scene.links.before = None
+        scene.connections.before = None
         await trio.sleep(10)
         assert ends(scene) == [(5, True), (5, False)]
 
@@ -419,7 +419,7 @@ async def test_it_comes_back_for_who_joins_while_it_leaves(autojump_clock: MockC
                 scene.groups.live.add(GROUP)
                 await gate.wait()
 
-        scene.links.before = wait_at_leave
+        scene.connections.before = wait_at_leave
         await trio.sleep(3)
         assert not await scene.is_held()
         gate.set()

@@ -49,7 +49,7 @@ async def test_many_may_wait_for_one_anchor(autojump_clock: MockClock) -> None:
 async def test_nobody_is_kept_waiting_for_long(autojump_clock: MockClock) -> None:
     """Then the client is told to try again; the anchor goes on trying."""
     async with anchor_scene() as scene:
-        scene.links.before = silence
+        scene.connections.before = silence
         began_s = trio.current_time()
         with pytest.raises(NotAnchored):
             await scene.anchors.hold(GROUP)
@@ -72,15 +72,15 @@ async def test_members_wait_no_longer_the_more_they_send(autojump_clock: MockClo
         ids = await scene.anchors.hold(GROUP)
         scene.groups.live.add(GROUP)
         for _ in range(2):
-            scene.links.before = refuse
+            scene.connections.before = refuse
             scene.anchors.commit_lost(GROUP, ids, 5)
             await trio.sleep(1)
             assert await waits_s(requests=10) == pytest.approx(MEMBER_PATIENCE_S - 1)
-            scene.links.before = None
+            scene.connections.before = None
             await scene.until_held()
             ids = await scene.anchors.hold(GROUP)
         scene.groups.live.clear()
-        scene.links.before = refuse
+        scene.connections.before = refuse
         scene.anchors.commit_lost(GROUP, ids, 5)
         assert await waits_s(requests=2) == pytest.approx(2 * MEMBER_PATIENCE_S)
 
@@ -88,7 +88,7 @@ async def test_members_wait_no_longer_the_more_they_send(autojump_clock: MockClo
 async def test_the_reason_is_told_to_who_waits(autojump_clock: MockClock) -> None:
     """But not what the log is told, once, however often it is tried: that may name an address."""
     async with anchor_scene() as scene:
-        scene.links.before = refuse
+        scene.connections.before = refuse
         with capture_logs() as lines, pytest.raises(NotAnchored, match="does not answer") as told:
             await scene.anchors.hold(GROUP)
         assert [(line["event"], line["reason"]) for line in lines] == [
@@ -121,13 +121,13 @@ async def test_a_bug_ends_no_other_anchor_and_forgets_no_lost_commit(
             if isinstance(message, JoinGroupRequest):
                 raise ZeroDivisionError
 
-        scene.links.before = break_down
+        scene.connections.before = break_down
         with capture_logs() as lines:
             scene.anchors.commit_lost(GROUP, ids, 5)
             await trio.sleep(RESTART_S / 2)
         assert [line["event"] for line in lines] == ["anchor_lost", "anchor_failed"]
         assert await scene.is_held("another")
-        scene.links.before = None
+        scene.connections.before = None
         await scene.until_held()
         assert OffsetCommitEnded(commit=5) in scene.groups.ended
 
@@ -135,7 +135,7 @@ async def test_a_bug_ends_no_other_anchor_and_forgets_no_lost_commit(
 async def test_who_waits_is_released_at_the_end(autojump_clock: MockClock) -> None:
     """The drain waits for the requests in flight, so they may not wait for an anchor."""
     async with anchor_scene() as scene:
-        scene.links.before = silence
+        scene.connections.before = silence
 
         async def hold() -> None:
             with pytest.raises(NotAnchored):
@@ -166,7 +166,7 @@ async def test_leaving_takes_no_longer_than_its_limit(autojump_clock: MockClock)
     """Their sessions end by themselves."""
     async with anchor_scene() as scene:
         await scene.anchors.hold(GROUP)
-        scene.links.before = silence
+        scene.connections.before = silence
         began_s = trio.current_time()
         with capture_logs() as lines:
             await scene.anchors.leave_all()
@@ -183,7 +183,7 @@ async def test_dropping_takes_no_longer_than_its_limit(autojump_clock: MockClock
             if isinstance(message, LeaveGroupRequest | HeartbeatRequest):
                 await trio.sleep_forever()
 
-        scene.links.before = no_leaving
+        scene.connections.before = no_leaving
         with pytest.raises(NotAnchored):
             await scene.anchors.drop(GROUP)
 
@@ -198,7 +198,7 @@ async def test_whoever_waits_to_be_let_in_is_not_passed_over(autojump_clock: Moc
             await gate.wait()
 
         await scene.anchors.drop(GROUP)
-        scene.links.before = wait
+        scene.connections.before = wait
         nursery.start_soon(scene.anchors.hold, GROUP)
         await wait_all_tasks_blocked()
         with pytest.raises(NotAnchored, match="about to join"):
@@ -221,13 +221,13 @@ async def test_an_anchor_that_was_left_behind_is_taken_to_be_given_up(
             if isinstance(message, LeaveGroupRequest):
                 raise UpstreamError("away")
 
-        scene.links.before = no_leaving
+        scene.connections.before = no_leaving
         await scene.anchors.drop(GROUP)
         assert not scene.anchors.is_here(GROUP)
         assert scene.group.member_id
         scene.groups.has_left_behind = True
         assert await scene.anchors.is_there(GROUP)
-        scene.links.before = None
+        scene.connections.before = None
         await scene.anchors.drop(GROUP)
         assert not scene.group.member_id
         scene.groups.has_left_behind = False

@@ -11,6 +11,7 @@ import trio
 
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.direct_clients import RECORDS, anchor_in, consume_for, produce, remove_anchor
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, fresh_group, group_client
@@ -18,9 +19,6 @@ from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, TOPIC, Kafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
-COORDINATOR_LOAD_IN_PROGRESS = 14
-NON_EMPTY_GROUP = 68
-GROUP_ID_NOT_FOUND = 69
 ROUNDS = 5
 LIMIT_S = 30
 
@@ -68,7 +66,7 @@ async def test_of_two_gateways_that_start_at_once_one_has_the_group(
             for _ in range(3):
                 assert await owners(one, other) == settled
             (loser,) = {0, 1} - set(settled)
-            assert answers[loser].error_code == COORDINATOR_LOAD_IN_PROGRESS
+            assert answers[loser].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 async def test_a_group_that_is_deleted_as_it_empties_comes_back_whole(kafka: KafkaCluster) -> None:
@@ -92,7 +90,7 @@ async def test_a_group_that_is_deleted_as_it_empties_comes_back_whole(kafka: Kaf
         for number in range(4 * ROUNDS):
             with trio.fail_after(LIMIT_S):
                 while (joined := await member.native(f"m{number}")).error_code:
-                    assert joined.error_code == COORDINATOR_LOAD_IN_PROGRESS
+                    assert joined.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert gives(joined)
             epoch = joined.member_epoch
             stored = await member.commit({0: number}, member_id=f"m{number}", epoch=epoch)
@@ -100,7 +98,12 @@ async def test_a_group_that_is_deleted_as_it_empties_comes_back_whole(kafka: Kaf
             await anchor_in(direct)
             await member.native(f"m{number}", -1)
         nursery.cancel_scope.cancel()
-    assert codes <= {0, COORDINATOR_LOAD_IN_PROGRESS, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND}, codes
+    assert codes <= {
+        0,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    }, codes
 
 
 async def test_of_two_consumers_only_one_gets_in_if_the_other_goes_around(

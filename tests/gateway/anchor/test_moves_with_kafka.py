@@ -6,6 +6,7 @@ import trio
 from structlog.testing import capture_logs
 
 from gateway.cluster.errors import UpstreamError
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.direct_clients import anchor_in, until_anchored
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
@@ -14,7 +15,6 @@ from tests.support.until import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
-INCONSISTENT_GROUP_PROTOCOL = 23
 TRANSIENT = {0, 14, 15, 16}
 """Nothing that a client would not try again with."""
 
@@ -80,7 +80,7 @@ async def test_the_anchor_follows_its_coordinator(three_brokers: KafkaCluster) -
             async with group_client(("127.0.0.1", others[0].port), group) as direct:
                 held = await until_anchored(direct)
                 is_same = held.members[0].member_id == before.members[0].member_id
-                assert (await direct.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+                assert (await direct.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             await three_brokers.start()
             await committer.until_more(20)
         nursery.cancel_scope.cancel()

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from gateway.anchor.identity import INSTANCE_ID
 from gateway.state_log.memory import MemoryLog
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.direct_clients import (
     anchor_in,
     consume_for,
@@ -33,13 +34,6 @@ from tests.support.until import until, until_logged
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
-COORDINATOR_LOAD_IN_PROGRESS = 14
-NOT_COORDINATOR = 16
-INCONSISTENT_GROUP_PROTOCOL = 23
-UNKNOWN_MEMBER_ID = 25
-NON_EMPTY_GROUP = 68
-GROUP_ID_NOT_FOUND = 69
-FENCED_INSTANCE_ID = 82
 LIMIT_S = 30
 SHORT_SESSION_MS = 3_000
 
@@ -98,9 +92,9 @@ async def test_resets_and_deletes_around_the_gateway_are_refused_while_the_group
         joined = await client.enter()
         mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
         assert await client.commit({0: 7, 1: 8}, **mine) == {0: 0, 1: 0}  # type: ignore[arg-type]
-        assert await direct.commit({0: 0}, version=8) == {0: UNKNOWN_MEMBER_ID}
-        assert await direct.deleted() == NON_EMPTY_GROUP
-        assert await delete_offsets(direct) == NON_EMPTY_GROUP
+        assert await direct.commit({0: 0}, version=8) == {0: ErrorCode.UNKNOWN_MEMBER_ID}
+        assert await direct.deleted() == ErrorCode.NON_EMPTY_GROUP
+        assert await delete_offsets(direct) == ErrorCode.NON_EMPTY_GROUP
         assert await direct.committed() == {0: 7, 1: 8, 2: -1}
 
         await client.leave(joined.member_id)
@@ -120,7 +114,7 @@ async def test_a_deleted_group_is_gone_and_may_come_again(kafka: KafkaCluster) -
     async with held_group(kafka) as (direct, client):
         joined = await client.native("n")
         await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
-        assert await client.deleted() == NON_EMPTY_GROUP
+        assert await client.deleted() == ErrorCode.NON_EMPTY_GROUP
         await client.native("n", -1)
         assert await client.deleted() == 0
         assert (await direct.described()).group_state == "Dead"
@@ -173,7 +167,7 @@ async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCl
     group = fresh_group("contested")
     short_sessions = replace(
         QUICK,
-        generic_max_session_timeout_ms=SHORT_SESSION_MS,
+        classic_max_session_timeout_ms=SHORT_SESSION_MS,
         consumer_max_session_timeout_ms=SHORT_SESSION_MS,
     )
     async with (
@@ -187,12 +181,12 @@ async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCl
         with capture_logs() as lines:
             for _ in range(3):
                 refused = await other.native("m")
-                assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
+                assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 assert "another gateway" in (refused.error_message or "")
-                assert (await other.join()).error_code == COORDINATOR_LOAD_IN_PROGRESS
+                assert (await other.join()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         (line,) = [line for line in lines if line["log_level"] == "error"]
         assert (line["event"], line["group_id"]) == ("group_hosted_elsewhere", group)
-        assert await other.commit({0: 1}, version=8) == {0: COORDINATOR_LOAD_IN_PROGRESS}
+        assert await other.commit({0: 1}, version=8) == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         stored = await holder.commit({0: 8}, member_id="n", epoch=joined.member_epoch)
         assert stored == {0: 0}
         assert not second.events
@@ -200,7 +194,7 @@ async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCl
         await first.ended.wait()
         with capture_logs() as lines:
             refused = await other.native("m")
-            assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
+            assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert "state log" in (refused.error_message or "")
         assert [line["event"] for line in lines] == ["group_waits_for_sessions"]
         await trio.sleep(SHORT_SESSION_MS / 1000)
@@ -208,7 +202,7 @@ async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCl
 
 
 async def test_a_gateway_whose_anchor_was_replaced_cannot_commit(kafka: KafkaCluster) -> None:
-    """Whoever has the same state log takes its place, and keeps it: the first gives way, its
+    """Whoever has the same state log takes its place, and keeps it: the first gives route, its
     members are fenced, and one error says to whom."""
     group = fresh_group("contested")
     log = MemoryLog()
@@ -228,15 +222,18 @@ async def test_a_gateway_whose_anchor_was_replaced_cannot_commit(kafka: KafkaClu
             assert joined.error_code == 0
             held = await anchor_in(direct)
             refused = await old.commit({0: 99}, member_id="n", epoch=before.member_epoch)
-            assert refused in ({0: COORDINATOR_LOAD_IN_PROGRESS}, {0: UNKNOWN_MEMBER_ID})
+            assert refused in (
+                {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS},
+                {0: ErrorCode.UNKNOWN_MEMBER_ID},
+            )
             await until_logged(lines, "group_taken")
             await until(lambda: any(event.name == "member_fenced" for event in first.events))
             fenced = await old.native("n", before.member_epoch)
-            assert fenced.error_code == UNKNOWN_MEMBER_ID
+            assert fenced.error_code == ErrorCode.UNKNOWN_MEMBER_ID
             for _ in range(5):
-                assert (await old.native("n")).error_code == COORDINATOR_LOAD_IN_PROGRESS
+                assert (await old.native("n")).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 refused = await old.commit({0: 99}, member_id="n", epoch=before.member_epoch)
-                assert refused == {0: COORDINATOR_LOAD_IN_PROGRESS}
+                assert refused == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         errors = [line for line in lines if line["log_level"] == "error"]
         assert [line["event"] for line in errors] == ["group_hosted_elsewhere", "group_taken"]
         assert "with our state log" in errors[1]["reason"]
@@ -274,7 +271,7 @@ async def test_a_restarted_gateway_is_another_member(kafka: KafkaCluster) -> Non
                     instance_id=INSTANCE_ID,
                     epoch=epoch,
                 )
-                assert late == {0: FENCED_INSTANCE_ID}
+                assert late == {0: ErrorCode.FENCED_INSTANCE_ID}
             assert (await direct.committed())[0] == 7
 
 
@@ -362,13 +359,13 @@ async def test_while_somebody_else_is_inside_nothing_is_owned_twice(kafka: Kafka
         intruder = await direct.enter()
         with capture_logs() as lines:
             refused = await client.commit({0: 8}, member_id="n", epoch=joined.member_epoch)
-            assert refused == {0: COORDINATOR_LOAD_IN_PROGRESS}
+            assert refused == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
             await until_logged(lines, "group_taken")
             await until(lambda: any(event.name == "member_fenced" for event in gateway.events))
             gone = await client.native("n", joined.member_epoch)
-            assert gone.error_code in (UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND)
-            assert (await late.native("m")).error_code == GROUP_ID_NOT_FOUND
-            assert (await late.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+            assert gone.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+            assert (await late.native("m")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            assert (await late.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         errors = [line for line in lines if line["log_level"] == "error"]
         assert [line["event"] for line in errors] == ["group_taken"]
         assert "intruder" in errors[0]["reason"]
@@ -403,13 +400,13 @@ async def test_nothing_is_given_to_anybody_once_somebody_else_is_inside(
             else:
                 assert given(await direct.native("i")) == set(range(PARTITIONS))
             refused = await second.native("m", late.member_epoch)
-            assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
+            assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         (error,) = [line for line in lines if line["log_level"] == "error"]
         assert error["event"] == "group_taken"
         assert "intruder" in error["reason"]
         for client, member_id in ((first, "n"), (second, "m")):
             gone = await client.native(member_id, joined.member_epoch)
-            assert gone.error_code in (UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND)
+            assert gone.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 async def test_nothing_is_given_while_the_anchor_is_lost(kafka: KafkaCluster) -> None:
@@ -427,7 +424,7 @@ async def test_nothing_is_given_while_the_anchor_is_lost(kafka: KafkaCluster) ->
         await first.native("n", joined.member_epoch, owned={topic_id: (0,)})
         await remove_anchor(direct)
         refused = await first.commit({0: 1}, member_id="stranger", epoch=1)
-        assert refused == {0: UNKNOWN_MEMBER_ID}, "the engine's own refusal passes"
+        assert refused == {0: ErrorCode.UNKNOWN_MEMBER_ID}, "the engine's own refusal passes"
         assert (await direct.described()).members == ()
         assert given(await second.native("m", late.member_epoch))
         await anchor_in(direct)
@@ -463,8 +460,8 @@ async def test_no_error_about_the_anchor_ever_reaches_a_client(kafka: KafkaClust
                 codes.add(code)
                 reached = attempt if code == 0 else reached
                 beat = await client.native("n", joined.member_epoch)
-                assert beat.error_code in (0, COORDINATOR_LOAD_IN_PROGRESS)
+                assert beat.error_code in (0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 stored = (await direct.committed())[0]
                 assert stored >= reached
-        assert codes <= {0, COORDINATOR_LOAD_IN_PROGRESS}
+        assert codes <= {0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         assert (await direct.committed())[0] == reached

@@ -9,6 +9,7 @@ import trio
 from structlog.testing import capture_logs
 
 from gateway.cluster.errors import UpstreamError
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.direct_clients import anchor_in, until_anchored
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import fresh_group, group_client
@@ -25,7 +26,6 @@ EXPIRY_LIMIT_S = 150
 FURTHER_CHECKS_S = 5
 AWAY_S = 15
 BEAT_INTERVAL_S = 3.0
-INCONSISTENT_GROUP_PROTOCOL = 23
 TRANSIENT = {0, 14, 15, 16}
 """Nothing that a client would not try again with."""
 
@@ -65,7 +65,7 @@ async def outlive(cluster: KafkaCluster) -> None:
         ):
             held = await until_anchored(direct)
             assert held.members[0].member_id == before.members[0].member_id
-            assert (await direct.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+            assert (await direct.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             assert (await control.committed())[0] == 7
             with trio.fail_after(EXPIRY_LIMIT_S):
                 while (await control.committed())[0] != -1:  # noqa: ASYNC110, RUF100

@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from gateway.cluster.metadata_memory import without_leaders
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -12,7 +13,6 @@ from kafka_codecs.metadata import (
     MetadataResponseTopic,
 )
 
-LEADER_NOT_AVAILABLE = 5
 ORDERS = UUID(int=7)
 LATEST = MetadataResponse(
     brokers=(MetadataResponseBroker(node_id=1, host="h", port=1),),
@@ -49,7 +49,7 @@ def test_a_topic_keeps_its_partitions_and_has_no_leaders() -> None:
     assert (topic.name, topic.error_code) == ("orders", 0)
     for index, partition in enumerate(topic.partitions):
         assert partition.partition_index == index
-        assert (partition.error_code, partition.leader_id) == (LEADER_NOT_AVAILABLE, -1)
+        assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
         assert partition.replica_nodes == (1, 2)
 
 

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from gateway.cluster.topics import Topic, derived_topic_id, names_in, topics_in
+from gateway.cluster.topics import ClusterTopic, derived_topic_id, names_in, topics_in
 from kafka_codecs.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -34,7 +34,7 @@ def test_a_topic_has_its_partitions_in_order_and_the_racks_of_their_replicas() -
         ),
     )
     racks = (frozenset({"a", "b"}), frozenset({"b"}))
-    assert topics_in(answer) == {"t": Topic(topic_id=ID, partition_count=2, racks=racks)}
+    assert topics_in(answer) == {"t": ClusterTopic(topic_id=ID, partition_count=2, racks=racks)}
 
 
 def test_topics_with_an_error_are_not_there() -> None:

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import brokers as module
-from gateway.data_path.brokers import Brokers, ClientSoftware, Way
+from gateway.data_path.brokers import BrokerRoute, Brokers, ClientSoftware
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from tests.support.fake_broker import FakeBroker, running_fake_broker
@@ -32,24 +32,24 @@ async def test_a_broker_that_hangs_counts_as_away_until_it_answers(
     async with running_fake_broker(FakeBroker()) as broker:
         brokers = Brokers(lambda: {1: broker.address}, nursery, timeout_s=0.05)
         brokers.learn({1: broker.address})
-        way = Way(brokers, 1)
-        (_, connection) = await way.connect(SOFTWARE)
+        route = BrokerRoute(brokers, 1)
+        (_, connection) = await route.connect(SOFTWARE)
         connection.close()
         broker.handlers[ApiKey.API_VERSIONS] = hang
         with capture_logs() as lines:
             with pytest.raises(UpstreamError, match="does not answer"):
-                await way.connect(SOFTWARE)
+                await route.connect(SOFTWARE)
             for _ in range(10):
                 with pytest.raises(UpstreamError, match="is away"):
-                    await way.connect(SOFTWARE)
+                    await route.connect(SOFTWARE)
             assert len(hung) == 1
-            recalled = way.recall()
+            recalled = route.recall()
             assert recalled is not None
             assert recalled == (1, connection.spoken)
             del broker.handlers[ApiKey.API_VERSIONS]
             with trio.fail_after(5):
-                await way.until_back()
-            (_, connection) = await way.connect(SOFTWARE)
+                await route.until_back()
+            (_, connection) = await route.connect(SOFTWARE)
             connection.close()
     assert [line["event"] for line in lines] == ["broker_unreachable", "broker_back"]
     nursery.cancel_scope.cancel()
@@ -63,12 +63,12 @@ async def test_any_broker_will_do_where_none_is_named(nursery: trio.Nursery) -> 
     async with running_fake_broker(FakeBroker()) as broker:
         brokers = Brokers(lambda: {1: gone.address, 2: broker.address}, nursery)
         brokers.learn({1: gone.address, 2: broker.address})
-        assert Way(brokers, None).recall() is None
+        assert BrokerRoute(brokers, None).recall() is None
         for _ in range(3):
-            (node_id, connection) = await Way(brokers, None).connect(SOFTWARE)
+            (node_id, connection) = await BrokerRoute(brokers, None).connect(SOFTWARE)
             connection.close()
             assert node_id == 2
-        assert Way(brokers, 1).recall() == (1, connection.spoken)
+        assert BrokerRoute(brokers, 1).recall() == (1, connection.spoken)
     nursery.cancel_scope.cancel()
 
 
@@ -77,13 +77,13 @@ async def test_a_broker_that_is_only_slow_is_not_away(nursery: trio.Nursery) -> 
     async with running_fake_broker(FakeBroker()) as broker:
         brokers = Brokers(lambda: {1: broker.address}, nursery)
         brokers.learn({1: broker.address})
-        way = Way(brokers, 1)
+        route = BrokerRoute(brokers, 1)
         with capture_logs() as lines:
             for _ in range(10):
-                way.suspect(1)
+                route.suspect(1)
             await until(lambda: bool(lines))
             await trio.testing.wait_all_tasks_blocked(0.01)
-            (_, connection) = await way.connect(SOFTWARE)
+            (_, connection) = await route.connect(SOFTWARE)
             connection.close()
         assert [line["event"] for line in lines] == ["broker_slow"]
     nursery.cancel_scope.cancel()
@@ -99,11 +99,11 @@ async def test_a_broker_that_hangs_is_away_once_it_is_suspected(nursery: trio.Nu
         broker.handlers[ApiKey.API_VERSIONS] = hang
         brokers = Brokers(lambda: {1: broker.address}, nursery, timeout_s=0.05)
         brokers.learn({1: broker.address})
-        way = Way(brokers, 1)
+        route = BrokerRoute(brokers, 1)
         with capture_logs() as lines:
-            way.suspect(1)
+            route.suspect(1)
             await until(lambda: bool(lines))
         assert [line["event"] for line in lines] == ["broker_unreachable"]
         with pytest.raises(UpstreamError, match="is away"):
-            await way.connect(SOFTWARE)
+            await route.connect(SOFTWARE)
     nursery.cancel_scope.cancel()

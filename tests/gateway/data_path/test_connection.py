@@ -12,9 +12,9 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from gateway.data_path.brokers import Brokers, Way
+from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import Limits
-from gateway.data_path.connection import ASIDE_FROM_BYTES, ClientConnection, Surroundings
+from gateway.data_path.connection import ASIDE_FROM_BYTES, ClientConnection, ConnectionContext
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.splice import PipePool
 from gateway.data_path.stream import BufferPool
@@ -445,7 +445,7 @@ async def test_a_drain_may_come_when_a_connection_has_just_ended(nursery: trio.N
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     async with ground() as on:
-        surroundings = Surroundings(
+        context = ConnectionContext(
             limits=Limits(),
             group_apis=Parked(),
             rewrite=echo,
@@ -456,7 +456,7 @@ async def test_a_drain_may_come_when_a_connection_has_just_ended(nursery: trio.N
         )
         brokers = Brokers(lambda: {1: on.broker.address}, nursery)
         connection = ClientConnection(
-            ours, client_host="h", way=Way(brokers, None), surroundings=surroundings
+            ours, client_host="h", route=BrokerRoute(brokers, None), context=context
         )
         theirs.send(BAD_FRAMES["negative size"])
         await connection.serve()

@@ -4,14 +4,11 @@ from uuid import UUID
 
 import pytest
 
-from gateway.data_path.fetch_away import (
-    FETCH_SESSION_ID_NOT_FOUND,
-    NOT_LEADER_OR_FOLLOWER,
-    nothing_fetched,
-)
+from gateway.data_path.fetch_away import FETCH_SESSION_ID_NOT_FOUND, nothing_fetched
 from gateway.data_path.treatments import TREATMENTS
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchTopic
 
 OFFERED = TREATMENTS[ApiKey.FETCH]
@@ -53,7 +50,7 @@ def test_the_broker_leads_none_of_what_was_asked_for(version: int) -> None:
     assert numbers == [[0], [0, 1]]
     for topic in answer.responses:
         for partition in topic.partitions:
-            assert partition.error_code == NOT_LEADER_OR_FOLLOWER
+            assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert not partition.records
 
 

@@ -4,11 +4,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from gateway.data_path.private_names import (
-    TOPIC_AUTHORIZATION_FAILED,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    PrivateNames,
-)
+from gateway.data_path.private_names import PrivateNames
 from kafka_codecs import decode, encode
 from kafka_codecs.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -22,6 +18,7 @@ from kafka_codecs.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from kafka_codecs.error_codes import ErrorCode
 
 STATE, EVENTS, WRITER = "groupferry-state", "groupferry-events", "groupferry-state-0"
 STATE_ID = uuid4()
@@ -100,8 +97,8 @@ def test_the_answer_refuses_what_was_hidden_and_nothing_else() -> None:
     orders, state, by_id = answer.responses
     assert (orders.error_code, state.error_code, by_id.error_code) == (
         0,
-        TOPIC_AUTHORIZATION_FAILED,
-        TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     )
     assert (state.name, state.error_message) == (STATE, "it belongs to the gateway")
     assert by_id.topic_id == STATE_ID
@@ -125,7 +122,7 @@ def test_a_private_transactional_id_refuses_the_whole_request() -> None:
     )
     (topic,) = answer.results_by_topic_v3_and_below
     (result,) = topic.results_by_partition
-    assert result.partition_error_code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert result.partition_error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert PRIVATE.mask_of(WRITER.encode()) is None  # it is no topic's name
 
 

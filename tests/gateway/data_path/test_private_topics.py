@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.data_path.config import Limits
 from gateway.data_path.connection import SEARCHED_BYTES_MAX
-from gateway.data_path.private_names import TOPIC_AUTHORIZATION_FAILED, PrivateNames
+from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.stream import BUFFER_BYTES
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
@@ -16,6 +16,7 @@ from kafka_codecs.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -141,7 +142,7 @@ async def test_nothing_is_produced_to_a_private_topic_and_the_rest_is_stored() -
             frame = produce_frame(8, {OTHER: [records, records], STATE: [b"tombstone"]})
             assert await produced(client, frame, 8) == {
                 OTHER.decode(): 0,
-                STATE.decode(): TOPIC_AUTHORIZATION_FAILED,
+                STATE.decode(): ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             }
             assert broker.stored[-1].count(records) >= 2
             assert _short(STATE) not in broker.stored[-1]
@@ -180,7 +181,7 @@ async def test_a_private_topic_is_not_deleted_and_others_are() -> None:
         answered = await client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1), 5)
         assert [(each.name, each.error_code) for each in answered.responses] == [
             (OTHER.decode(), 0),
-            (STATE.decode(), TOPIC_AUTHORIZATION_FAILED),
+            (STATE.decode(), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         ]
 
 
@@ -210,7 +211,7 @@ async def test_nothing_is_read_of_a_private_topic_and_others_are() -> None:
         assert answered.session_id == 0
         assert [(each.topic, each.partitions[0].error_code) for each in answered.responses] == [
             (OTHER.decode(), 0),
-            (STATE.decode(), TOPIC_AUTHORIZATION_FAILED),
+            (STATE.decode(), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         ]
         assert answered.responses[0].partitions[0].records == b"records"
 

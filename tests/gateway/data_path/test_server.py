@@ -84,7 +84,7 @@ async def test_a_drain_answers_what_is_in_flight_and_closes_the_rest() -> None:
 
 
 async def test_a_request_that_is_half_sent_does_not_hold_up_a_drain() -> None:
-    """Nor does it end at once: the rest may be on its way."""
+    """Nor does it end at once: the rest may be on its route."""
     broker = FakeBroker(handlers={ApiKey.FETCH: answer_size})
     async with running_fake_broker(broker), trio.open_nursery() as nursery:
         stop = trio.Event()

@@ -12,11 +12,11 @@ import trio
 from gateway.data_path import upstream as upstream_module
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import UpstreamAway, UpstreamLost
-from gateway.data_path.fetch_away import NOT_LEADER_OR_FOLLOWER
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -136,7 +136,10 @@ async def test_a_new_client_is_told_what_the_broker_spoke_before(
         started_s = trio.current_time()
         fetched: FetchResponse = await other.ask(FETCH_OF_ONE, 12)
         (partition,) = fetched.responses[0].partitions
-        assert (partition.partition_index, partition.error_code) == (3, NOT_LEADER_OR_FOLLOWER)
+        assert (partition.partition_index, partition.error_code) == (
+            3,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        )
         assert trio.current_time() - started_s >= upstream_module.PATIENCE_S
         started_s = trio.current_time()
         await other.send(request_frame(ApiKey.LIST_OFFSETS, 4, 2, b"any"))

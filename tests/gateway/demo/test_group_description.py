@@ -13,14 +13,11 @@ from kafka_codecs.consumer_group_describe import DescribedGroup as ConsumerGroup
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup as ClassicGroup
 from kafka_codecs.describe_groups import DescribeGroupsResponse
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
 from tests.support.wire import Wire
-
-COORDINATOR_LOAD_IN_PROGRESS = 14
-NOT_COORDINATOR = 16
-GROUP_ID_NOT_FOUND = 69
 
 
 class Coordinator(FakeBroker):
@@ -35,7 +32,7 @@ class Coordinator(FakeBroker):
                 ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
             }
         )
-        self.consumer_group = ConsumerGroup(group_id="g", error_code=GROUP_ID_NOT_FOUND)
+        self.consumer_group = ConsumerGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)
         self.classic_group = ClassicGroup(group_id="g", group_state="Stable")
         self.handlers = {
             ApiKey.FIND_COORDINATOR: self._found,
@@ -97,7 +94,9 @@ async def test_a_group_that_is_none_of_the_new_protocol_is_asked_for_as_a_classi
     assert look == GroupView(protocol="classic", state="Stable", members=())
 
 
-@pytest.mark.parametrize("error_code", [COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR])
+@pytest.mark.parametrize(
+    "error_code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
+)
 async def test_an_error_is_told_and_the_coordinator_found_again(
     coordinator: Coordinator, error_code: int
 ) -> None:

@@ -13,7 +13,7 @@ from gateway.demo.outcome import (
     broken_promise,
     conversions,
 )
-from gateway.demo.roll import Step
+from gateway.demo.roll import RollStep
 from gateway.events.group_events import Direction
 
 KEPT = Totals(
@@ -30,12 +30,12 @@ KEPT = Totals(
     acknowledged_commits=(6, 3),
     committed_offsets=(6, 4),
 )
-BOTH_LIVE: dict[Direction, Conversion] = {"generic->consumer": "live", "consumer->generic": "live"}
+BOTH_LIVE: dict[Direction, Conversion] = {"classic->consumer": "live", "consumer->classic": "live"}
 ONE_DYNAMIC = Options(consumers=1)
 
 
-def step(protocol: Protocol) -> Step:
-    return Step(
+def step(protocol: Protocol) -> RollStep:
+    return RollStep(
         title="",
         group_protocol=protocol,
         classic_members=1,
@@ -82,9 +82,9 @@ def test_a_group_that_is_never_empty_must_convert_with_its_members(options: Opti
     """Otherwise the demo would pass without showing what it is for."""
     seen: dict[Direction, Conversion] = {
         **BOTH_LIVE,
-        "consumer->generic": "replaced while empty",
+        "consumer->classic": "replaced while empty",
     }
-    why = "the group converted consumer->generic while empty, not with its members"
+    why = "the group converted consumer->classic while empty, not with its members"
     assert broken_promise(options, seen, KEPT) == why
 
 
@@ -92,17 +92,17 @@ def test_one_dynamic_consumer_leaves_the_group_empty_and_that_counts() -> None:
     """Between its two processes nobody is there to be converted."""
     seen: dict[Direction, Conversion] = dict.fromkeys(BOTH_LIVE, "replaced while empty")
     assert broken_promise(ONE_DYNAMIC, seen, KEPT) is None
-    seen["generic->consumer"] = "none"
-    why = "the group did not convert generic->consumer"
+    seen["classic->consumer"] = "none"
+    why = "the group did not convert classic->consumer"
     assert broken_promise(ONE_DYNAMIC, seen, KEPT) == why
 
 
 def test_conversions_are_read_from_the_steps_and_the_gateway() -> None:
     """The description says that the kind changed, the gateway that it was done with members."""
-    assert conversions(ROLL, {"generic->consumer", "consumer->generic"}) == BOTH_LIVE
+    assert conversions(ROLL, {"classic->consumer", "consumer->classic"}) == BOTH_LIVE
     assert conversions(ROLL, set()) == dict.fromkeys(BOTH_LIVE, "replaced while empty")
-    assert conversions(ROLL[:3], {"generic->consumer"}) == {
-        "generic->consumer": "live",
-        "consumer->generic": "none",
+    assert conversions(ROLL[:3], {"classic->consumer"}) == {
+        "classic->consumer": "live",
+        "consumer->classic": "none",
     }
-    assert conversions((), {"generic->consumer"}) == dict.fromkeys(BOTH_LIVE, "none")
+    assert conversions((), {"classic->consumer"}) == dict.fromkeys(BOTH_LIVE, "none")

@@ -7,9 +7,9 @@ import pytest
 from gateway.demo import summary
 from gateway.demo.ledger import Disturbance
 from gateway.demo.outcome import Options, Outcome, Totals
-from gateway.demo.roll import Step
+from gateway.demo.roll import RollStep
 
-STEP = Step(
+STEP = RollStep(
     title="consumer-1 to consumer",
     group_protocol="consumer",
     classic_members=2,
@@ -34,7 +34,7 @@ TOTALS = Totals(
 GOOD = Outcome(
     options=Options(partitions=2),
     steps=(STEP,),
-    conversions={"generic->consumer": "live", "consumer->generic": "live"},
+    conversions={"classic->consumer": "live", "consumer->classic": "live"},
     totals=TOTALS,
     reason=None,
 )
@@ -56,8 +56,8 @@ def test_people_see_every_step_and_every_figure(capsys: pytest.CaptureFixture[st
     assert "delivered twice 7" in lines
     assert "partitions with two owners 0" in lines
     assert "committed, read from the upstream 1000 of 1000, 2 partitions" in lines
-    assert "conversion generic->consumer live" in lines
-    assert "conversion consumer->generic live" in lines
+    assert "conversion classic->consumer live" in lines
+    assert "conversion consumer->classic live" in lines
 
 
 def test_a_run_that_broke_off_shows_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:

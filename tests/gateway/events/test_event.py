@@ -31,10 +31,10 @@ def test_fields_that_were_not_given_are_not_shown() -> None:
     """A conversion has an epoch in one direction and a generation in the other; one that was given
     as none is shown as none."""
     event = GroupConverted(
-        direction="generic->consumer", is_live=True, group_epoch=3, members=1, cause="n joined"
+        direction="classic->consumer", is_live=True, group_epoch=3, members=1, cause="n joined"
     )
     assert event.fields == {
-        "direction": "generic->consumer",
+        "direction": "classic->consumer",
         "is_live": True,
         "group_epoch": 3,
         "members": 1,

@@ -18,7 +18,7 @@ class Refused(GroupScript):
         super().__init__(
             config=GroupConfig(
                 consumer_assignment_interval_ms=0,
-                generic_initial_rebalance_delay_ms=0,
+                classic_initial_rebalance_delay_ms=0,
                 consumer_migration_policy=policy,
             )
         )
@@ -39,7 +39,7 @@ def test_a_classic_join_that_the_group_cannot_take_is_told() -> None:
     member_id = group.take_id()
     group.join(member_id, metadata=b"\x00")
     (told,) = group.refused
-    assert told["direction"] == "consumer->generic"
+    assert told["direction"] == "consumer->classic"
     assert (told["member_id"], told["client_id"]) == (member_id, "client")
     assert told["reason"]
 
@@ -61,6 +61,6 @@ def test_other_refusals_are_none_of_a_conversion() -> None:
     group.join(group.take_id())
     assert group.refused == []
     classic = Refused()
-    classic.stable_generic_group({"a": {"foo": [0, 1, 2]}})
+    classic.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     classic.join(protocol="unheard-of")
     assert classic.refused == []

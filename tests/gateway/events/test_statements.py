@@ -11,7 +11,7 @@ from coordinator.events import Event, JoinGroupReceived
 from gateway.events.statements import statement
 from tests.support.group_script import GroupScript, embedded_assignment, subscription
 
-NO_DELAYS = GroupConfig(consumer_assignment_interval_ms=0, generic_initial_rebalance_delay_ms=0)
+NO_DELAYS = GroupConfig(consumer_assignment_interval_ms=0, classic_initial_rebalance_delay_ms=0)
 
 
 class Stated(GroupScript):
@@ -55,7 +55,7 @@ def test_a_classic_member_states_it_with_a_rejoin() -> None:
     group = Stated()
     group.send_join("")
     assert group.stated == []
-    ids = group.stable_generic_group({"a": {"foo": [0, 1, 2]}})
+    ids = group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     group.stated.clear()
     group.send_join(ids["a"], owned={"foo": [1, 0]})
     (stated,) = group.stated

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from coordinator.records import GenericGroupMetadata, GenericGroupValue
+from coordinator.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway.anchor.errors import NotAnchored
 from gateway.groups import answer_room
 from gateway.groups.admin_apis import AdminApis
@@ -21,6 +21,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.support.anchors import anchors_off
 from tests.support.fake_broker import running_fake_broker
@@ -29,15 +30,9 @@ from tests.support.group_client import GroupClient, group_client
 from tests.support.hosted_groups import GROUP, hosted_groups, lone_request
 from tests.support.offset_broker import OffsetBroker
 
-UNKNOWN_SERVER_ERROR = -1
-COORDINATOR_LOAD_IN_PROGRESS = 14
-COORDINATOR_NOT_AVAILABLE = 15
-INVALID_GROUP_ID = 24
-NON_EMPTY_GROUP = 68
-GROUP_ID_NOT_FOUND = 69
 EMPTY_GROUP = (
-    GenericGroupMetadata(
-        value=GenericGroupValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
+    ClassicGroupMetadata(
+        value=ClassicGroupValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
     ),
 )
 
@@ -195,7 +190,7 @@ async def test_a_setting_makes_consumer_groups_look_dead_as_kafka_does() -> None
             shown = await scene.client.described(version)
             assert (shown.group_state, shown.error_code, shown.members) == ("Dead", 0, ())
         shown = await scene.client.described(6)
-        assert (shown.group_state, shown.error_code) == ("Dead", GROUP_ID_NOT_FOUND)
+        assert (shown.group_state, shown.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
         assert shown.error_message == "Group g is not a classic group."
         assert len((await scene.client.described_as_consumer_group()).members) == 2
 
@@ -208,17 +203,19 @@ async def test_a_group_that_nobody_knows() -> None:
         never = GroupClient(scene.client.connection, "never")
         assert (await never.described(5)).error_code == 0
         shown = await never.described(6)
-        assert (shown.group_state, shown.error_code) == ("Dead", GROUP_ID_NOT_FOUND)
+        assert (shown.group_state, shown.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
         assert shown.error_message == "Group never not found."
         shown_as_consumer = await never.described_as_consumer_group()
-        assert shown_as_consumer.error_code == GROUP_ID_NOT_FOUND
+        assert shown_as_consumer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
         assert shown_as_consumer.error_message == "Group never not found."
         classic = await scene.client.described_as_consumer_group()
-        assert classic.error_code == GROUP_ID_NOT_FOUND
+        assert classic.error_code == ErrorCode.GROUP_ID_NOT_FOUND
         assert classic.error_message == "Group g is not a consumer group."
         nameless = GroupClient(scene.client.connection, "")
-        assert (await nameless.described_as_consumer_group()).error_code == INVALID_GROUP_ID
-        assert (await nameless.described(6)).error_code == GROUP_ID_NOT_FOUND
+        assert (
+            await nameless.described_as_consumer_group()
+        ).error_code == ErrorCode.INVALID_GROUP_ID
+        assert (await nameless.described(6)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 async def test_a_log_that_cannot_be_read_hides_its_group_and_no_other(
@@ -241,18 +238,24 @@ async def test_a_log_that_cannot_be_read_hides_its_group_and_no_other(
         asked = (GROUP, "gone")
         described = DescribeGroupsRequest(groups=asked)
         answer: Any = await admin.answer(lone_request(described, 6), described)
-        assert [group.error_code for group in answer.groups] == [0, COORDINATOR_LOAD_IN_PROGRESS]
+        assert [group.error_code for group in answer.groups] == [
+            0,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ]
         wanted = ConsumerGroupDescribeRequest(group_ids=asked, include_authorized_operations=False)
         answer = await admin.answer(lone_request(wanted, 1), wanted)
-        assert [group.error_code for group in answer.groups] == [0, COORDINATOR_LOAD_IN_PROGRESS]
+        assert [group.error_code for group in answer.groups] == [
+            0,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ]
         deleted = DeleteGroupsRequest(groups_names=asked)
         answer = await admin.answer(lone_request(deleted, 2), deleted)
         assert [result.error_code for result in answer.results] == [
-            NON_EMPTY_GROUP,
-            COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.NON_EMPTY_GROUP,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ]
         answer = await admin.answer(lone_request(ListGroupsRequest(), 5), ListGroupsRequest())
-        assert answer.error_code == COORDINATOR_LOAD_IN_PROGRESS
+        assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 async def test_a_group_that_is_still_being_read_is_not_dead(autojump_clock: MockClock) -> None:
@@ -276,7 +279,11 @@ async def test_a_group_with_members_is_not_deleted() -> None:
         scene.broker.known_groups = frozenset({"other"})
         await scene.client.enter()
         codes = await scene.deleted("g", "other", "never")
-        assert codes == {"g": NON_EMPTY_GROUP, "other": 0, "never": GROUP_ID_NOT_FOUND}
+        assert codes == {
+            "g": ErrorCode.NON_EMPTY_GROUP,
+            "other": 0,
+            "never": ErrorCode.GROUP_ID_NOT_FOUND,
+        }
         assert scene.broker.deleted == [("other", "never")]
         asked = DeleteGroupsRequest(groups_names=("g",))
         answer: DeleteGroupsResponse = await scene.client.connection.ask(asked, 3)
@@ -293,7 +300,7 @@ async def test_an_empty_group_is_deleted_here_and_in_the_cluster() -> None:
             assert (await scene.client.described(5)).group_state == "Empty"
             assert await scene.deleted("g") == {"g": 0}
             assert (await scene.client.described(5)).group_state == "Dead"
-        assert await scene.deleted("g") == {"g": GROUP_ID_NOT_FOUND}
+        assert await scene.deleted("g") == {"g": ErrorCode.GROUP_ID_NOT_FOUND}
 
 
 async def test_a_predecessors_anchor_is_nobodys_business() -> None:
@@ -339,9 +346,9 @@ async def test_too_many_groups_refuse_a_deletion() -> None:
     await log.append("empty", EMPTY_GROUP)
     async with open_scene(max_groups=1, state_log=log) as scene:
         await scene.client.enter()
-        assert await scene.deleted("empty") == {"empty": COORDINATOR_NOT_AVAILABLE}
+        assert await scene.deleted("empty") == {"empty": ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert scene.broker.deleted == []
-        assert await scene.deleted("never") == {"never": GROUP_ID_NOT_FOUND}
+        assert await scene.deleted("never") == {"never": ErrorCode.GROUP_ID_NOT_FOUND}
 
 
 async def test_a_group_named_again_is_described_once() -> None:
@@ -393,7 +400,7 @@ async def test_groups_that_make_an_answer_too_long_are_not_described(
             answer: Any = await admin.answer(lone_request(asked, version), asked)
             codes = [group.error_code for group in answer.groups]
             assert codes[0] == 0
-            assert codes[-1] == UNKNOWN_SERVER_ERROR
+            assert codes[-1] == ErrorCode.UNKNOWN_SERVER_ERROR
             assert "ask about fewer groups" in answer.groups[-1].error_message
             assert len(viewed) == codes.count(0) + 1 < len(names)
 
@@ -421,4 +428,6 @@ async def test_a_group_whose_anchor_cannot_leave_is_to_be_deleted_later(
         )
         deleted = DeleteGroupsRequest(groups_names=(GROUP,))
         answer: Any = await admin.answer(lone_request(deleted, 2), deleted)
-        assert [each.error_code for each in answer.results] == [COORDINATOR_LOAD_IN_PROGRESS]
+        assert [each.error_code for each in answer.results] == [
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        ]

@@ -12,6 +12,7 @@ from gateway.state_log.memory import MemoryLog
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.fetch import FetchRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader, decode_response_header
@@ -25,9 +26,6 @@ from tests.support.offset_broker import PARTITIONS, OffsetBroker
 from tests.support.ports import HOST, free_port
 from tests.support.wire import Wire, connected, request_frame
 
-COORDINATOR_LOAD_IN_PROGRESS = 14
-COORDINATOR_NOT_AVAILABLE = 15
-LEADER_NOT_AVAILABLE = 5
 MEMBER = "n"
 
 
@@ -76,10 +74,10 @@ async def test_heartbeats_go_on_and_commits_are_to_be_tried_again() -> None:
     async with away() as scene:
         for _ in range(2):
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
-            assert await scene.commit() == COORDINATOR_LOAD_IN_PROGRESS
+            assert await scene.commit() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             fetch = OffsetFetchRequest(group_id="g", topics=None)
             fetched = await scene.client.connection.ask(fetch, 5)
-            assert fetched.error_code == COORDINATOR_LOAD_IN_PROGRESS
+            assert fetched.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         async with running_fake_broker(scene.broker):
             while await scene.commit():  # noqa: ASYNC110  # nobody would tell
                 await trio.sleep(0.05)
@@ -93,7 +91,7 @@ async def test_commits_do_not_wait_for_an_anchor_that_the_broker_must_take() -> 
     async with away(owes_an_answer=True) as scene:
         with trio.fail_after(MEMBER_PATIENCE_S):
             for partition in (0, 1, 2, 1, 2):
-                assert await scene.commit(partition) == COORDINATOR_LOAD_IN_PROGRESS
+                assert await scene.commit(partition) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
         scene.broker.gate = None
         async with running_fake_broker(scene.broker):
@@ -128,9 +126,9 @@ async def test_a_client_that_comes_back_finds_its_group_where_it_was() -> None:
         assert (here.error_code, here.node_id) == (0, 1)
         assert here.port not in (scene.broker.address[1], scene.gateway.address[1])
         nobody = await ask(FindCoordinatorRequest(key="unheard of"), 3)
-        assert nobody.error_code == COORDINATOR_NOT_AVAILABLE
+        assert nobody.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         transactional = await ask(FindCoordinatorRequest(key="g", key_type=1), 3)
-        assert transactional.error_code == COORDINATOR_NOT_AVAILABLE
+        assert transactional.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         known: MetadataResponse = await ask(
             MetadataRequest(topics=(MetadataRequestTopic(name="numbers"),)), 12
         )
@@ -138,7 +136,7 @@ async def test_a_client_that_comes_back_finds_its_group_where_it_was() -> None:
         (topic,) = known.topics
         assert topic.error_code == 0
         codes = [partition.error_code for partition in topic.partitions]
-        assert codes == PARTITIONS * [LEADER_NOT_AVAILABLE]
+        assert codes == PARTITIONS * [ErrorCode.LEADER_NOT_AVAILABLE]
         assert (await client.native(MEMBER, scene.epoch)).error_code == 0
 
 
@@ -147,7 +145,7 @@ async def test_a_classic_member_of_whom_nobody_knows_is_to_look_for_its_coordina
     async with away() as scene:
         member = GroupClient(scene.client.connection, "another")
         beaten = await member.beat(JoinGroupResponse(generation_id=1, member_id="c", members=()))
-        assert beaten.error_code == COORDINATOR_NOT_AVAILABLE
+        assert beaten.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def test_no_reason_names_an_address_of_the_cluster() -> None:
@@ -156,7 +154,7 @@ async def test_no_reason_names_an_address_of_the_cluster() -> None:
     async with away(owes_an_answer=True) as scene:
         newcomer = GroupClient(scene.client.connection, "another")
         for refused in (await newcomer.native(MEMBER), await scene.client.native("second")):
-            assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
+            assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             _assert_names_no_address(refused, scene.broker)
 
 
@@ -177,7 +175,7 @@ async def test_nor_does_it_when_the_coordinator_is_not_known() -> None:
                     first_run.cancel()
                     await broker.down_to(0)
                     refused = await GroupClient(connection, "g").native(MEMBER, epoch)
-            assert refused.error_code == COORDINATOR_NOT_AVAILABLE
+            assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             _assert_names_no_address(refused, broker)
             nursery.cancel_scope.cancel()
 
@@ -203,4 +201,4 @@ async def test_a_coordinator_that_has_only_just_joined_is_looked_for_again() -> 
             group_client(gateway.address, "g") as client,  # at the listener of the new one
         ):
             found = await client.connection.ask(FindCoordinatorRequest(key="g"), 3)
-            assert found.error_code == COORDINATOR_NOT_AVAILABLE
+            assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

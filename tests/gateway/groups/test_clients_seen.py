@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any, cast
 
-from coordinator.errors import ErrorCode
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
@@ -15,6 +14,7 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
 from tests.support.group_script import subscription
@@ -117,7 +117,7 @@ def test_whoever_would_convert_a_group_and_may_not_is_told_of_with_the_reason() 
         seen.see(NATIVE, answer)
     assert seen.names == ["client_seen", "conversion_refused"]
     assert seen.told[-1][1].fields == {
-        "direction": "generic->consumer",
+        "direction": "classic->consumer",
         "member_id": "n",
         "client_id": "client",
         "reason": "the policy",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from gateway.groups.commit_parts import CommitRequest, joined, split
 from gateway.groups.refusals import refusal
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

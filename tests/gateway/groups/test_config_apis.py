@@ -24,6 +24,7 @@ from kafka_codecs.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.incremental_alter_configs import (
     AlterableConfig,
@@ -55,12 +56,6 @@ from tests.support.hosted_groups import HostedGroups, hosted_groups, lone_reques
 from tests.support.offset_broker import OffsetBroker
 from tests.support.wire import Wire
 
-UNKNOWN_SERVER_ERROR = -1
-COORDINATOR_LOAD_IN_PROGRESS = 14
-COORDINATOR_NOT_AVAILABLE = 15
-UNSUPPORTED_VERSION = 35
-INVALID_CONFIG = 40
-INVALID_REQUEST = 42
 NO_SUCH_OPERATION = 9
 FIFTY = (SESSION, SET, "50000")
 ABOUT_GROUP = DescribeConfigsResource(resource_type=GROUP, resource_name=GROUP_ID)
@@ -153,13 +148,13 @@ async def test_the_cluster_is_asked_about_what_is_not_ours() -> None:
         results = await client.describe(*about, documentation=True)
         assert [(each.resource_type, each.resource_name) for each in results] == about
         assert [each.error_message == "theirs" for each in results] == [1, 0, 1, 1, 0]
-        assert results[4].error_code == INVALID_REQUEST
+        assert results[4].error_code == ErrorCode.INVALID_REQUEST
         assert [config.name for config in results[1].configs] == [SESSION, INTERVAL, HEARTBEAT]
         assert all(config.documentation for config in results[1].configs)
         altered = await client.alter(*((*each, [FIFTY]) for each in about))
         assert [(each.resource_type, each.resource_name) for each in altered] == about
         assert [each.error_message == "theirs" for each in altered] == [1, 0, 1, 1, 0]
-        assert [each.error_code for each in altered] == [0, 0, 0, 0, INVALID_REQUEST]
+        assert [each.error_code for each in altered] == [0, 0, 0, 0, ErrorCode.INVALID_REQUEST]
         assert broker.asked_about == [(2, theirs), (1, theirs)]
         assert (await client.values("g"))[SESSION] == ("50000", ConfigSource.DYNAMIC_GROUP)
 
@@ -170,14 +165,16 @@ async def test_hosted_groups_alone_need_no_cluster() -> None:
         assert ApiKey.ALTER_CONFIGS not in connection.versions
         for version in (0, 1):
             altered = await client.alter((GROUP, "g", [FIFTY]), (TOPIC, "t", []), version=version)
-            assert [each.error_code for each in altered] == [0, UNSUPPORTED_VERSION]
+            assert [each.error_code for each in altered] == [0, ErrorCode.UNSUPPORTED_VERSION]
         for version in (1, 2, 3, 4):
             results = await client.describe((TOPIC, "t"), (GROUP, "g"), version=version)
-            assert [each.error_code for each in results] == [UNSUPPORTED_VERSION, 0]
+            assert [each.error_code for each in results] == [ErrorCode.UNSUPPORTED_VERSION, 0]
             assert results[1].configs[0].value == "50000"
-        assert await client.listed() == (UNSUPPORTED_VERSION, set()), "groups are not everything"
+        assert await client.listed() == (ErrorCode.UNSUPPORTED_VERSION, set()), (
+            "groups are not everything"
+        )
         assert await client.listed(GROUP) == (0, {(GROUP, "g")})
-        assert await client.listed(GROUP, TOPIC) == (UNSUPPORTED_VERSION, set())
+        assert await client.listed(GROUP, TOPIC) == (ErrorCode.UNSUPPORTED_VERSION, set())
         assert await client.alter_group("g", (SESSION, DELETE, None)) == (0, None)
         assert await client.listed(GROUP) == (0, set())
 
@@ -192,7 +189,10 @@ async def test_the_legacy_request_replaces_what_a_hosted_group_has() -> None:
         assert values[SESSION] == ("45000", ConfigSource.DEFAULT)
         assert values[HEARTBEAT] == ("6000", ConfigSource.DYNAMIC_GROUP)
         code, why = await client.replace_group("g", session_timeout=None)
-        assert (code, why) == (INVALID_REQUEST, f"Null value not supported for : {SESSION}")
+        assert (code, why) == (
+            ErrorCode.INVALID_REQUEST,
+            f"Null value not supported for : {SESSION}",
+        )
         assert await client.replace_group("legacy-g", made_up="1") == (0, "theirs")
         assert broker.asked_about == [(2, [(GROUP, "legacy-g")])]
 
@@ -201,7 +201,11 @@ async def test_a_group_named_twice_is_not_altered() -> None:
     """Whichever of the two was meant."""
     async with scene(OffsetBroker()) as (client, _):
         altered = await client.alter((GROUP, "g", [FIFTY]), (GROUP, "h", [FIFTY]), (GROUP, "g", []))
-        assert [each.error_code for each in altered] == [INVALID_REQUEST, 0, INVALID_REQUEST]
+        assert [each.error_code for each in altered] == [
+            ErrorCode.INVALID_REQUEST,
+            0,
+            ErrorCode.INVALID_REQUEST,
+        ]
         assert altered[0].error_message == "Each resource must appear at most once."
         assert await client.listed(GROUP) == (0, {(GROUP, "h")})
 
@@ -234,7 +238,7 @@ async def test_descriptions_that_make_an_answer_too_long_are_refused(
         described = await ask(groups, DescribeConfigsRequest(resources=about))
         codes = [each.error_code for each in described]
         assert codes[0] == 0
-        assert codes[-1] == UNKNOWN_SERVER_ERROR
+        assert codes[-1] == ErrorCode.UNKNOWN_SERVER_ERROR
         assert codes == sorted(codes, reverse=True)
         assert len(looked_up) == codes.count(0) + 1
 
@@ -243,7 +247,7 @@ async def test_an_operation_that_does_not_exist() -> None:
     """Kafka has UNKNOWN_SERVER_ERROR for it; a request that makes no sense is an invalid one."""
     async with scene(OffsetBroker()) as (client, _):
         code, why = await client.alter_group("g", (SESSION, NO_SUCH_OPERATION, "1"))
-        assert (code, why) == (INVALID_REQUEST, "Unknown operation 9")
+        assert (code, why) == (ErrorCode.INVALID_REQUEST, "Unknown operation 9")
 
 
 async def test_too_many_groups_refuse_a_change() -> None:
@@ -251,7 +255,7 @@ async def test_too_many_groups_refuse_a_change() -> None:
     async with scene(OffsetBroker(), max_groups=1) as (client, connection):
         await GroupClient(connection, "a").native("n")
         code, _why = await client.alter_group("b", FIFTY)
-        assert code == COORDINATOR_NOT_AVAILABLE
+        assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert (await client.values("b"))[SESSION] == ("45000", ConfigSource.DEFAULT)
 
 
@@ -262,10 +266,10 @@ async def test_while_the_cluster_does_not_say_who_is_there_nobody_answers(
     async with hosted_groups() as groups:
         groups.cluster.failure = UpstreamError("no broker answers")
         (described,) = await ask(groups, DescribeConfigsRequest(resources=(ABOUT_GROUP,)))
-        assert described.error_code == COORDINATOR_LOAD_IN_PROGRESS
+        assert described.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert described.error_message == "the cluster does not say who is in the group"
         (altered,) = await ask(groups, ALTER_GROUP)
-        assert altered.error_code == COORDINATOR_LOAD_IN_PROGRESS
+        assert altered.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 async def test_a_log_that_cannot_be_read_is_no_empty_one(autojump_clock: MockClock) -> None:
@@ -273,13 +277,15 @@ async def test_a_log_that_cannot_be_read_is_no_empty_one(autojump_clock: MockClo
     async with hosted_groups() as groups:
         groups.log.is_unreadable = True
         (described,) = await ask(groups, DescribeConfigsRequest(resources=(ABOUT_GROUP,)))
-        assert described.error_code == COORDINATOR_LOAD_IN_PROGRESS
+        assert described.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         # What is wrong with the log may name a path or an address.
         assert described.error_message == "the group cannot be read from the state log"
         answer = await ConfigApis(groups.registry).answer(
             lone_request(ListConfigResourcesRequest(), 1), ListConfigResourcesRequest()
         )
-        assert answer == ListConfigResourcesResponse(error_code=COORDINATOR_LOAD_IN_PROGRESS)
+        assert answer == ListConfigResourcesResponse(
+            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        )
 
 
 async def test_a_change_that_cannot_be_written_has_not_happened(
@@ -289,7 +295,7 @@ async def test_a_change_that_cannot_be_written_has_not_happened(
     async with hosted_groups() as groups:
         groups.log.is_failing = True
         (altered,) = await ask(groups, ALTER_GROUP)
-        assert altered.error_code == COORDINATOR_NOT_AVAILABLE
+        assert altered.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         groups.log.is_failing = False
         assert [view.override for view in await groups.registry.configs(GROUP_ID)] == [None] * 3
         (altered,) = await ask(groups, ALTER_GROUP)

@@ -11,6 +11,7 @@ import trio
 from coordinator.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.describe_configs import ConfigSource, DescribeConfigsResult
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.configs import (
     APPEND,
     BROKER,
@@ -36,7 +37,6 @@ ONLY_4_3 = pytest.mark.parametrize("kafka", ["4.3"], indirect=True)
 CATCH_UP_TIMEOUT_S = 10
 CLIENT_METRICS = 16
 UNKNOWN_TYPE = 99
-UNSUPPORTED_VERSION = 35
 
 CHANGES: list[tuple[Change, ...]] = [
     ((SESSION, SET, "50000"),),
@@ -241,11 +241,11 @@ async def test_resources_with_configs_are_listed(kafka: KafkaCluster) -> None:
             _, clusters = await them.listed()
             assert await us.listed() == (0, clusters | {(GROUP, group)})
             assert await us.listed(TOPIC) == await them.listed(TOPIC)
-            assert await us.listed(UNKNOWN_TYPE) == (UNSUPPORTED_VERSION, set())
+            assert await us.listed(UNKNOWN_TYPE) == (ErrorCode.UNSUPPORTED_VERSION, set())
         else:
-            assert await us.listed() == (UNSUPPORTED_VERSION, set())
+            assert await us.listed() == (ErrorCode.UNSUPPORTED_VERSION, set())
             assert await us.listed(CLIENT_METRICS) == (0, set())
-            assert await us.listed(GROUP, TOPIC) == (UNSUPPORTED_VERSION, set())
+            assert await us.listed(GROUP, TOPIC) == (ErrorCode.UNSUPPORTED_VERSION, set())
         assert await us.listed(version=0) == await them.listed(version=0) == (0, set())
 
 

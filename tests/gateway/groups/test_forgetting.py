@@ -7,7 +7,6 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.errors import ErrorCode
 from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import config_apis
@@ -21,6 +20,7 @@ from kafka_codecs.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -28,8 +28,6 @@ from kafka_codecs.incremental_alter_configs import (
 )
 from tests.support.configs import SESSION, SET
 from tests.support.hosted_groups import QUIET_S, HostedGroups, hosted_groups, lone_request
-
-COORDINATOR_LOAD_IN_PROGRESS = 14
 
 
 def forgetting(groups: HostedGroups, *held: str) -> Forgetting:
@@ -111,7 +109,9 @@ async def test_a_group_stays_while_the_cluster_does_not_tell(autojump_clock: Moc
         groups.cluster.answers[DescribeGroupsRequest] = lambda asked: DescribeGroupsResponse(
             groups=tuple(
                 DescribedGroup(
-                    group_id=each, group_state="Dead", error_code=COORDINATOR_LOAD_IN_PROGRESS
+                    group_id=each,
+                    group_state="Dead",
+                    error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
                 )
                 for each in asked.groups
             )

@@ -18,6 +18,7 @@ from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import MemberType
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
@@ -31,18 +32,6 @@ from tests.support.group_client import GroupClient, group_client
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
 from tests.support.offset_broker import OffsetBroker
 from tests.support.until import until
-
-COORDINATOR_LOAD_IN_PROGRESS = 14
-COORDINATOR_NOT_AVAILABLE = 15
-INCONSISTENT_GROUP_PROTOCOL = 23
-NOT_COORDINATOR = 16
-INVALID_GROUP_ID = 24
-UNKNOWN_MEMBER_ID = 25
-UNSUPPORTED_VERSION = 35
-INVALID_REQUEST = 42
-GROUP_ID_NOT_FOUND = 69
-MEMBER_ID_REQUIRED = 79
-STALE_MEMBER_EPOCH = 113
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +93,7 @@ async def test_a_classic_member_lives_in_every_version(
         client = scene.client
         joined = await client.join(version=join)
         if join >= 4:
-            assert joined.error_code == MEMBER_ID_REQUIRED
+            assert joined.error_code == ErrorCode.MEMBER_ID_REQUIRED
             joined = await client.join(joined.member_id, version=join)
         assert (joined.error_code, joined.generation_id) == (0, 1)
         assert joined.leader == joined.member_id
@@ -116,16 +105,16 @@ async def test_a_classic_member_lives_in_every_version(
         assert given.partitions == (0, 2)
         assert (await client.beat(joined, version=beat)).error_code == 0
         refused = await client.join("stranger", version=join)
-        assert (refused.error_code, refused.member_id) == (UNKNOWN_MEMBER_ID, "stranger")
+        assert (refused.error_code, refused.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "stranger")
         left = await client.leave("stranger", version=leave)
         if leave < 3:
-            assert left.error_code == UNKNOWN_MEMBER_ID
+            assert left.error_code == ErrorCode.UNKNOWN_MEMBER_ID
         else:
             assert left.error_code == 0
-            assert [m.error_code for m in left.members] == [UNKNOWN_MEMBER_ID]
+            assert [m.error_code for m in left.members] == [ErrorCode.UNKNOWN_MEMBER_ID]
         left = await client.leave(joined.member_id, version=leave)
         assert left.error_code == 0
-        assert (await client.beat(joined, version=beat)).error_code == UNKNOWN_MEMBER_ID
+        assert (await client.beat(joined, version=beat)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 async def test_a_classic_member_of_a_mixed_group_lives_in_old_versions() -> None:
@@ -145,9 +134,9 @@ async def test_a_group_without_a_name_is_refused() -> None:
     """Whatever the cluster thinks of its coordinator."""
     async with open_scene() as scene:
         client = GroupClient(scene.client.connection, "")
-        assert (await client.join(version=5)).error_code == INVALID_GROUP_ID
-        assert (await client.native("n")).error_code == INVALID_REQUEST
-        assert await client.commit({0: 1}) == {0: INVALID_GROUP_ID}
+        assert (await client.join(version=5)).error_code == ErrorCode.INVALID_GROUP_ID
+        assert (await client.native("n")).error_code == ErrorCode.INVALID_REQUEST
+        assert await client.commit({0: 1}) == {0: ErrorCode.INVALID_GROUP_ID}
 
 
 # -- members of the new protocol -----------------------------------------------------------------
@@ -165,7 +154,7 @@ async def test_who_names_a_native_member_depends_on_the_version() -> None:
         owned = {each.topic_id: each.partitions for each in joined.assignment.topic_partitions}
         assert owned == {topic_id: (0, 1, 2)}
         nameless = await client.native("", version=1)
-        assert nameless.error_code == INVALID_REQUEST
+        assert nameless.error_code == ErrorCode.INVALID_REQUEST
         assert nameless.error_message
         assert (await client.native("n", version=1)).member_id == "n"
 
@@ -183,7 +172,7 @@ async def test_commits_are_stored_in_the_cluster(version: int) -> None:
         assert stored == {0: 0, 2: 0}
         assert await scene.stored() == {0: 7, 1: -1, 2: 9}
         refused = await scene.client.commit({0: 1}, member_id="x", epoch=1, version=version)
-        assert refused == {0: UNKNOWN_MEMBER_ID}
+        assert refused == {0: ErrorCode.UNKNOWN_MEMBER_ID}
         assert await scene.stored() == {0: 7, 1: -1, 2: 9}
 
 
@@ -194,9 +183,9 @@ async def test_a_native_member_commits_its_epoch_in_v9_only() -> None:
         too_old = await scene.client.commit(
             {0: 1}, member_id="n", epoch=joined.member_epoch, version=8
         )
-        assert too_old == {0: UNSUPPORTED_VERSION}
+        assert too_old == {0: ErrorCode.UNSUPPORTED_VERSION}
         stale = await scene.client.commit({0: 1}, member_id="n", epoch=joined.member_epoch + 1)
-        assert stale == {0: STALE_MEMBER_EPOCH}
+        assert stale == {0: ErrorCode.STALE_MEMBER_EPOCH}
         assert await scene.stored() == {0: -1, 1: -1, 2: -1}
         stored = await scene.client.commit({0: 1}, member_id="n", epoch=joined.member_epoch)
         assert stored == {0: 0}
@@ -241,10 +230,13 @@ async def test_offsets_are_fetched_in_the_versions_about_one_group(version: int)
         if version == 1:
             (topic,) = refused.topics
             codes = [p.error_code for p in topic.partitions]
-            assert codes == [COORDINATOR_NOT_AVAILABLE, COORDINATOR_NOT_AVAILABLE]
+            assert codes == [
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ]
             assert [p.committed_offset for p in topic.partitions] == [-1, -1]
         else:
-            assert refused.error_code == COORDINATOR_NOT_AVAILABLE
+            assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("stable", [False, True])
@@ -266,10 +258,10 @@ async def test_a_batch_of_groups_is_answered_group_by_group(*, stable: bool) -> 
         mine, strangers, never = answer.groups
         assert [each.group_id for each in answer.groups] == ["g", "h", "never"]
         assert [p.committed_offset for p in mine.topics[0].partitions] == [7, -1]
-        assert (strangers.error_code, strangers.topics) == (UNKNOWN_MEMBER_ID, ())
+        assert (strangers.error_code, strangers.topics) == (ErrorCode.UNKNOWN_MEMBER_ID, ())
         assert [p.committed_offset for p in never.topics[0].partitions] == [-1, -1]
         stale: OffsetFetchResponse = await ask(fetch_many(("g", "n", 99)), 9)
-        assert stale.groups[0].error_code == STALE_MEMBER_EPOCH
+        assert stale.groups[0].error_code == ErrorCode.STALE_MEMBER_EPOCH
         memberless: OffsetFetchResponse = await ask(fetch_many(("g", None, -1)), 8)
         assert [p.committed_offset for p in memberless.groups[0].topics[0].partitions] == [7, -1]
 
@@ -281,7 +273,7 @@ async def test_the_same_group_twice_in_a_batch_is_refused() -> None:
         request = fetch_many(("g", "n", joined.member_epoch), ("g", "stranger", 1))
         answer: OffsetFetchResponse = await scene.client.connection.ask(request, 9)
         codes = [(each.group_id, each.error_code) for each in answer.groups]
-        assert codes == [("g", INVALID_REQUEST)]
+        assert codes == [("g", ErrorCode.INVALID_REQUEST)]
 
 
 # -- admin ---------------------------------------------------------------------------------------
@@ -294,13 +286,13 @@ async def test_every_kind_of_group_is_described_to_old_tools() -> None:
         unknown = await client.described(version=0)
         assert (unknown.group_state, unknown.error_code) == ("Dead", 0)
         unknown = await client.described(version=6)
-        assert (unknown.group_state, unknown.error_code) == ("Dead", GROUP_ID_NOT_FOUND)
+        assert (unknown.group_state, unknown.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
         assert unknown.error_message
         joined = await client.enter(owned={"numbers": [0, 1, 2]})
         for version in (0, 3, 6):
-            generic = await client.described(version)
-            assert (generic.group_state, generic.protocol_data) == ("Stable", "range")
-            (member,) = generic.members
+            classic = await client.described(version)
+            assert (classic.group_state, classic.protocol_data) == ("Stable", "range")
+            (member,) = classic.members
             assert (member.member_id, member.client_host) == (joined.member_id, "/127.0.0.1")
             (given,) = decode_assignment(member.member_assignment)[1].assigned_partitions
             assert given.partitions == (0, 1, 2)
@@ -326,12 +318,14 @@ async def test_every_kind_of_group_is_described_to_new_tools() -> None:
     """A group of classic members only is no consumer group; v1 tells the members' protocols."""
     async with open_scene() as scene:
         client = scene.client
-        assert (await client.described_as_consumer_group()).error_code == GROUP_ID_NOT_FOUND
+        assert (
+            await client.described_as_consumer_group()
+        ).error_code == ErrorCode.GROUP_ID_NOT_FOUND
         joined = await client.enter()
         for version in (0, 1):
-            generic = await client.described_as_consumer_group(version)
-            assert generic.error_code == GROUP_ID_NOT_FOUND
-            assert generic.error_message
+            classic = await client.described_as_consumer_group(version)
+            assert classic.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            assert classic.error_message
         native = await client.native("n")
         old = await client.described_as_consumer_group(0)
         assert {m.member_type for m in old.members} == {MemberType.UNKNOWN}
@@ -389,7 +383,7 @@ async def test_a_connect_worker_is_answered_by_the_cluster() -> None:
         how = {"protocol_type": "connect", "protocol": "compatible"}
         with capture_logs() as lines:
             joined = await scene.client.join(version=5, **how)  # type: ignore[arg-type]
-            if joined.error_code == MEMBER_ID_REQUIRED:
+            if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 joined = await scene.client.join(joined.member_id, version=5, **how)  # type: ignore[arg-type]
         assert joined.error_code == 0
         (line,) = [line for line in lines if line["event"] == "group_forwarded"]
@@ -409,7 +403,7 @@ async def test_a_foreign_protocol_does_not_take_a_live_group_away() -> None:
         joined = await scene.client.enter()
         with capture_logs() as lines:
             refused = await worker.join(protocol_type="connect", protocol="compatible", version=5)
-        assert refused.error_code == INCONSISTENT_GROUP_PROTOCOL
+        assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert "group_forwarded" not in [line["event"] for line in lines]
         await scene.client.leave(joined.member_id, version=4)
         assert (await scene.client.native("n")).error_code == 0
@@ -429,7 +423,7 @@ async def test_a_foreign_protocol_waits_until_a_member_was_let_in_or_not() -> No
             nursery.start_soon(member.native, "n")
             await until(lambda: ApiKey.JOIN_GROUP in [each.api_key for each in broker.seen])
             refused = await worker.join(protocol_type="connect", protocol="compatible", version=5)
-            assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
+            assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert broker.join_gate is not None
             broker.join_gate.set()
 
@@ -438,7 +432,7 @@ async def test_a_join_without_a_protocol_type_does_not_give_a_group_away() -> No
     """No protocol is not another protocol: the request is refused, and leaves nothing behind."""
     async with open_scene() as scene:
         refused = await scene.client.join(protocol_type="", version=3)
-        assert refused.error_code == INCONSISTENT_GROUP_PROTOCOL
+        assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert (await scene.client.native("n")).error_code == 0
         assert scene.gateway.events
 
@@ -451,7 +445,7 @@ async def test_groups_that_match_a_pattern_are_answered_by_the_cluster(
     async with open_scene(forward_patterns=(pattern,)) as scene:
         with capture_logs() as lines:
             joined = await scene.client.join(version=5)
-            if joined.error_code == MEMBER_ID_REQUIRED:
+            if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 joined = await scene.client.join(joined.member_id, version=5)
             await scene.client.beat(joined, version=3)
         assert joined.error_code == 0
@@ -464,11 +458,11 @@ async def test_more_groups_than_allowed_are_refused() -> None:
     """max_groups: those that are there go on."""
     async with open_scene(max_groups=1) as scene, scene.another_client("h") as other:
         joined = await scene.client.enter()
-        assert (await other.join(version=5)).error_code == COORDINATOR_NOT_AVAILABLE
+        assert (await other.join(version=5)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         refused = await other.native("n")
-        assert refused.error_code == COORDINATOR_NOT_AVAILABLE
+        assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert refused.error_message == "1 groups are hosted already"
-        assert await other.commit({0: 1}) == {0: COORDINATOR_NOT_AVAILABLE}
+        assert await other.commit({0: 1}) == {0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert (await scene.client.beat(joined)).error_code == 0
         await scene.client.leave(joined.member_id, version=4)
         while (await other.native("n")).error_code:  # noqa: ASYNC110, RUF100
@@ -496,13 +490,15 @@ async def test_members_are_told_nothing_while_the_log_may_be_somebody_elses() ->
             ):
                 joined = await client.enter()
                 state_log.may_answer = False
-                assert (await client.beat(joined)).error_code == NOT_COORDINATOR
-                assert (await client.join()).error_code == NOT_COORDINATOR
+                assert (await client.beat(joined)).error_code == ErrorCode.NOT_COORDINATOR
+                assert (await client.join()).error_code == ErrorCode.NOT_COORDINATOR
                 # Refusals of the engine's need no less to be true, of a group it knows or not.
-                assert (await stranger.beat(joined)).error_code == NOT_COORDINATOR
-                assert (await client.described()).error_code == COORDINATOR_LOAD_IN_PROGRESS
+                assert (await stranger.beat(joined)).error_code == ErrorCode.NOT_COORDINATOR
+                assert (
+                    await client.described()
+                ).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 refused = await client.commit({0: 7}, member_id="else", epoch=1)
-                assert refused == {0: NOT_COORDINATOR}
+                assert refused == {0: ErrorCode.NOT_COORDINATOR}
                 committed = await client.commit(
                     {0: 7}, member_id=joined.member_id, epoch=joined.generation_id
                 )

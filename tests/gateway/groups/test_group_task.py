@@ -7,7 +7,6 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.config import GroupConfig
-from coordinator.errors import ErrorCode
 from coordinator.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
@@ -15,6 +14,7 @@ from coordinator.replies import (
     SyncGroupReply,
 )
 from gateway.groups.inbox import INBOX_MAX
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_script import read_assignment
 from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, hosted_groups
 from tests.support.pending import Pending

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine, Step
-from coordinator.errors import ErrorCode, InvariantError
+from coordinator.errors import InvariantError
 from coordinator.events import (
     ConsumerHeartbeatReceived,
     Event,
@@ -23,6 +23,7 @@ from coordinator.replies import (
 )
 from coordinator.topics import Topics
 from gateway.groups.group_task import GroupFailed
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import GROUP, hosted_groups
 from tests.support.pending import Pending
@@ -33,7 +34,7 @@ async def test_a_broken_rule_reloads_the_group_and_answers_everybody(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, bug: Exception
 ) -> None:
     """The group starts again from its records; who waits is told to try again; others go on."""
-    config = GroupConfig(generic_initial_rebalance_delay_ms=0)
+    config = GroupConfig(classic_initial_rebalance_delay_ms=0)
     async with hosted_groups(config=config) as groups:
         elsewhere = await groups.native("elsewhere", group="another")
         await groups.lone_classic_member()

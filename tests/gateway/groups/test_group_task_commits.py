@@ -5,7 +5,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.errors import ErrorCode, InvariantError
+from coordinator.errors import InvariantError
 from coordinator.events import (
     OffsetCommitEnded,
     SyncGroupReceived,
@@ -15,6 +15,7 @@ from coordinator.replies import (
     Reply,
 )
 from gateway.groups.inbox import INBOX_MAX, Ask
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import GROUP, QUIET_S, hosted_groups
 from tests.support.pending import Pending

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.config import GroupConfig
-from coordinator.errors import ErrorCode, InvariantError
+from coordinator.errors import InvariantError
 from coordinator.events import (
     HeartbeatReceived,
 )
@@ -23,6 +23,7 @@ from coordinator.replies import (
 from gateway.groups.group_task import LOAD_RETRY_MAX_S, LOAD_RETRY_S
 from gateway.state_log.log import StateLogUnsure
 from gateway.state_log.memory import MemoryLog
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import HostedGroups, hosted_groups
 from tests.support.pending import Pending
@@ -159,7 +160,7 @@ async def test_a_failing_log_leaves_the_group_as_it_was(autojump_clock: MockCloc
 
 async def test_a_parked_request_outlives_a_failure_of_the_log(autojump_clock: MockClock) -> None:
     """It waits for the group, and the group has not changed."""
-    config = GroupConfig(generic_initial_rebalance_delay_ms=0)
+    config = GroupConfig(classic_initial_rebalance_delay_ms=0)
     async with hosted_groups(config=config) as groups:
         joined = await groups.lone_classic_member()
         second = (await groups.join()).member_id

@@ -9,15 +9,16 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.errors import ErrorCode, InvariantError
+from coordinator.errors import InvariantError
 from coordinator.events import (
     OffsetCommitEnded,
     RegexesResolved,
 )
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topic_names import TopicNames
-from gateway.cluster.topics import Topic
+from gateway.cluster.topics import ClusterTopic
 from gateway.groups.regex_resolver import RegexResolver
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import GROUP, hosted_groups
 from tests.support.until import until, until_logged
@@ -53,7 +54,7 @@ async def test_topics_of_refused_requests_are_forgotten(
         asked_for: list[set[str]] = []
         topics_for = groups.cluster.topics_for
 
-        async def noting(names: Iterable[str]) -> Mapping[str, Topic]:
+        async def noting(names: Iterable[str]) -> Mapping[str, ClusterTopic]:
             asked_for.append(set(names))
             return await topics_for(names)
 

@@ -26,6 +26,7 @@ from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
 )
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.support.hosted_groups import ScriptedCluster
 
@@ -38,10 +39,6 @@ KAFKA_2_3: dict[int, tuple[int, int]] = {
     ApiKey.LEAVE_GROUP: (0, 2),
     ApiKey.OFFSET_COMMIT: (0, 7),
 }
-NOT_COORDINATOR = 16
-COORDINATOR_LOAD_IN_PROGRESS = 14
-UNSUPPORTED_VERSION = 35
-GROUP_ID_NOT_FOUND = 69
 
 
 def classic(
@@ -125,20 +122,20 @@ def looking(cluster: ScriptedCluster, *patterns: str) -> Hosting:
     ("to_classic", "to_native", "mode"),
     [
         (classic(), None, Mode.HOSTED),
-        (classic(error_code=GROUP_ID_NOT_FOUND), None, Mode.HOSTED),
+        (classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND), None, Mode.HOSTED),
         (classic(), native(), Mode.HOSTED),
-        (classic(), native(error_code=GROUP_ID_NOT_FOUND), Mode.HOSTED),
-        (classic(), native(error_code=UNSUPPORTED_VERSION), Mode.HOSTED),
+        (classic(), native(error_code=ErrorCode.GROUP_ID_NOT_FOUND), Mode.HOSTED),
+        (classic(), native(error_code=ErrorCode.UNSUPPORTED_VERSION), Mode.HOSTED),
         (classic("c"), None, Mode.OCCUPIED),
-        (classic("c"), native(error_code=GROUP_ID_NOT_FOUND), Mode.OCCUPIED),
+        (classic("c"), native(error_code=ErrorCode.GROUP_ID_NOT_FOUND), Mode.OCCUPIED),
         (classic("c", protocol_type=""), None, Mode.OCCUPIED),
-        (classic(error_code=GROUP_ID_NOT_FOUND), native("n"), Mode.OCCUPIED),
+        (classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND), native("n"), Mode.OCCUPIED),
         (classic("c", protocol="range"), None, Mode.OCCUPIED),
         (classic("w", protocol_type="connect"), None, Mode.FORWARDED),
         (classic("s", protocol="stream"), None, Mode.FORWARDED),
-        (classic(error_code=COORDINATOR_LOAD_IN_PROGRESS), None, Mode.UNKNOWN),
-        (classic(error_code=NOT_COORDINATOR), native(), Mode.UNKNOWN),
-        (classic(), native(error_code=COORDINATOR_LOAD_IN_PROGRESS), Mode.UNKNOWN),
+        (classic(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), None, Mode.UNKNOWN),
+        (classic(error_code=ErrorCode.NOT_COORDINATOR), native(), Mode.UNKNOWN),
+        (classic(), native(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), Mode.UNKNOWN),
     ],
 )
 async def test_who_answers_for_a_group(
@@ -164,7 +161,8 @@ async def test_a_group_of_another_kind_is_not_hosted(kind: str, state: str, mode
     """Scenario 35: a JoinGroup there is refused with INCONSISTENT_GROUP_PROTOCOL, a heartbeat with
     GROUP_ID_NOT_FOUND. To the other questions such a group looks like none."""
     cluster = cluster_that_says(
-        classic(error_code=GROUP_ID_NOT_FOUND), native(error_code=GROUP_ID_NOT_FOUND)
+        classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+        native(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
     )
     cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
     cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(
@@ -183,7 +181,9 @@ async def test_a_cluster_that_does_not_list_its_groups_is_not_an_empty_one() -> 
     """Whether a group of another kind is there is then unknown."""
     cluster = cluster_that_says(classic(), native())
     cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
-    cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(error_code=NOT_COORDINATOR)
+    cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(
+        error_code=ErrorCode.NOT_COORDINATOR
+    )
     with capture_logs():
         assert (await looking(cluster).look("g")).mode is Mode.UNKNOWN
 
@@ -247,7 +247,7 @@ async def test_a_free_group_is_not_asked_about_again_so_soon(autojump_clock: Moc
 async def test_many_groups_are_looked_at_in_a_few_questions() -> None:
     """Each of their coordinators is asked about all of its groups at once, and nobody about those
     that were found free a moment ago."""
-    cluster = cluster_that_says(classic(), native(error_code=GROUP_ID_NOT_FOUND))
+    cluster = cluster_that_says(classic(), native(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
     cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
     cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse()
     names = [f"g{number}" for number in range(LOOKED_AT_ONCE_MAX)]
@@ -267,7 +267,7 @@ async def test_many_groups_are_looked_at_in_a_few_questions() -> None:
 
 async def test_of_many_groups_each_has_its_own_verdict() -> None:
     """One that the broker does not answer for is unknown, and no other is."""
-    cluster = cluster_that_says(classic(), native(error_code=GROUP_ID_NOT_FOUND))
+    cluster = cluster_that_says(classic(), native(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
     (free,), (taken,) = classic().groups, classic("payments").groups
     (foreign,) = classic("w", protocol_type="connect").groups
     cluster.answers[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(
@@ -275,7 +275,7 @@ async def test_of_many_groups_each_has_its_own_verdict() -> None:
             replace(free, group_id="free"),
             replace(taken, group_id="taken"),
             replace(foreign, group_id="foreign"),
-            replace(free, group_id="loading", error_code=COORDINATOR_LOAD_IN_PROGRESS),
+            replace(free, group_id="loading", error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         )
     )
     hosting = looking(cluster, "legacy")

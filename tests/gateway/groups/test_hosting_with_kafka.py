@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.consumer_group_describe import MemberType
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
@@ -21,13 +22,6 @@ from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
-INCONSISTENT_GROUP_PROTOCOL = 23
-NOT_COORDINATOR = 16
-GROUP_ID_NOT_FOUND = 69
-UNKNOWN_MEMBER_ID = 25
-NON_EMPTY_GROUP = 68
-REBALANCE_IN_PROGRESS = 27
-
 
 async def test_a_group_with_a_live_classic_member_is_not_hosted(kafka: KafkaCluster) -> None:
     """Its partitions would have two owners. Both protocols are told so, the log once."""
@@ -40,9 +34,9 @@ async def test_a_group_with_a_live_classic_member_is_not_hosted(kafka: KafkaClus
         async with group_client(gateway.address, group) as client:
             with capture_logs() as lines:
                 for _ in range(2):
-                    assert (await client.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+                    assert (await client.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                     refused = await client.native("n")
-                    assert refused.error_code == GROUP_ID_NOT_FOUND
+                    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
                     assert "1 members (around-the-gateway)" in (refused.error_message or "")
             (line,) = [line for line in lines if line["event"] == "group_occupied"]
             assert line["group_id"] == group
@@ -63,9 +57,9 @@ async def test_a_group_with_a_live_native_member_is_not_hosted(kafka: KafkaClust
     ):
         assert (await direct.native("direct")).error_code == 0
         async with group_client(gateway.address, group) as client:
-            assert (await client.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+            assert (await client.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             refused = await client.native("n")
-            assert refused.error_code == GROUP_ID_NOT_FOUND
+            assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
             assert "around-the-gateway" in (refused.error_message or "")
             described = await client.described_as_consumer_group()
             assert [member.member_id for member in described.members] == ["direct"]
@@ -82,12 +76,12 @@ async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaClu
     ):
         joined = await direct.enter()
         async with group_client(gateway.address, group) as client:
-            assert (await client.join()).error_code == INCONSISTENT_GROUP_PROTOCOL
+            assert (await client.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             await direct.leave(joined.member_id)
             hosted = await client.enter()
             native = await client.native("n")
             assert native.error_code == 0
-            assert (await client.beat(hosted)).error_code == REBALANCE_IN_PROGRESS
+            assert (await client.beat(hosted)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
             described = await client.described_as_consumer_group()
             types = {member.member_id: member.member_type for member in described.members}
             assert types == {hosted.member_id: MemberType.CLASSIC, "n": MemberType.CONSUMER}
@@ -115,7 +109,9 @@ async def test_commits_are_stored_in_the_cluster(kafka: KafkaCluster) -> None:
         native = await client.native("n")
         stored = await client.commit({2: 13}, member_id="n", epoch=native.member_epoch)
         assert stored == {2: 0}
-        assert await client.commit({2: 99}, member_id="stranger", epoch=1) == {2: UNKNOWN_MEMBER_ID}
+        assert await client.commit({2: 99}, member_id="stranger", epoch=1) == {
+            2: ErrorCode.UNKNOWN_MEMBER_ID
+        }
         assert await direct.committed() == {0: 11, 1: 12, 2: 13}
         upstream = await direct.described()
         assert (upstream.group_state, upstream.protocol_type) == ("Stable", "groupferry")
@@ -135,9 +131,9 @@ async def test_elsewhere_than_at_the_coordinator_a_group_has_no_answer(
         elsewhere = next(address for id_, address in listeners.items() if id_ != coordinator)
         async with await BrokerConnection.open(*elsewhere) as connection:
             client = GroupClient(connection, group)
-            assert (await client.join()).error_code == NOT_COORDINATOR
-            assert (await client.native("n")).error_code == NOT_COORDINATOR
-            assert await client.commit({0: 1}) == {0: NOT_COORDINATOR}
+            assert (await client.join()).error_code == ErrorCode.NOT_COORDINATOR
+            assert (await client.native("n")).error_code == ErrorCode.NOT_COORDINATOR
+            assert await client.commit({0: 1}) == {0: ErrorCode.NOT_COORDINATOR}
         assert not gateway.events
         async with group_client(gateway.address, group) as client:
             assert (await client.native("n")).error_code == 0
@@ -168,7 +164,7 @@ async def test_other_protocols_are_relayed(
         assert stored == {0: 0}
         if protocol_type != "consumer" or not kafka.has_new_protocol:
             refused = await client.native("n")
-            assert refused.error_code == GROUP_ID_NOT_FOUND
+            assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
             assert refused.error_message
         left = await client.leave(joined.member_id)
         assert [each.error_code for each in left.members] == [0]
@@ -182,7 +178,7 @@ async def test_other_protocols_are_relayed(
 async def test_whom_consumers_left_the_group_to_finds_it_empty(
     kafka: KafkaCluster, protocol_type: str, protocol: str
 ) -> None:
-    """An Empty group takes any protocol, and the anchor stays for a minute: it makes way."""
+    """An Empty group takes any protocol, and the anchor stays for a minute: it makes route."""
     async with (
         whole_gateway(kafka.addresses) as gateway,
         group_client(gateway.address, fresh_group("workers")) as client,
@@ -217,10 +213,10 @@ async def test_members_in_the_cluster_outlive_the_gateway(
         assert (await client.sync(joined, **how)).error_code == 0
         assert (await client.beat(joined)).error_code == 0
         stranger = replace(joined, member_id="stranger")
-        assert (await client.beat(stranger)).error_code == UNKNOWN_MEMBER_ID
-        assert (await client.sync(stranger, **how)).error_code == UNKNOWN_MEMBER_ID
+        assert (await client.beat(stranger)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert (await client.sync(stranger, **how)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
         native = await client.native("n", 5)
-        assert native.error_code in (UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND)
+        assert native.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
         assert not gateway.events
 
 
@@ -233,7 +229,7 @@ async def test_a_foreign_join_that_the_cluster_refuses_gives_no_group_away(
         group_client(gateway.address, fresh_group("workers")) as client,
     ):
         refused = await client.join("nobody", protocol_type="connect", protocol="compatible")
-        assert refused.error_code == UNKNOWN_MEMBER_ID
+        assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
         assert (await client.native("n")).error_code == 0
 
 
@@ -254,7 +250,7 @@ async def test_groups_that_match_a_pattern_are_relayed(kafka: KafkaCluster) -> N
             described = await direct.described_as_consumer_group()
             assert [member.member_id for member in described.members] == ["n"]
         else:
-            assert native.error_code == GROUP_ID_NOT_FOUND
+            assert native.error_code == ErrorCode.GROUP_ID_NOT_FOUND
             assert native.error_message
         assert not gateway.events
 
@@ -290,7 +286,7 @@ async def test_stable_offsets_and_batches_are_asked_of_the_cluster(kafka: KafkaC
             answer: OffsetFetchResponse = await mine.connection.ask(request, 9)
             stored, refused = answer.groups
             assert stored.topics[0].partitions[0].committed_offset == 7
-            assert (refused.error_code, refused.topics) == (UNKNOWN_MEMBER_ID, ())
+            assert (refused.error_code, refused.topics) == (ErrorCode.UNKNOWN_MEMBER_ID, ())
 
 
 async def test_hosted_groups_are_listed_among_the_clusters_own(kafka: KafkaCluster) -> None:
@@ -319,7 +315,7 @@ async def test_hosted_groups_are_listed_among_the_clusters_own(kafka: KafkaClust
             (theirs, "Stable", "classic"),
         ]
         refused = await client.deleted()
-        assert refused == NON_EMPTY_GROUP
+        assert refused == ErrorCode.NON_EMPTY_GROUP
         await client.native("n", -1)
         assert await client.deleted() == 0
         assert await client.committed() == {0: -1, 1: -1, 2: -1}

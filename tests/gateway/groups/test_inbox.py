@@ -7,7 +7,7 @@ from trio.testing import MockClock
 from coordinator.events import OffsetCommitEnded, TimePassed
 from gateway.groups.clock import Clock
 from gateway.groups.inbox import INBOX_MAX, Ask, Inbox
-from gateway.groups.pauses import Pauses
+from gateway.groups.process_pauses import ProcessPauses
 
 
 def some_ask() -> Ask:
@@ -17,7 +17,7 @@ def some_ask() -> Ask:
 
 def some_inbox() -> Inbox:
     """Of a gateway that is never paused."""
-    return Inbox(Clock(), Pauses(Clock(), grace_max_ms=0))
+    return Inbox(Clock(), ProcessPauses(Clock(), grace_max_ms=0))
 
 
 async def test_what_happened_comes_before_who_asks(autojump_clock: MockClock) -> None:

@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from gateway.state_log.sqlite import open_sqlite_log
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import group_client
 from tests.support.mock_cluster import running_mock_cluster
@@ -14,7 +15,6 @@ from tests.support.serve_process import serving
 from tests.support.told_lines import check_gaps, told
 
 LIMIT_S = 150
-UNKNOWN_SERVER_ERROR = -1
 
 
 async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path) -> None:
@@ -66,5 +66,5 @@ async def test_a_name_that_no_member_id_can_be_made_of_is_refused(
                 group_client(gateway.address, "g") as other,
             ):
                 refused = await client.join(version=version)
-                assert refused.error_code == UNKNOWN_SERVER_ERROR
+                assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
                 await other.enter(version=version)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from coordinator.records import GenericGroupMetadata, GenericGroupValue
+from coordinator.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.groups.hosting import LOOKED_AT_ONCE_MAX
 from gateway.state_log.memory import MemoryLog
@@ -20,6 +20,7 @@ from kafka_codecs.describe_configs import (
     DescribeConfigsResource,
 )
 from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -27,10 +28,9 @@ from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import whole_gateway
 from tests.support.offset_broker import OffsetBroker
 
-INVALID_REQUEST = 42
 EMPTY_GROUP = (
-    GenericGroupMetadata(
-        value=GenericGroupValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
+    ClassicGroupMetadata(
+        value=ClassicGroupValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
     ),
 )
 MANY = tuple(f"unknown-{number}" for number in range(2 * LOOKED_AT_ONCE_MAX))
@@ -116,4 +116,4 @@ async def test_a_group_named_again_in_a_fetch(*, is_same: bool) -> None:
     async with open_scene() as (_, connection):
         answer = await connection.ask(OffsetFetchRequest(groups=(one, other, again)), 8)
         codes = [(group.group_id, group.error_code) for group in answer.groups]
-        assert codes == [("g", 0 if is_same else INVALID_REQUEST), ("h", 0)]
+        assert codes == [("g", 0 if is_same else ErrorCode.INVALID_REQUEST), ("h", 0)]

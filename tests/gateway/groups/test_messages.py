@@ -4,7 +4,6 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from coordinator.events import Leaver
 from coordinator.replies import (
     ConsumerHeartbeatReply,
@@ -20,6 +19,7 @@ from gateway.groups import messages
 from kafka_codecs import consumer_group_heartbeat, decode, encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse

@@ -15,6 +15,7 @@ import trio
 from gateway.groups import commit_storing
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
@@ -36,14 +37,6 @@ from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.offset_broker import OffsetBroker
-
-COORDINATOR_LOAD_IN_PROGRESS = 14
-NOT_COORDINATOR = 16
-FENCED_INSTANCE_ID = 82
-ILLEGAL_GENERATION = 22
-GROUP_ID_NOT_FOUND = 69
-GROUP_SUBSCRIBED_TO_TOPIC = 86
-UNKNOWN_TOPIC_OR_PARTITION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +103,15 @@ async def test_a_refused_commit_does_not_reach_the_cluster() -> None:
     async with open_scene() as scene:
         joined = await scene.client.enter()
         stale = await scene.client.commit({1: 5}, member_id=joined.member_id, epoch=99, version=8)
-        assert stale == {1: ILLEGAL_GENERATION}
+        assert stale == {1: ErrorCode.ILLEGAL_GENERATION}
         assert scene.broker.commits == []
 
 
 async def test_the_clusters_own_error_is_passed_on() -> None:
     """NOT_COORDINATOR above all: the client then looks for the coordinator again."""
     async with open_scene() as scene:
-        scene.broker.commit_error = NOT_COORDINATOR
-        assert await scene.client.commit({1: 5}) == {1: NOT_COORDINATOR}
+        scene.broker.commit_error = ErrorCode.NOT_COORDINATOR
+        assert await scene.client.commit({1: 5}) == {1: ErrorCode.NOT_COORDINATOR}
 
 
 async def test_while_a_commit_is_on_its_way_its_partitions_stay_where_they_are() -> None:
@@ -177,14 +170,14 @@ async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_another_me
         scene.broker.loses_commits = True
         async with scene.another_client() as committer:
             told = await committer.commit({0: 7}, **mine)  # type: ignore[arg-type]
-            assert told == {0: COORDINATOR_LOAD_IN_PROGRESS}
+            assert told == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         scene.broker.loses_commits = False
         for version in (1, 5):
             refused: OffsetFetchResponse = await client.connection.ask(fetch, version)
             codes = {p.error_code for each in refused.topics for p in each.partitions}
-            assert codes | {refused.error_code} - {0} == {COORDINATOR_LOAD_IN_PROGRESS}
+            assert codes | {refused.error_code} - {0} == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         again = await client.commit({0: 8}, **mine)  # type: ignore[arg-type]
-        assert again == {0: COORDINATOR_LOAD_IN_PROGRESS}
+        assert again == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         scene.broker.join_gate.set()
         while (await client.connection.ask(fetch, 5)).error_code:  # noqa: ASYNC110, RUF100
             await trio.sleep(0.01)
@@ -193,7 +186,7 @@ async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_another_me
         assert isinstance(lost, OffsetCommitRequest)
         assert isinstance(stored, OffsetCommitRequest)
         assert lost.member_id == before
-        assert scene.broker.coordinator.check_commit(lost) == FENCED_INSTANCE_ID
+        assert scene.broker.coordinator.check_commit(lost) == ErrorCode.FENCED_INSTANCE_ID
         assert stored.member_id == scene.broker.coordinator.group("g").member_id
 
 
@@ -218,9 +211,9 @@ async def test_a_reset_on_its_way_is_over_before_a_member_goes_on_from_there() -
                 "epoch": (await scene.client.native("n")).member_epoch,
             }
             too_early: OffsetFetchResponse = await scene.client.connection.ask(fetch, 5)
-            assert too_early.error_code == COORDINATOR_LOAD_IN_PROGRESS
+            assert too_early.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             refused = await scene.client.commit({0: 60}, **mine)
-            assert refused == {0: COORDINATOR_LOAD_IN_PROGRESS}
+            assert refused == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
             scene.broker.gate.set()
         assert (await scene.client.committed(partitions=1)) == {0: 0}
         assert await scene.client.commit({0: 60}, **mine) == {0: 0}
@@ -258,7 +251,7 @@ async def test_an_anchor_that_cannot_be_repaired_makes_a_commit_wait(
         mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
         for _ in range(2):
             refused = await scene.client.commit({1: 5}, **mine, version=8)  # type: ignore[arg-type]
-            assert refused == {1: COORDINATOR_LOAD_IN_PROGRESS}
+            assert refused == {1: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         assert (await scene.client.beat(joined)).error_code == 0
         scene.broker.join_gate.set()
         while await scene.client.commit({1: 5}, **mine, version=8) != {1: 0}:  # type: ignore[arg-type]  # noqa: ASYNC110, RUF100
@@ -344,7 +337,7 @@ async def test_a_transaction_commits_as_its_member_and_is_stored_as_the_anchors(
         joined = await scene.client.enter()
         ask = scene.client.connection.ask
         stale = await ask(request(joined.member_id, 99), 3)
-        assert stale.topics[0].partitions[0].error_code == ILLEGAL_GENERATION
+        assert stale.topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
         assert scene.broker.commits == []
         stored = await ask(request(joined.member_id, joined.generation_id), 3)
         assert stored.topics[0].partitions[0].error_code == 0
@@ -378,11 +371,14 @@ async def test_a_group_that_never_committed_has_nothing_to_delete() -> None:
         scene.broker.knows_group = False
         ask = scene.client.connection.ask
         answer: OffsetDeleteResponse = await ask(deletion("numbers"), 0)
-        assert answer.error_code == GROUP_ID_NOT_FOUND
+        assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
         joined = await scene.client.enter()
-        subscribed = {"numbers": GROUP_SUBSCRIBED_TO_TOPIC, "other": UNKNOWN_TOPIC_OR_PARTITION}
+        subscribed = {
+            "numbers": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+            "other": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
         assert codes(await ask(deletion("numbers", "other"), 0)) == subscribed
-        no_partition = {"numbers": UNKNOWN_TOPIC_OR_PARTITION}
+        no_partition = {"numbers": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         assert codes(await ask(deletion("numbers", index=99), 0)) == no_partition
         await scene.client.leave(joined.member_id)
         assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
@@ -396,8 +392,8 @@ async def test_offsets_are_deleted_once_nobody_is_in_the_group() -> None:
         ask = scene.client.connection.ask
         answered = codes(await ask(deletion("numbers", "other"), 0))
         assert answered == {
-            "numbers": GROUP_SUBSCRIBED_TO_TOPIC,
-            "other": UNKNOWN_TOPIC_OR_PARTITION,
+            "numbers": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+            "other": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
         assert scene.broker.deleted == []
         await scene.client.leave(joined.member_id)

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from gateway.cluster.broker_connection import Address, BrokerConnection
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -20,9 +21,6 @@ from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
 from tests.support.offset_broker import OffsetBroker
-
-NOT_COORDINATOR = 16
-UNSUPPORTED_VERSION = 35
 
 
 @asynccontextmanager
@@ -67,9 +65,9 @@ async def test_stable_offsets_are_refused_where_the_cluster_does_not_know_them()
     """Dropping the wish could hand out an offset of an open transaction."""
     async with open_scene() as (_, connection):
         refused: OffsetFetchResponse = await connection.ask(fetch_of_one(stable=True), 7)
-        assert refused.error_code == UNSUPPORTED_VERSION
+        assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
         batch: OffsetFetchResponse = await connection.ask(fetch_of_many("g", "h", stable=True), 9)
-        assert [group.error_code for group in batch.groups] == [UNSUPPORTED_VERSION] * 2
+        assert [group.error_code for group in batch.groups] == [ErrorCode.UNSUPPORTED_VERSION] * 2
         assert ApiKey.OFFSET_FETCH not in {ApiKey(header.api_key) for header in _.seen}
 
 
@@ -99,16 +97,16 @@ async def test_a_batch_becomes_one_request_per_group_for_an_old_cluster() -> Non
 async def test_an_error_of_the_cluster_reaches_every_version(version: int) -> None:
     """v1 has no field for it but in each partition: no error there would mean no offset."""
     async with open_scene() as (broker, connection):
-        broker.fetch_error = NOT_COORDINATOR
+        broker.fetch_error = ErrorCode.NOT_COORDINATOR
         request = fetch_of_many("g") if version >= 8 else fetch_of_one()
         answer: OffsetFetchResponse = await connection.ask(request, version)
         if version >= 8:
-            assert answer.groups[0].error_code == NOT_COORDINATOR
+            assert answer.groups[0].error_code == ErrorCode.NOT_COORDINATOR
         elif version >= 2:
-            assert answer.error_code == NOT_COORDINATOR
+            assert answer.error_code == ErrorCode.NOT_COORDINATOR
         else:
             codes = [p.error_code for p in answer.topics[0].partitions]
-            assert codes == [NOT_COORDINATOR] * 2
+            assert codes == [ErrorCode.NOT_COORDINATOR] * 2
 
 
 async def test_all_offsets_of_a_group_may_be_asked_for() -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.errors import ErrorCode
 from gateway.groups.refusals import GroupMessage, refusal
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity

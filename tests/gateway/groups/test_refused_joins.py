@@ -8,17 +8,13 @@ import trio
 
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.hosted_groups import ScriptedLog
 from tests.support.offset_broker import OffsetBroker
 from tests.support.until import until
-
-COORDINATOR_NOT_AVAILABLE = 15
-INCONSISTENT_GROUP_PROTOCOL = 23
-INVALID_SESSION_TIMEOUT = 26
-INVALID_REQUEST = 42
 
 
 @asynccontextmanager
@@ -39,8 +35,8 @@ async def open_scene(
 @pytest.mark.parametrize(
     ("how", "code"),
     [
-        ({"session_timeout_ms": 1}, INVALID_SESSION_TIMEOUT),
-        ({"protocol_type": ""}, INCONSISTENT_GROUP_PROTOCOL),
+        ({"session_timeout_ms": 1}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
 async def test_a_malformed_join_takes_no_group(how: dict[str, object], code: int) -> None:
@@ -55,7 +51,7 @@ async def test_a_malformed_heartbeat_takes_no_group() -> None:
     """The same for who comes by the new protocol."""
     async with open_scene() as (broker, client):
         refused = await client.native("")
-        assert refused.error_code == INVALID_REQUEST
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
         assert ApiKey.JOIN_GROUP not in {header.api_key for header in broker.seen}
 
 
@@ -65,7 +61,7 @@ async def test_a_join_that_cannot_be_written_gives_the_group_back() -> None:
     state_log.is_failing = True
     async with open_scene(state_log) as (broker, client):
         refused = await client.native("n")
-        assert refused.error_code == COORDINATOR_NOT_AVAILABLE
+        assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         await until(lambda: not broker.coordinator.group("g").member_id)
         state_log.is_failing = False
         assert (await client.native("n")).error_code == 0

@@ -5,11 +5,11 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.errors import ErrorCode
 from gateway.groups.group_task import STALLED_AFTER_S, GroupTask
 from gateway.groups.hosting import Mode
 from gateway.groups.registry import RESUME_RETRY_S, TooManyGroups
 from gateway.state_log.log import StateLogUnreadable
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_groups import GROUP, hosted_groups
 
 

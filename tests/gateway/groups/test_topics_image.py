@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.topics import Topics
 from gateway.cluster.errors import UpstreamError
-from gateway.cluster.topics import Topic
+from gateway.cluster.topics import ClusterTopic
 from gateway.groups.topics_image import NAMES_MAX, TopicsImage
 from tests.support.group_script import topic_id
 from tests.support.hosted_groups import ScriptedCluster
@@ -56,7 +56,7 @@ async def test_a_new_name_costs_no_look_at_all_the_others(
     looked_up: list[frozenset[str]] = []
     look_up = cluster.topics_for
 
-    async def noting(names: Iterable[str]) -> Mapping[str, Topic]:
+    async def noting(names: Iterable[str]) -> Mapping[str, ClusterTopic]:
         looked_up.append(frozenset(names))
         return await look_up(looked_up[-1])
 

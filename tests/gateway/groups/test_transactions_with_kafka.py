@@ -9,6 +9,7 @@ import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
@@ -23,7 +24,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 LIMIT_S = 30
 RECORDS = 30
-UNSTABLE_OFFSET_COMMIT = 88
 
 
 def consume_and_commit_in_a_transaction(
@@ -68,7 +68,7 @@ async def stable_offset(coordinator: BrokerConnection, group: str, topic: str) -
     while True:
         answer: OffsetFetchResponse = await coordinator.ask(request, 7)
         (partition,) = answer.topics[0].partitions
-        if partition.error_code != UNSTABLE_OFFSET_COMMIT:
+        if partition.error_code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
             return partition.committed_offset
         await trio.sleep(0.05)
 

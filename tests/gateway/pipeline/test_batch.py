@@ -13,7 +13,7 @@ from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupConverted, GroupCreated, TopicsGone
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from tests.support.group_stories import UP, joins
+from tests.support.group_events import UP, joins
 from tests.support.scribe import START_MS, Scribe
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ BAD = (
     changed(GroupConverted(direction=UP, is_live=True, members=1, cause=""), direction="sideways"),
     changed(committed(1), offsets={"t": [{"partition": 1}]}),
     changed(committed(1), from_ms=LAST),
-    changed(GroupCreated(kind="generic"), at_ms=LAST),
+    changed(GroupCreated(kind="classic"), at_ms=LAST),
     changed(assigned(0), member_id=NAME * 3),
     changed(assigned(0), partitions={NAME * 3: [0]}),
     changed(TopicsGone(topics=("t",)), topics=[NAME * 3]),
-    changed(GroupCreated(kind="generic")).replace("group_created", NAME),
+    changed(GroupCreated(kind="classic")).replace("group_created", NAME),
     '{"event": ' * 2_000,
     '{"event": "' + "x" * LONG,
 )
@@ -72,7 +72,7 @@ BAD = (
 def hostile(scribe: Scribe) -> None:
     """Events, each of them as its model allows it: the largest numbers, the strangest names."""
     scribe.tell(
-        0, GroupCreated(kind="generic"), joins(HOSTILE), joins(""), joins("m", instance_id="")
+        0, GroupCreated(kind="classic"), joins(HOSTILE), joins(""), joins("m", instance_id="")
     )
     scribe.tell(1, assigned(-LAST - 1, LAST), assigned(0, 0), assigned(1, topic=""))
     scribe.beside(2, committed(-LAST - 1), committed(LAST), committed(0))

@@ -52,7 +52,7 @@ class Crashed(Exception):  # noqa: N818  (nobody's error)
 
 
 def pieces() -> list[bytes]:
-    """Of one file, cut anywhere: stories of two groups, a line that comes late, lines that come
+    """Of one file, cut anywhere: histories of two groups, a line that comes late, lines that come
     twice, and what is no event. Whose cluster it is becomes known last."""
     lines: list[str] = []
     for seed, group_id in enumerate(("a", "b")):
@@ -93,7 +93,7 @@ def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes])
 
 
 def rows(table: DataFrame) -> Counter[Any]:
-    """How often there is which row; where a line is, a batch says in another way."""
+    """How often there is which row; where a line is, a batch says in another route."""
     names = sorted(set(table.columns) - {"place", "day", "bucket"})
     return Counter(map(repr, table.select(*names).collect()))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from coordinator.volatile import GenericPhase
+from coordinator.volatile import ClassicPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     GroupConverted,
@@ -19,7 +19,7 @@ from gateway.events.member_events import PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.parsing import ENVELOPE, FIELDS
 from gateway.pipeline.tables.granted import granted
-from tests.support.scribe import GROUP, START_MS, Scribe, parsed, stories, without
+from tests.support.scribe import GROUP, START_MS, Scribe, histories, parsed, without
 
 
 def test_every_field_of_every_event_is_a_column() -> None:
@@ -31,13 +31,13 @@ def test_every_field_of_every_event_is_a_column() -> None:
 def test_an_event_is_read_with_its_fields(spark: SparkSession) -> None:
     """Also those that are objects; those that other events have are null."""
     scribe = Scribe()
-    scribe.tell(1, GroupCreated(kind="generic"))
+    scribe.tell(1, GroupCreated(kind="classic"))
     assigned = PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)})
     scribe.tell(2, assigned)
     scribe.beside(3, COMMITTED)
     created, given, commit = parsed(spark, *scribe.lines).collect()
     assert [row.problem for row in (created, given, commit)] == [None] * 3
-    assert (created.event, created.kind, created.partitions) == ("group_created", "generic", None)
+    assert (created.event, created.kind, created.partitions) == ("group_created", "classic", None)
     assert (given.group_id, given.sequence, given.process_id) == (GROUP, 2, None)
     assert (given.member_id, given.member_epoch, given.partitions) == ("m", 3, {"t": [0, 2]})
     assert given.at_ms == START_MS + 2000
@@ -60,9 +60,9 @@ def of(event: GatewayEvent, **changes: Any) -> str:
     return json.dumps({**line, "fields": {**line["fields"], **changes}})
 
 
-CONVERTED = GroupConverted(direction="generic->consumer", is_live=True, members=1, cause="")
+CONVERTED = GroupConverted(direction="classic->consumer", is_live=True, members=1, cause="")
 MOVED = GroupStateMoved(
-    from_state=GenericPhase.EMPTY, to_state=GenericPhase.PREPARING_REBALANCE, generation=1
+    from_state=ClassicPhase.EMPTY, to_state=ClassicPhase.PREPARING_REBALANCE, generation=1
 )
 COMMITTED = OffsetsCommitted(
     member_id="m",
@@ -139,5 +139,5 @@ def test_a_line_with_more_than_one_event_is_none(spark: SparkSession) -> None:
 def test_a_key_that_comes_twice_stops_nothing(spark: SparkSession) -> None:
     """JSON does not forbid it; what is told of either counts."""
     line = told().replace('"t": [0, 2]', '"t": [0, 2], "t": [1]')
-    owned = granted(stories(spark, line)).collect()
+    owned = granted(histories(spark, line)).collect()
     assert sorted(row.partition for row in owned) == [0, 1, 2]

@@ -28,7 +28,7 @@ from tests.support.spark import kafka_source, need_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from gateway.pipeline.topic import Topic
+    from gateway.pipeline.topic import EventsTopic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -51,11 +51,11 @@ class Told:
     def lines(self) -> list[str]:
         return "".join(each.read_text() for each in sorted(self.files.iterdir())).splitlines()
 
-    def of(self, name: str) -> Topic:
+    def of(self, name: str) -> EventsTopic:
         """A topic of the same cluster."""
-        from gateway.pipeline.topic import Topic  # noqa: PLC0415  (needs PySpark)
+        from gateway.pipeline.topic import EventsTopic  # noqa: PLC0415  (needs PySpark)
 
-        return Topic(name=name, upstream=addresses(self.cluster.bootstrap_servers))
+        return EventsTopic(name=name, upstream=addresses(self.cluster.bootstrap_servers))
 
     def produce(self, topic: str, records: Sequence[bytes | None]) -> list[int | None]:
         """Into the first partition of a topic, in this order; their offsets."""
@@ -221,6 +221,6 @@ def test_a_cluster_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     from gateway.pipeline.errors import PipelineError  # noqa: PLC0415
 
     monkeypatch.setattr(topic, "CLUSTER_TIMEOUT_S", 0.5)
-    nowhere = topic.Topic(name="events", upstream=addresses(f"{HOST}:{free_port()}"))
+    nowhere = topic.EventsTopic(name="events", upstream=addresses(f"{HOST}:{free_port()}"))
     with pytest.raises(PipelineError, match=r"^topic events at .*transport failure$"):
         topic.require_topic(nowhere)

@@ -18,7 +18,7 @@ from gateway.pipeline.tables.rejected import RejectedRow, rejected
 from gateway.pipeline.tables.sequences import SequenceRow, sequences
 from gateway.pipeline.verdict import EVIDENCE_MAX, judge
 from tests.support.offset_tales import OffsetTale
-from tests.support.scribe import START_MS, Scribe, parsed, stories
+from tests.support.scribe import START_MS, Scribe, histories, parsed
 
 EMPTY: Mapping[str, type[BaseModel]] = {
     "ownership": OwnershipRow,
@@ -65,8 +65,8 @@ def test_every_planted_fault_is_named(spark: SparkSession) -> None:
     lines = [*it.scribe.lines, it.scribe.lines[-3].replace('"b"', '"c\\u001b"')]
     verdict = judge(
         ownership=tables(spark, ownership=[twice])["ownership"],
-        offsets=offsets(stories(spark, *lines)),
-        lost_commits=lost_commits(stories(spark, *lines)),
+        offsets=offsets(histories(spark, *lines)),
+        lost_commits=lost_commits(histories(spark, *lines)),
         sequences=sequences(parsed(spark, *lines)),
         contradictions=contradictions(parsed(spark, *lines)),
         rejected=tables(spark)["rejected"],
@@ -100,7 +100,7 @@ def test_owners_that_nobody_saw_begin_are_named(spark: SparkSession) -> None:
     for at_s, member_id in ((1, "a"), (3, "b")):
         given = PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": (0,)})
         scribe.tell(at_s, given)
-    story = stories(spark, *scribe.lines)
+    story = histories(spark, *scribe.lines)
     found = {**tables(spark), "ownership": ownership(story, changes(story))}
     verdict = judge(**found, has_groups=True)
     assert verdict.lines[:2] == (

@@ -124,5 +124,5 @@ def test_a_roll_that_was_written_by_the_first_version() -> None:
         check_group(engine.state)
         check_same(load(cleaned, GroupConfig()).state, durable_state(engine.state))
         kinds.add(type(engine.state.group).__name__)
-    assert {"GenericGroup", "ConsumerGroup"} <= kinds
+    assert {"ClassicGroup", "ConsumerGroup"} <= kinds
     assert engine.state.group is None or not engine.state.group.members

@@ -5,12 +5,12 @@ import pytest
 from coordinator.engine import GroupEngine
 from coordinator.records import (
     Assignment,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
     ClassicMetadata,
     CurrentAssignment,
     DurableRecord,
     EpochCause,
-    GenericGroupMetadata,
-    GenericGroupValue,
     GroupEpoch,
     Member,
     MemberMetadata,
@@ -36,8 +36,8 @@ VALUES: list[DurableRecord] = [
     TargetAssignmentMember(member_id="m", partitions=frozenset()),
     MemberMetadata(member_id="m", value=MEMBER),
     CurrentAssignment(member_id="m", value=Assignment(member_epoch=1, previous_epoch=0)),
-    GenericGroupMetadata(
-        value=GenericGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
+    ClassicGroupMetadata(
+        value=ClassicGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
     ),
 ]
 TOMBSTONES: list[DurableRecord] = [
@@ -46,7 +46,7 @@ TOMBSTONES: list[DurableRecord] = [
     TargetAssignmentMember(member_id="m", partitions=None),
     MemberMetadata(member_id="m", value=None, cause=RemovalCause.LEFT),
     CurrentAssignment(member_id="m", value=None),
-    GenericGroupMetadata(value=None),
+    ClassicGroupMetadata(value=None),
 ]
 
 
@@ -117,7 +117,7 @@ async def test_an_empty_batch_leaves_no_trace() -> None:
 
 
 async def test_a_group_that_went_through_everything_comes_back_the_same() -> None:
-    """Generic, mixed, consumer, with members gone: what is read is what was."""
+    """Classic, mixed, consumer, with members gone: what is read is what was."""
     script, log = GroupScript(), MemoryLog()
     written = 0
 
@@ -130,7 +130,7 @@ async def test_a_group_that_went_through_everything_comes_back_the_same() -> Non
         expected = durable_state(script.engine.state)
         assert durable_state(engine.state) == expected, script.story()
 
-    ids = script.stable_generic_group({"a": {"foo": [0, 1, 2]}})
+    ids = script.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     await check()
     epoch = script.native("n").member_epoch
     await check()

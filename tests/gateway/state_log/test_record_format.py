@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.records import (
+    ClassicGroupMetadata,
     CurrentAssignment,
     DurableRecord,
-    GenericGroupMetadata,
     MemberMetadata,
 )
 from gateway.state_log.last_events import LastEvents
@@ -107,9 +107,9 @@ def test_the_last_events_are_never_deleted() -> None:
 
 
 def test_a_subscription_is_kept_once() -> None:
-    """A generic group is one record, and its members' subscriptions are most of it."""
-    record = RECORDS["generic_group"]
-    assert isinstance(record, GenericGroupMetadata)
+    """A classic group is one record, and its members' subscriptions are most of it."""
+    record = RECORDS["classic_group"]
+    assert isinstance(record, ClassicGroupMetadata)
     value = encode_record(GROUP, record).value
     assert value is not None
     assert record.value is not None

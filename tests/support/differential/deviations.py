@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-NON_EMPTY_GROUP = 68
+from kafka_codecs.error_codes import ErrorCode
 
 
 class Deviation(StrEnum):
@@ -37,7 +37,7 @@ class Deviation(StrEnum):
     HELD = "deviation D37"
     SHORT_SUBSCRIPTION = "deviation D24"
     MALFORMED_BYTES = "deviation D38: malformed bytes"
-    """Kafka's parser fails in more than one way, and 4.3.1 knows some of them only: a collection
+    """Kafka's parser fails in more than one route, and 4.3.1 knows some of them only: a collection
     longer than the bytes is UNKNOWN_SERVER_ERROR."""
 
 
@@ -130,7 +130,10 @@ class Unlike:
             kafka=_deletions(codes),
             gateway=_deletions(
                 {
-                    name: {index: code or NON_EMPTY_GROUP for index, code in partitions.items()}
+                    name: {
+                        index: code or ErrorCode.NON_EMPTY_GROUP
+                        for index, code in partitions.items()
+                    }
                     for name, partitions in codes.items()
                 }
             ),
@@ -184,7 +187,7 @@ def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None
             return Deviation.OVERWRITTEN
         case "ConsumerGroupHeartbeat", (69, 25 | 82):
             return Deviation.OUTLIVED
-        case "OffsetDelete", _ if f"'error_code': {NON_EMPTY_GROUP}" in str(gateway):
+        case "OffsetDelete", _ if f"'error_code': {ErrorCode.NON_EMPTY_GROUP}" in str(gateway):
             return Deviation.HELD
         case "ConsumerGroupHeartbeat", (110, 0):
             return Deviation.UNHEARD

@@ -17,6 +17,7 @@ from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
@@ -617,7 +618,7 @@ class Duel:
         inside: list[str] = []
         for who in assign:
             joined = await self.join(who, **how)
-            if first_error(joined) == MEMBER_ID_REQUIRED:
+            if first_error(joined) == ErrorCode.MEMBER_ID_REQUIRED:
                 joined = await self.join(who, **how)
             for other in inside:
                 await self.join(other, **how)
@@ -648,9 +649,6 @@ class Duel:
         """Delete a topic."""
         self._tell(f"-- topic {name} is deleted")
         await self.topic_admin.delete(name)
-
-
-MEMBER_ID_REQUIRED = 79
 
 
 def _listed(side: Side, held: Owned | Held) -> tuple[native.TopicPartitions, ...]:

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import Deviation, first_error
-from tests.support.differential.duel import MEMBER_ID_REQUIRED, TOLD, Deviated, Duel
+from tests.support.differential.duel import TOLD, Deviated, Duel
 from tests.support.differential.profiles import DISABLED, DOWNGRADE, MAIN, UPGRADE, Profile
 from tests.support.differential.script import Script
 
@@ -184,7 +185,7 @@ class RandomScript:
             joined = await self.duel.join(name, name, **{**how, "owned": None})
         else:
             joined = await self.duel.join(name, **how)
-            if first_error(joined) == MEMBER_ID_REQUIRED:
+            if first_error(joined) == ErrorCode.MEMBER_ID_REQUIRED:
                 joined = await self.duel.join(name, **how)
         await self.after(actor, joined)
 

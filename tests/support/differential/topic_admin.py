@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import trio
 
-from coordinator.errors import ErrorCode
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import decode_response_header
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from tests.support.wire import Wire, request_frame

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, TypeVar
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.pipeline.stories import GROUP
+from gateway.pipeline.group_histories import GROUP
 
 Key: TypeAlias = tuple[str, str]
 """The cluster and the group."""

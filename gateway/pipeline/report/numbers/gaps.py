@@ -6,7 +6,7 @@ A gap that is still there may be a topic that nobody wants any more: those are c
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.pipeline.stories import GROUP
+from gateway.pipeline.group_histories import GROUP
 
 
 def gaps(ownership: DataFrame) -> DataFrame:

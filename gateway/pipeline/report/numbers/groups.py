@@ -8,7 +8,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.pipeline.stories import GROUP
+from gateway.pipeline.group_histories import GROUP
 
 FINDINGS = (
     *("overlaps", "regressions", "lost_commits"),
@@ -107,7 +107,7 @@ def _of_tables(tables: Mapping[str, DataFrame]) -> Iterator[DataFrame]:
     yield _part(tables["rebalances"], {"rebalances": one, **{name: F.col(name) for name in moved}})
     begun = {
         "migrations": one,
-        "migrations_back": _one(F.col("direction") == "consumer->generic"),
+        "migrations_back": _one(F.col("direction") == "consumer->classic"),
         "migrations_complete": _one(F.col("is_complete")),
     }
     yield _part(tables["migrations"], begun)

@@ -8,11 +8,11 @@ from itertools import groupby
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.report.model import Interval, OwnershipMap, PartitionStory
 from gateway.pipeline.report.numbers.chosen import Chosen, Key, key_of
 from gateway.pipeline.report.numbers.limits import made, of_each
 from gateway.pipeline.report.window import Span
-from gateway.pipeline.stories import GROUP
 
 PARTITIONS_MAX = 40
 INTERVALS_MAX = 600
@@ -82,7 +82,7 @@ def _ranked(drawn: DataFrame) -> DataFrame:
 
 
 def _map(rows: Sequence[Row], shown: Span, whole: Span) -> OwnershipMap:
-    stories = tuple(
+    histories = tuple(
         PartitionStory(
             topic=topic, partition=partition, intervals=tuple(made(Interval, row) for row in found)
         )
@@ -92,7 +92,7 @@ def _map(rows: Sequence[Row], shown: Span, whole: Span) -> OwnershipMap:
         from_ms=shown[0],
         to_ms=shown[1],
         is_all=shown == whole,
-        partitions=stories,
-        partitions_left_out=rows[0].partitions - len(stories),
+        partitions=histories,
+        partitions_left_out=rows[0].partitions - len(histories),
         intervals_left_out=rows[0].intervals - len(rows),
     )

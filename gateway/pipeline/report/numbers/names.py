@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.report.model import MemberName, OwnershipMap
 from gateway.pipeline.report.numbers.chosen import Key
-from gateway.pipeline.stories import GROUP
 
 
 def names(

@@ -6,14 +6,14 @@ from functools import partial
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.pipeline.report.model import GroupStory, Migration, Share, Step
+from gateway.pipeline.group_histories import GROUP
+from gateway.pipeline.report.model import GroupStory, Migration, MigrationStep, Share
 from gateway.pipeline.report.numbers.chosen import Chosen, key_of
 from gateway.pipeline.report.numbers.groups import counts
 from gateway.pipeline.report.numbers.limits import made, of_each
 from gateway.pipeline.report.numbers.maps import maps
 from gateway.pipeline.report.numbers.names import names
 from gateway.pipeline.report.window import Span, around, what_matters
-from gateway.pipeline.stories import GROUP
 
 MIGRATIONS_MAX = 20
 FINDING_TIMES_MAX = 20
@@ -66,10 +66,10 @@ def sections(
     shown_steps = chosen.first(
         _ended(steps, end_ms), ["migration", "number"], of_each(STEPS_MAX, len(worst)), _step
     )
-    stories = []
+    histories = []
     for row in worst:
         key = key_of(row)
-        stories.append(
+        histories.append(
             GroupStory(
                 cluster_id=row.cluster_id,
                 group_id=row.group_id,
@@ -86,7 +86,7 @@ def sections(
                 members=called.get(key, ()),
             )
         )
-    return tuple(stories)
+    return tuple(histories)
 
 
 def _ended(rows: DataFrame, end_ms: int) -> DataFrame:
@@ -114,8 +114,8 @@ def _findings(tables: Mapping[str, DataFrame]) -> DataFrame:
     return found.where("found_ms is not null").distinct()
 
 
-def _step(row: Row) -> Step:
-    return Step(
+def _step(row: Row) -> MigrationStep:
+    return MigrationStep(
         migration=row.migration,
         number=row.number,
         from_ms=row.from_ms,

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from gateway.pipeline.stories import GROUP
+from gateway.pipeline.group_histories import GROUP
 
 _COUNTS = ("classic_members", "consumer_members")
 

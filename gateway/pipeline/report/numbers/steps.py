@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
+from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.report.model import StepCost
 from gateway.pipeline.report.numbers.limits import first_of, made
-from gateway.pipeline.stories import GROUP
 from gateway.pipeline.tables.migrations import in_migrations
 
 COSTS_MAX = 24

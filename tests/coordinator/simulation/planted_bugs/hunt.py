@@ -2,7 +2,7 @@
 
 `python -m tests.coordinator.simulation.planted_bugs.hunt` prints where each of them was found, as
 the rows of the table in `gateway/docs/simulator.md`; with the names of some, for these only, and
-how their stories end.
+how their transcripts end.
 """
 
 import sys
@@ -48,7 +48,7 @@ def main(names: list[str]) -> None:
         where = f"{found.invariant} | {found.seed}" if found is not None else "nothing |"
         print(f"| `{bug.name}` | {bug.what} | {where} |", flush=True)
         if found is not None and names:
-            print(*found.story, "", found.detail, sep="\n")
+            print(*found.transcript, "", found.detail, sep="\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
 from coordinator.conversion.embedded import write_assignment
-from coordinator.draft import Draft
 from coordinator.events import (
     JoinGroupReceived,
     SyncGroupReceived,
@@ -24,6 +23,7 @@ from coordinator.records import (
     MemberState,
 )
 from coordinator.simulation.invariants import Invariant
+from coordinator.step_builder import StepBuilder
 from coordinator.topics import Partition
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
@@ -33,14 +33,14 @@ from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 @noticed_by(Invariant.SINGLE_HOLDER)
 def held_partitions_are_granted(patch: Patch) -> None:
     """Every partition counts as free, and no guard stands behind that."""
-    patch.setattr(Draft, "is_free_for", lambda *_: True)
-    patch.setattr(Draft, "_guard_single_owner", lambda *_: None)
+    patch.setattr(StepBuilder, "is_free_for", lambda *_: True)
+    patch.setattr(StepBuilder, "_guard_single_owner", lambda *_: None)
 
 
 @noticed_by(Invariant.NO_ERROR)
 def only_the_guard_is_left(patch: Patch) -> None:
     """Every partition counts as free, but no grant passes the engine's own guard."""
-    patch.setattr(Draft, "is_free_for", lambda *_: True)
+    patch.setattr(StepBuilder, "is_free_for", lambda *_: True)
 
 
 @noticed_by(Invariant.SINGLE_HOLDER)
@@ -63,13 +63,13 @@ def an_assignor_gives_twice(patch: Patch) -> None:
 
 @noticed_by(Invariant.EPOCHS)
 def a_downgrade_starts_afresh(patch: Patch) -> None:
-    """The generic group that a downgrade leaves begins at generation 0."""
-    real = downgrade._become_generic
+    """The classic group that a downgrade leaves begins at generation 0."""
+    real = downgrade._become_classic
 
-    def become_generic(draft: Draft, _epoch: int, *rest: Any, is_quiet: bool) -> None:
-        real(draft, 0, *rest, is_quiet=is_quiet)
+    def become_classic(step: StepBuilder, _epoch: int, *rest: Any, is_quiet: bool) -> None:
+        real(step, 0, *rest, is_quiet=is_quiet)
 
-    patch.setattr(downgrade, "_become_generic", become_generic)
+    patch.setattr(downgrade, "_become_classic", become_classic)
 
 
 @noticed_by(Invariant.EPOCHS, Invariant.THERE_AND_BACK)
@@ -77,8 +77,8 @@ def an_upgrade_starts_afresh(patch: Patch) -> None:
     """The consumer group that an upgrade leaves begins at epoch 1."""
     real = upgrade._write_consumer_group
 
-    def write_consumer_group(draft: Draft, _generation: int, *rest: Any) -> None:
-        real(draft, 1, *rest)
+    def write_consumer_group(step: StepBuilder, _generation: int, *rest: Any) -> None:
+        real(step, 1, *rest)
 
     patch.setattr(upgrade, "_write_consumer_group", write_consumer_group)
 
@@ -87,10 +87,10 @@ def an_upgrade_starts_afresh(patch: Patch) -> None:
 def a_member_overtakes_its_target(patch: Patch) -> None:
     """A member is taken to the group's epoch, though the target is of an older one."""
 
-    def overtake(draft: Draft, *what: Any, subscription_changed: bool) -> None:
-        group = draft.consumer
+    def overtake(step: StepBuilder, *what: Any, subscription_changed: bool) -> None:
+        group = step.consumer
         of_the_target, group.assignment_epoch = group.assignment_epoch, group.epoch
-        reconcile_member(draft, *what, subscription_changed=subscription_changed)
+        reconcile_member(step, *what, subscription_changed=subscription_changed)
         group.assignment_epoch = of_the_target
 
     patch.setattr("coordinator.native.heartbeat.reconcile_member", overtake)
@@ -104,10 +104,10 @@ def a_member_overtakes_its_target(patch: Patch) -> None:
 def a_sync_returns_the_target(patch: Patch) -> None:
     """SyncGroup gives a classic member its whole target, granted or not."""
 
-    def sync(draft: Draft, event: SyncGroupReceived) -> None:
-        mixed_sync(draft, event)
-        target = draft.consumer.target_of(event.member_id)
-        _change_reply(draft, assignment=write_assignment(target, 1, draft.topics))
+    def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
+        mixed_sync(step, event)
+        target = step.consumer.target_of(event.member_id)
+        _change_reply(step, assignment=write_assignment(target, 1, step.topics))
 
     patch.setattr("coordinator.classic_requests.mixed_sync", sync)
 
@@ -116,19 +116,19 @@ def a_sync_returns_the_target(patch: Patch) -> None:
 def a_join_tells_the_epoch_of_the_group(patch: Patch) -> None:
     """JoinGroup tells a classic member the group's epoch, which it may not have reached."""
 
-    def join(draft: Draft, event: JoinGroupReceived) -> None:
-        mixed_join(draft, event)
-        if isinstance(draft.state.group, ConsumerGroup):
-            _change_reply(draft, generation=draft.consumer.epoch)
+    def join(step: StepBuilder, event: JoinGroupReceived) -> None:
+        mixed_join(step, event)
+        if isinstance(step.state.group, ConsumerGroup):
+            _change_reply(step, generation=step.consumer.epoch)
 
     patch.setattr("coordinator.classic_requests.mixed_join", join)
 
 
-def _change_reply(draft: Draft, **changes: Any) -> None:
+def _change_reply(step: StepBuilder, **changes: Any) -> None:
     """Another answer instead of the last one, unless that is an error."""
-    token, reply = draft.replies[-1]
+    token, reply = step.replies[-1]
     if not reply.error:
-        draft.replies[-1] = token, replace(reply, **changes)
+        step.replies[-1] = token, replace(reply, **changes)
 
 
 # -- 4: where a heartbeat says NONE, rejoining would change nothing --------------------------------
@@ -139,10 +139,10 @@ def a_heartbeat_hides_a_new_target(patch: Patch) -> None:
     """Heartbeat says NONE to a classic member that is behind the assignment epoch."""
     real = mixed_heartbeat._must_rejoin
 
-    def must_rejoin(draft: Draft, member_id: str) -> bool:
-        group = draft.consumer
+    def must_rejoin(step: StepBuilder, member_id: str) -> bool:
+        group = step.consumer
         is_behind = group.assignments[member_id].member_epoch < group.assignment_epoch
-        return not is_behind and real(draft, member_id)
+        return not is_behind and real(step, member_id)
 
     patch.setattr(mixed_heartbeat, "_must_rejoin", must_rejoin)
 
@@ -152,9 +152,9 @@ def a_heartbeat_hides_a_revocation(patch: Patch) -> None:
     """Heartbeat says NONE to a classic member that has to give something up."""
     real = mixed_heartbeat._must_rejoin
 
-    def must_rejoin(draft: Draft, member_id: str) -> bool:
-        state = draft.consumer.assignments[member_id].state
-        return state is not MemberState.UNREVOKED_PARTITIONS and real(draft, member_id)
+    def must_rejoin(step: StepBuilder, member_id: str) -> bool:
+        state = step.consumer.assignments[member_id].state
+        return state is not MemberState.UNREVOKED_PARTITIONS and real(step, member_id)
 
     patch.setattr(mixed_heartbeat, "_must_rejoin", must_rejoin)
 
@@ -188,9 +188,9 @@ def a_fence_bumps_nothing(patch: Patch) -> None:
 def nobody_looks_at_topics(patch: Patch) -> None:
     """A consumer group does not notice that a topic came, grew or went."""
 
-    def bump(draft: Draft, cause: EpochCause | None) -> None:
+    def bump(step: StepBuilder, cause: EpochCause | None) -> None:
         if cause is not None:
-            bump_epoch_if_needed(draft, cause)
+            bump_epoch_if_needed(step, cause)
 
     patch.setattr("coordinator.consumer.subscription.bump_epoch_if_needed", bump)
     patch.setattr("coordinator.consumer.epoch.bump_epoch_if_needed", bump)
@@ -205,4 +205,4 @@ def a_target_is_never_due(patch: Patch) -> None:
 @noticed_by(Invariant.LIVENESS)
 def a_leader_that_knows_nothing(patch: Patch) -> None:
     """After a downgrade without a rebalance nobody watches the topics."""
-    patch.setattr("coordinator.generic.heartbeat.notice_unwatched_change", lambda _draft: False)
+    patch.setattr("coordinator.classic.heartbeat.notice_unwatched_change", lambda _draft: False)

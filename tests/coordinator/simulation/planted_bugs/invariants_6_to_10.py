@@ -6,22 +6,21 @@ from types import SimpleNamespace
 from typing import Any
 
 from coordinator import offsets
+from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
 from coordinator.conversion.fence import fence
-from coordinator.draft import Draft
 from coordinator.engine import Step
 from coordinator.events import OffsetCommitReceived
-from coordinator.generic.group import GenericGroup
 from coordinator.load import arm_after_load
 from coordinator.records import (
     Assignment,
+    ClassicGroupMember,
+    ClassicGroupMetadata,
     CurrentAssignment,
     DurableRecord,
-    GenericGroupMetadata,
-    GenericMember,
     GroupEpoch,
     Member,
     MemberMetadata,
@@ -31,6 +30,7 @@ from coordinator.records import (
 )
 from coordinator.simulation.invariants import Invariant
 from coordinator.state import GroupState, Record
+from coordinator.step_builder import StepBuilder
 from coordinator.volatile import (
     CommitInFlight,
     DeadlineKey,
@@ -48,12 +48,12 @@ from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 def the_silent_get_another_session(patch: Patch) -> None:
     """Who missed its session gets another one, and another one, instead of being fenced."""
 
-    def forgive(draft: Draft, causes: Mapping[str, RemovalCause]) -> None:
+    def forgive(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
         for member_id, cause in causes.items():
             if cause is RemovalCause.SESSION_EXPIRED:
-                draft.arm(DeadlineKind.SESSION, member_id, 1_000)
+                step.arm(DeadlineKind.SESSION, member_id, 1_000)
             else:
-                fence(draft, {member_id: cause})
+                fence(step, {member_id: cause})
 
     patch.setattr("coordinator.timers.fence", forgive)
 
@@ -76,10 +76,10 @@ def a_restart_forgets_session_lengths(patch: Patch) -> None:
 def rejoining_buys_time(patch: Patch) -> None:
     """A classic member that has to revoke gets a new deadline each time it rejoins."""
 
-    def reconcile(draft: Draft, member: Member, *what: Any, **how: Any) -> None:
-        reconcile_member(draft, member, *what, **how)
-        if draft.is_armed(DeadlineKind.REVOCATION, member.member_id):
-            draft.arm(DeadlineKind.REVOCATION, member.member_id, member.rebalance_timeout_ms)
+    def reconcile(step: StepBuilder, member: Member, *what: Any, **how: Any) -> None:
+        reconcile_member(step, member, *what, **how)
+        if step.is_armed(DeadlineKind.REVOCATION, member.member_id):
+            step.arm(DeadlineKind.REVOCATION, member.member_id, member.rebalance_timeout_ms)
 
     patch.setattr("coordinator.mixed.join.reconcile_member", reconcile)
 
@@ -97,7 +97,7 @@ def a_revocation_has_no_deadline(patch: Patch) -> None:
 def an_upgrade_believes_no_assignment(patch: Patch) -> None:
     """An upgrade leaves every classic member with nothing."""
 
-    def nothing(group: GenericGroup, *_: object) -> dict[str, Assignment]:
+    def nothing(group: ClassicGroup, *_: object) -> dict[str, Assignment]:
         epoch = group.core.generation
         return {id_: Assignment(member_epoch=epoch, previous_epoch=epoch) for id_ in group.members}
 
@@ -106,13 +106,13 @@ def an_upgrade_believes_no_assignment(patch: Patch) -> None:
 
 @noticed_by(Invariant.THERE_AND_BACK)
 def a_downgrade_writes_nothing_held(patch: Patch) -> None:
-    """The generic group that a downgrade leaves knows the members, not what they hold."""
-    real = downgrade._generic_member
+    """The classic group that a downgrade leaves knows the members, not what they hold."""
+    real = downgrade._classic_group_member
 
-    def generic_member(*what: Any) -> GenericMember:
+    def classic_group_member(*what: Any) -> ClassicGroupMember:
         return replace(real(*what), assignment=b"")
 
-    patch.setattr(downgrade, "_generic_member", generic_member)
+    patch.setattr(downgrade, "_classic_group_member", classic_group_member)
 
 
 # -- 8: the log brings the same group back ---------------------------------------------------------
@@ -126,7 +126,7 @@ def tombstones_of_members_are_not_logged(patch: Patch) -> None:
 
 @noticed_by(Invariant.REPLAY)
 def a_restart_brings_back_who_left(patch: Patch) -> None:
-    """A generic group is stored with its assignments only: removals in between are forgotten."""
+    """A classic group is stored with its assignments only: removals in between are forgotten."""
     patch.setattr("coordinator.engine.store_removals", lambda _draft, _group: None)
 
 
@@ -147,9 +147,9 @@ def a_downgrade_leaves_targets_in_the_log(patch: Patch) -> None:
     """A downgrade writes no tombstones of targets: compaction brings them back later."""
     real = downgrade._delete_consumer_group
 
-    def delete(draft: Draft, *what: Any) -> None:
-        real(draft, *what)
-        draft.records[:] = [r for r in draft.records if not isinstance(r, TargetAssignmentMember)]
+    def delete(step: StepBuilder, *what: Any) -> None:
+        real(step, *what)
+        step.records[:] = [r for r in step.records if not isinstance(r, TargetAssignmentMember)]
 
     patch.setattr(downgrade, "_delete_consumer_group", delete)
 
@@ -207,8 +207,8 @@ def a_reset_in_flight_hinders_nobody(patch: Patch) -> None:
     """Members begin though the reset of an empty group is still on its way to the cluster."""
     real = offsets._in_flight
 
-    def in_flight(draft: Draft, event: OffsetCommitReceived) -> CommitInFlight:
-        found = real(draft, event)
+    def in_flight(step: StepBuilder, event: OffsetCommitReceived) -> CommitInFlight:
+        found = real(step, event)
         return found if found.member_id else replace(found, partitions=frozenset())
 
     patch.setattr("coordinator.offsets._in_flight", in_flight)
@@ -221,7 +221,7 @@ def a_conversion_forgets_commits(patch: Patch) -> None:
 
     def apply(state: GroupState, record: Record) -> None:
         real(state, record)
-        if isinstance(record, GenericGroupMetadata | GroupEpoch) and is_tombstone(record):
+        if isinstance(record, ClassicGroupMetadata | GroupEpoch) and is_tombstone(record):
             for token in list(state.commits):
                 state.commits.drop(token)
                 state.deadlines.drop(DeadlineKey(DeadlineKind.LOST_COMMIT, str(token)))

@@ -1,13 +1,13 @@
 """Bugs that the other checks must notice: what clients believe, what the engine owes itself."""
 
+from coordinator.classic.rebalance import release_join
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.reconcile import Goal, reconcile_member
-from coordinator.draft import Draft
-from coordinator.errors import ErrorCode
-from coordinator.generic.rebalance import release_join
 from coordinator.records import Assignment, Member
 from coordinator.simulation.invariants import Invariant
 from coordinator.state import GroupState
+from coordinator.step_builder import StepBuilder
+from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
 # -- what clients believe --------------------------------------------------------------------------
@@ -45,8 +45,8 @@ def rejoining_gives_everything_up(patch: Patch) -> None:
 def joining_gives_everything_up(patch: Patch) -> None:
     """A repeated first heartbeat gives up what its member has to revoke and still uses."""
 
-    def reassign(draft: Draft, member: Member) -> None:
-        reconcile_member(draft, member, frozenset(), subscription_changed=False)
+    def reassign(step: StepBuilder, member: Member) -> None:
+        reconcile_member(step, member, frozenset(), subscription_changed=False)
 
     patch.setattr("coordinator.native.heartbeat.reassign_member", reassign)
 
@@ -73,13 +73,13 @@ def a_removed_member_goes_on_holding(patch: Patch) -> None:
 def a_second_join_hides_the_first(patch: Patch) -> None:
     """A JoinGroup that waits is never answered once its member sent another (KAFKA-20938)."""
 
-    def release(draft: Draft, member_id: str, error: ErrorCode, echo_id: str = "") -> None:
-        is_hidden = member_id in draft.generic.joins and error is ErrorCode.REBALANCE_IN_PROGRESS
-        release_join(draft, member_id, error, echo_id)
+    def release(step: StepBuilder, member_id: str, error: ErrorCode, echo_id: str = "") -> None:
+        is_hidden = member_id in step.classic.joins and error is ErrorCode.REBALANCE_IN_PROGRESS
+        release_join(step, member_id, error, echo_id)
         if is_hidden:
-            draft.replies.pop()
+            step.replies.pop()
 
-    patch.setattr("coordinator.generic.rebalance.release_join", release)
+    patch.setattr("coordinator.classic.rebalance.release_join", release)
 
 
 @noticed_by(Invariant.PURE)

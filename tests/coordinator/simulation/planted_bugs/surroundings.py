@@ -6,23 +6,23 @@ from dataclasses import replace
 from typing import Any
 
 from coordinator import group_configs, offsets
+from coordinator.classic.sync import sync as classic_sync
 from coordinator.config import GroupConfig
 from coordinator.consumer import admission, regexes, target
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.conversion import upgrade
 from coordinator.conversion.embedded import write_assignment
 from coordinator.conversion.fence import fence
-from coordinator.draft import Draft
 from coordinator.engine import GroupEngine
 from coordinator.events import ConsumerHeartbeatReceived, OffsetCommitEnded, SyncGroupReceived
-from coordinator.generic.sync import sync as generic_sync
 from coordinator.group_configs import ASSIGNMENT_INTERVAL, Overrides
 from coordinator.native import heartbeat
 from coordinator.records import Member, RemovalCause
 from coordinator.replies import SyncGroupReply
 from coordinator.simulation.invariants import Invariant
+from coordinator.step_builder import StepBuilder
 from coordinator.topics import Topics
-from coordinator.volatile import GenericPhase
+from coordinator.volatile import ClassicPhase
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
 # -- somebody else takes the group -----------------------------------------------------------------
@@ -32,13 +32,13 @@ from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 def a_group_that_is_taken_keeps_its_classic_members(patch: Patch) -> None:
     """Of a consumer group that somebody else has, only the native members are fenced."""
 
-    def fence_natives(draft: Draft, causes: dict[str, RemovalCause]) -> None:
-        members = draft.consumer.members
+    def fence_natives(step: StepBuilder, causes: dict[str, RemovalCause]) -> None:
+        members = step.consumer.members
         natives = {id_: cause for id_, cause in causes.items() if not members[id_].is_classic}
         if natives:
-            fence(draft, natives)
+            fence(step, natives)
 
-    patch.setattr("coordinator.taken.fence", fence_natives)
+    patch.setattr("coordinator.group_lost.fence", fence_natives)
 
 
 # -- an anchor, not time, ends commits -------------------------------------------------------------
@@ -49,10 +49,10 @@ def a_lost_commit_without_a_deadline_is_over(patch: Patch) -> None:
     """Where time does not tell, a commit whose answer was lost counts as ended at once."""
     real = offsets.commit_ended
 
-    def commit_ended(draft: Draft, event: OffsetCommitEnded) -> None:
-        if event.answer_lost and draft.config.lost_commit_hold_ms is None:
+    def commit_ended(step: StepBuilder, event: OffsetCommitEnded) -> None:
+        if event.answer_lost and step.config.lost_commit_hold_ms is None:
             event = replace(event, answer_lost=False)
-        real(draft, event)
+        real(step, event)
 
     patch.setattr(offsets, "commit_ended", commit_ended)
 
@@ -64,9 +64,9 @@ def a_lost_commit_without_a_deadline_is_over(patch: Patch) -> None:
 def a_target_of_the_future_keeps_others_away(patch: Patch) -> None:
     """After a restart with a slower clock no target is computed until it has caught up."""
 
-    def due_at_ms(draft: Draft) -> int:
-        computed_at_ms = draft.consumer.target_timestamp_ms
-        interval_ms = draft.config.consumer_assignment_interval_ms
+    def due_at_ms(step: StepBuilder) -> int:
+        computed_at_ms = step.consumer.target_timestamp_ms
+        interval_ms = step.config.consumer_assignment_interval_ms
         return computed_at_ms + interval_ms if computed_at_ms else 0
 
     patch.setattr(target, "_due_at_ms", due_at_ms)
@@ -88,17 +88,17 @@ def a_group_loaded_again_forgets_commits(patch: Patch) -> None:
 def a_repeated_sync_is_told_nothing(patch: Patch) -> None:
     """A member that asks again, for an error hid its assignment, is told that it has none."""
 
-    def sync(draft: Draft, event: SyncGroupReceived) -> None:
-        group = draft.generic
-        is_repeated = group.phase is GenericPhase.STABLE and event.member_id not in group.unsynced
-        generic_sync(draft, event)
+    def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
+        group = step.classic
+        is_repeated = group.phase is ClassicPhase.STABLE and event.member_id not in group.unsynced
+        classic_sync(step, event)
         if is_repeated:
-            token, reply = draft.replies[-1]
+            token, reply = step.replies[-1]
             assert isinstance(reply, SyncGroupReply)
-            nothing = write_assignment((), 1, draft.topics)
-            draft.replies[-1] = token, replace(reply, assignment=nothing)
+            nothing = write_assignment((), 1, step.topics)
+            step.replies[-1] = token, replace(reply, assignment=nothing)
 
-    patch.setattr("coordinator.classic_requests.generic_sync", sync)
+    patch.setattr("coordinator.classic_requests.classic_sync", sync)
 
 
 # -- intervals -------------------------------------------------------------------------------------
@@ -108,13 +108,13 @@ def a_repeated_sync_is_told_nothing(patch: Patch) -> None:
 def regular_expressions_are_never_refreshed(patch: Patch) -> None:
     """What a regular expression matched stands until a new topic appears."""
 
-    def is_due(draft: Draft, group: ConsumerGroup) -> bool:
-        patient = replace(draft.config, consumer_regex_refresh_interval_ms=10**9)
-        real_config, draft.config = draft.config, patient
+    def is_due(step: StepBuilder, group: ConsumerGroup) -> bool:
+        patient = replace(step.config, consumer_regex_refresh_interval_ms=10**9)
+        real_config, step.config = step.config, patient
         try:
-            return real(draft, group)
+            return real(step, group)
         finally:
-            draft.config = real_config
+            step.config = real_config
 
     real = regexes._is_due
     patch.setattr(regexes, "_is_due", is_due)

@@ -8,9 +8,9 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.catalog import TABLES, Table
-from tests.support.group_stories import bump, gets, gives, joins, leaves, target
+from tests.support.group_events import bump, gets, gives, joins, leaves, target
 from tests.support.plans import check_joins, joins_by_group, plan_of
-from tests.support.scribe import Scribe, stories
+from tests.support.scribe import Scribe, histories
 
 PYTHON = "EvalPython"
 """What the plan calls a part that leaves the JVM."""
@@ -21,11 +21,11 @@ more keys: a group may have thousands of rows in a day, and pairs of them are mi
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession) -> Mapping[str, DataFrame]:
-    """Each table from the stories and those before it, which are stored meanwhile."""
+    """Each table from the histories and those before it, which are stored meanwhile."""
     scribe = Scribe()
     scribe.tell(0, joins("n", "consumer"), bump(2), target(2), gets("n", 0))
     scribe.tell(1, gives("n", 0), leaves("n"), bump(3))
-    of_groups = stories(spark, *scribe.lines)
+    of_groups = histories(spark, *scribe.lines)
     found: dict[str, DataFrame] = {}
     stored: dict[str, DataFrame] = {}
     for table in TABLES:

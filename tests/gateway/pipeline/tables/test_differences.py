@@ -16,7 +16,7 @@ from gateway.events.member_events import (
 from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.differences import differences
 from gateway.pipeline.tables.ownership import ownership
-from tests.support.scribe import Scribe, lines_of, seconds, stories
+from tests.support.scribe import Scribe, histories, lines_of, seconds
 
 CREATED = GroupCreated(kind="consumer")
 
@@ -81,8 +81,8 @@ TELLERS = (as_it_should_be, anothers, at_once, nobodys, unknown)
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Sequence[Row]:
-    """Of all stories in one run; in which order the intervals come does not matter."""
-    told = stories(spark, *lines_of({tell.__name__: tell for tell in TELLERS}))
+    """Of all histories in one run; in which order the intervals come does not matter."""
+    told = histories(spark, *lines_of({tell.__name__: tell for tell in TELLERS}))
     owned = ownership(told, changes(told)).orderBy(F.asc_nulls_first("to_ms"))
     return differences(told, owned).collect()
 

@@ -1,4 +1,4 @@
-"""Who was told less than what had been committed: by hand on small stories, and against the
+"""Who was told less than what had been committed: by hand on small histories, and against the
 simulator, which loses nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.lost_commits import LostCommitRow, lost_commits
 from tests.support.offset_tales import TOPIC, OffsetTale
 from tests.support.plans import check_joins, plan_of
-from tests.support.scribe import START_MS, Scribe, seconds, stories
+from tests.support.scribe import START_MS, Scribe, histories, seconds
 from tests.support.simulated_events import simulated_with_excuses
 
 Tell: TypeAlias = Callable[[OffsetTale], None]
@@ -61,7 +61,7 @@ def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
         TALES[name][0](it)
     lines = [line for it in told.values() for line in it.scribe.lines]
     lines += [line for seed in SEEDS for line in played(seed)]
-    table = lost_commits(stories(spark, *lines))
+    table = lost_commits(histories(spark, *lines))
     assert table.columns == struct_of(LostCommitRow).names
     found: dict[str, list[Row]] = {name: [] for name in (*told, *(f"seed {n}" for n in SEEDS))}
     for row in sorted(table.collect(), key=lambda row: row.at_ms):
@@ -246,6 +246,6 @@ def test_no_rows_are_compared_with_all_others(spark: SparkSession) -> None:
     """Nor is anything shuffled twice."""
     it = OffsetTale("orders")
     the_next_owner_is_told_less(it)
-    plan = plan_of(lost_commits(stories(spark, *it.scribe.lines)))
+    plan = plan_of(lost_commits(histories(spark, *it.scribe.lines)))
     assert plan.count("Exchange hashpartitioning(group_id") == 1
     check_joins(plan)

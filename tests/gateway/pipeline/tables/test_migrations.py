@@ -21,13 +21,13 @@ from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.migrations import migrations
 from gateway.pipeline.tables.ownership import ownership
 from gateway.pipeline.tables.rebalances import rebalances
-from tests.support.group_stories import EMPTY, PREPARING, STABLE, bump, group_goes, target
-from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds, stories
+from tests.support.group_events import EMPTY, PREPARING, STABLE, bump, group_goes, target
+from tests.support.scribe import START_MS, Scribe, Told, histories, lines_of, seconds
 from tests.support.simulated_events import SimulatedStep, undisturbed
 from tests.support.simulated_lines import write
 
-UP: Direction = "generic->consumer"
-DOWN: Direction = "consumer->generic"
+UP: Direction = "classic->consumer"
+DOWN: Direction = "consumer->classic"
 
 
 def joins(member_id: str, protocol: Protocol) -> GatewayEvent:
@@ -66,7 +66,7 @@ def gives(member_id: str) -> GatewayEvent:
 
 def there(scribe: Scribe) -> None:
     """Two members one after the other; for three seconds two partitions had no owner."""
-    scribe.tell(1, GroupCreated(kind="generic"), joins("a", "classic"), joins("b", "classic"))
+    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
     scribe.tell(1, gets("a"))
     scribe.tell(10, gives("a"), leaves("a"))
     scribe.tell(12, up(), joins("n", "consumer"))
@@ -78,7 +78,7 @@ def there(scribe: Scribe) -> None:
 
 def and_back(scribe: Scribe) -> None:
     """Both ways are migrations of their own."""
-    scribe.tell(1, GroupCreated(kind="generic"), joins("a", "classic"), joins("b", "classic"))
+    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
     scribe.tell(2, up(), joins("n", "consumer"))
     scribe.tell(3, leaves("a"))
     scribe.tell(4, leaves("b"))
@@ -88,27 +88,27 @@ def and_back(scribe: Scribe) -> None:
 
 def given_up(scribe: Scribe) -> None:
     """The only native member leaves again."""
-    scribe.tell(1, GroupCreated(kind="generic"), joins("a", "classic"))
+    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
     scribe.tell(2, up(), joins("n", "consumer"))
     scribe.tell(5, leaves("n"), down())
 
 
 def not_yet(scribe: Scribe) -> None:
     """It is still mixed."""
-    scribe.tell(1, GroupCreated(kind="generic"), joins("a", "classic"))
+    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
     scribe.tell(2, up(), joins("n", "consumer"))
 
 
 def while_empty(scribe: Scribe) -> None:
     """The last classic member leaves before the first native one comes."""
-    scribe.tell(1, GroupCreated(kind="generic"), joins("a", "classic"))
+    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
     scribe.tell(3, leaves("a"))
     scribe.tell(7, up(), joins("n", "consumer"))
 
 
 def none(scribe: Scribe) -> None:
     """Members come and go, and the protocol stays."""
-    scribe.tell(1, GroupCreated(kind="generic"), joins("a", "classic"))
+    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
     scribe.tell(3, leaves("a"))
     scribe.tell(7, joins("b", "classic"))
 
@@ -117,7 +117,7 @@ def rolled(scribe: Scribe) -> None:
     """Members are replaced one by one: each leaves, and another one comes a second later. Its cost
     has the first one's second, and what the last one's partitions waited when nobody of the old
     protocol was left; and no more than that."""
-    scribe.tell(0, GroupCreated(kind="generic"), joins("a", "classic"), joins("b", "classic"))
+    scribe.tell(0, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
     scribe.tell(1, group_goes(EMPTY, STABLE), part("a", 0), part("b", 1))
     scribe.tell(10, part_back("a", 0), leaves("a"), group_goes(STABLE, PREPARING))
     scribe.tell(11, up(), joins("n", "consumer"), bump(2), target(2), part("n", 0))
@@ -132,7 +132,7 @@ def rolled(scribe: Scribe) -> None:
 def rolled_with_one_more(scribe: Scribe) -> None:
     """The new one comes first. Nobody comes for the last one, and the cost ends with the first
     rest."""
-    scribe.tell(0, GroupCreated(kind="generic"), joins("a", "classic"))
+    scribe.tell(0, GroupCreated(kind="classic"), joins("a", "classic"))
     scribe.tell(1, group_goes(EMPTY, STABLE), part("a", 0))
     scribe.tell(10, up(), joins("n", "consumer"), bump(2), target(2))
     scribe.tell(20, part_back("a", 0), leaves("a"), bump(3), target(3))
@@ -183,10 +183,10 @@ def runs() -> Mapping[int, Sequence[SimulatedStep]]:
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[Row]:
-    """Of all stories in one run."""
+    """Of all histories in one run."""
     told: dict[str, Told] = {tell.__name__: tell for tell in TELLERS}
     told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
-    of_groups = stories(spark, *lines_of(told))
+    of_groups = histories(spark, *lines_of(told))
     changed = changes(of_groups).persist()
     return migrations(changed, ownership(of_groups, changed), rebalances(changed)).collect()
 
@@ -213,7 +213,7 @@ def test_migrations(tell: object, rows: Sequence[Row]) -> None:
 def test_the_simulator_agrees(
     runs: Mapping[int, Sequence[SimulatedStep]], rows: Sequence[Row]
 ) -> None:
-    """When groups were on their way, as the engine's own members say at every step."""
+    """When groups were on their route, as the engine's own members say at every step."""
     for seed, steps in runs.items():
         found = [
             (

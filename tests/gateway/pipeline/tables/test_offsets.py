@@ -1,4 +1,4 @@
-"""What went back and who took it back: by hand on small stories, and against the simulator, in
+"""What went back and who took it back: by hand on small histories, and against the simulator, in
 which nothing goes back unless it is planted."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,11 @@ from pyspark.sql import Row, SparkSession
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.offset_story import GONE_TOLD_MS_MAX
+from gateway.pipeline.tables.offset_history import GONE_TOLD_MS_MAX
 from gateway.pipeline.tables.offsets import OffsetRow, offsets
 from tests.support.offset_tales import TOPIC, OffsetTale
 from tests.support.plans import check_joins, plan_of
-from tests.support.scribe import START_MS, Scribe, stories
+from tests.support.scribe import START_MS, Scribe, histories
 from tests.support.simulated_events import simulated_with_excuses
 
 Tell: TypeAlias = Callable[[OffsetTale], None]
@@ -95,7 +95,7 @@ def rows(spark: SparkSession, runs: Mapping[str, Played]) -> Mapping[str, Sequen
         TALES[name][0](it)
     lines = [line for it in told.values() for line in it.scribe.lines]
     lines += [line for run in runs.values() for line in run.lines]
-    table = offsets(stories(spark, *lines))
+    table = offsets(histories(spark, *lines))
     assert table.columns == struct_of(OffsetRow).names
     found: dict[str, list[Row]] = {name: [] for name in (*told, *runs)}
     for row in sorted(table.collect(), key=lambda row: (row.to_ms, row.sequence)):
@@ -485,6 +485,6 @@ def test_nothing_is_shuffled_twice(spark: SparkSession) -> None:
     """And no rows are compared with all others."""
     it = OffsetTale("orders")
     ordinary(it)
-    plan = plan_of(offsets(stories(spark, *it.scribe.lines)))
+    plan = plan_of(offsets(histories(spark, *it.scribe.lines)))
     assert plan.count("Exchange hashpartitioning(group_id") == 1
     check_joins(plan)

@@ -1,4 +1,4 @@
-"""Who owned what: by hand on small stories, and against the simulator, which knows the truth."""
+"""Who owned what: by hand on small histories, and against the simulator, which knows the truth."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from coordinator.records import RemovalCause
-from coordinator.volatile import GenericPhase
+from coordinator.volatile import ClassicPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupCreated, GroupStateMoved, TopicsGone
 from gateway.events.member_events import (
@@ -23,8 +23,8 @@ from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
-from tests.support.group_stories import COMPLETING, EMPTY, PREPARING, STABLE
-from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds, stories
+from tests.support.group_events import COMPLETING, EMPTY, PREPARING, STABLE
+from tests.support.scribe import START_MS, Scribe, Told, histories, lines_of, seconds
 from tests.support.simulated_events import SimulatedStep, simulated
 
 Interval = tuple[int, str, str, str | None, str | None, float | None, float | None]
@@ -56,11 +56,11 @@ def joins(member_id: str) -> GatewayEvent:
 
 def rejoins() -> GatewayEvent:
     return GroupStateMoved(
-        from_state=GenericPhase.STABLE, to_state=GenericPhase.PREPARING_REBALANCE, generation=1
+        from_state=ClassicPhase.STABLE, to_state=ClassicPhase.PREPARING_REBALANCE, generation=1
     )
 
 
-def goes(was: GenericPhase, to: GenericPhase) -> GatewayEvent:
+def goes(was: ClassicPhase, to: ClassicPhase) -> GatewayEvent:
     return GroupStateMoved(from_state=was, to_state=to, generation=1)
 
 
@@ -356,7 +356,7 @@ def one_who_was_there_before(scribe: Scribe) -> None:
 def one_whom_a_restart_forgot(scribe: Scribe) -> None:
     """Who joined a classic group that was not complete again before its gateway ended, is not in it
     any more: when all others have gone it is empty."""
-    scribe.tell(0, GroupCreated(kind="generic"))
+    scribe.tell(0, GroupCreated(kind="classic"))
     scribe.beside(0, joins("a"))
     scribe.beside(1, goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
     scribe.tell(1, goes(COMPLETING, STABLE), gets("a", 0))
@@ -395,7 +395,7 @@ def with_holes(dice: random.Random, steps: Sequence[SimulatedStep], scribe: Scri
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """Of all stories in one run, by group: Spark takes its time for each run."""
+    """Of all histories in one run, by group: Spark takes its time for each run."""
     told: dict[str, Told] = {case.__name__: case for case in (*CASES, *EMPTY_MS)}
     told |= {f"seed {seed}": partial(written, simulated(seed)) for seed in SEEDS}
     told |= {
@@ -403,7 +403,7 @@ def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
         for seed in SEEDS
         for n in range(HOLES)
     }
-    story = stories(spark, *lines_of(told))
+    story = histories(spark, *lines_of(told))
     table = ownership(story, changes(story))
     assert table.columns == struct_of(OwnershipRow).names
     found: dict[str, list[Row]] = {group_id: [] for group_id in told}

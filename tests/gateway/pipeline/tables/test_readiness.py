@@ -17,7 +17,7 @@ from gateway.events.group_events import (
 )
 from gateway.events.member_events import ClientSeen, MemberJoined, MemberLeft, Protocol
 from gateway.pipeline.tables.readiness import readiness
-from tests.support.scribe import Scribe, Told, lines_of, stories
+from tests.support.scribe import Scribe, Told, histories, lines_of
 from tests.support.simulated_events import SimulatedStep, undisturbed
 from tests.support.simulated_lines import write
 
@@ -85,7 +85,7 @@ def is_seen(
 
 
 def refused(
-    scribe: Scribe, direction: Direction = "generic->consumer", member_id: str = "n"
+    scribe: Scribe, direction: Direction = "classic->consumer", member_id: str = "n"
 ) -> None:
     scribe.beside(
         2,
@@ -126,18 +126,18 @@ def refused_and_then_not(scribe: Scribe) -> None:
     scribe.tell(
         4,
         GroupConverted(
-            direction="generic->consumer", is_live=True, group_epoch=1, members=1, cause="n joined"
+            direction="classic->consumer", is_live=True, group_epoch=1, members=1, cause="n joined"
         ),
     )
     comes(scribe, "n", "4.1.0", protocol="consumer", embedded_version=None)
 
 
 def refused_the_way_back(scribe: Scribe) -> None:
-    """It is a consumer group: that it may not become a generic one keeps nobody back."""
+    """It is a consumer group: that it may not become a classic one keeps nobody back."""
     scribe.tell(1, GroupCreated(kind="consumer"))
     comes(scribe, "n", "4.1.0", protocol="consumer", embedded_version=None)
     comes(scribe, "a", "4.1.0")
-    refused(scribe, "consumer->generic", "b")
+    refused(scribe, "consumer->classic", "b")
 
 
 def unread_since(scribe: Scribe) -> None:
@@ -155,7 +155,7 @@ def turned_away(scribe: Scribe) -> None:
     scribe.tell(
         3,
         GroupConverted(
-            direction="generic->consumer", is_live=True, group_epoch=1, members=1, cause="n joined"
+            direction="classic->consumer", is_live=True, group_epoch=1, members=1, cause="n joined"
         ),
     )
     comes(scribe, "n", "4.2.0", protocol="consumer", embedded_version=None)
@@ -220,10 +220,10 @@ def runs() -> Mapping[int, Sequence[SimulatedStep]]:
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[Row]:
-    """Of all stories in one run."""
+    """Of all histories in one run."""
     told: dict[str, Told] = {tell.__name__: tell for tell in TELLERS}
     told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
-    return readiness(stories(spark, *lines_of(told))).collect()
+    return readiness(histories(spark, *lines_of(told))).collect()
 
 
 @pytest.mark.parametrize("tell", TELLERS)

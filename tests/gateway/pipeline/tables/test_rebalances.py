@@ -1,4 +1,4 @@
-"""What rebalances cost: by hand on small stories, and against the simulator, which knows."""
+"""What rebalances cost: by hand on small histories, and against the simulator, which knows."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from gateway.events.group_events import GroupEpochBumped, GroupStateMoved, Topic
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.rebalances import RebalanceRow, rebalances
-from tests.support.group_stories import (
+from tests.support.group_events import (
     AT_REST,
     COMPLETING,
     EMPTY,
@@ -36,7 +36,7 @@ from tests.support.group_stories import (
     leaves,
     target,
 )
-from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds, stories
+from tests.support.scribe import START_MS, Scribe, Told, histories, lines_of, seconds
 from tests.support.simulated_events import SimulatedStep, simulated
 from tests.support.simulated_lines import write
 
@@ -48,7 +48,7 @@ Cost = tuple[int, int, int, int, int, int]
 SEEDS = range(8)
 
 
-def a_generic_group(scribe: Scribe) -> None:
+def a_classic_group(scribe: Scribe) -> None:
     """All members that stay join again, whatever moves; `a` has two afterwards and had three, `b`
     had none and has two: two had to move, and it was three."""
     scribe.beside(0, joins("a"), group_goes(EMPTY, PREPARING, 0))
@@ -136,13 +136,13 @@ def a_topic_goes(scribe: Scribe) -> None:
 
 
 CASES: Mapping[Told, Sequence[tuple[Course, Cost]]] = {
-    a_generic_group: [
-        (("generic", 1, "member_joined", 0, 1, False), (1, 1, 0, 0, 4, 4)),
-        (("generic", 2, "member_joined", 5, 8, False), (2, 2, 1, 1, 2, 2)),
-        (("generic", 3, "member_rejoined", 9, 10, False), (2, 2, 2, 2, 2, 1)),
+    a_classic_group: [
+        (("classic", 1, "member_joined", 0, 1, False), (1, 1, 0, 0, 4, 4)),
+        (("classic", 2, "member_joined", 5, 8, False), (2, 2, 1, 1, 2, 2)),
+        (("classic", 3, "member_rejoined", 9, 10, False), (2, 2, 2, 2, 2, 1)),
     ],
     an_interrupted_one: [
-        (("generic", 3, "member_removed", 5, 9, False), (2, 2, 1, 1, 3, 2)),
+        (("classic", 3, "member_removed", 5, 9, False), (2, 2, 1, 1, 3, 2)),
     ],
     a_consumer_group: [
         (("consumer", 2, "member_joined", 0, 1, False), (2, 0, 0, 0, 4, 4)),
@@ -175,11 +175,11 @@ CASES: Mapping[Told, Sequence[tuple[Course, Cost]]] = {
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """Of all stories in one run, by group: Spark takes its time for each run."""
+    """Of all histories in one run, by group: Spark takes its time for each run."""
     told: dict[str, Told] = {case.__name__: case for case in CASES}
     told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in SEEDS}
     lines = lines_of(told)
-    made = changes(stories(spark, *lines)).localCheckpoint()  # as if written and read again
+    made = changes(histories(spark, *lines)).localCheckpoint()  # as if written and read again
     table = rebalances(made)
     assert table.columns == struct_of(RebalanceRow).names
     found: dict[str, list[Row]] = {group_id: [] for group_id in told}

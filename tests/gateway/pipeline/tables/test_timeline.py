@@ -1,4 +1,4 @@
-"""Who was in which state when: by hand on small stories, and against the simulator."""
+"""Who was in which state when: by hand on small histories, and against the simulator."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.changes import ChangeRow, changes
 from gateway.pipeline.tables.sightings import CHANGES
 from gateway.pipeline.tables.timeline import TimelineRow, timeline
-from tests.support.group_stories import (
+from tests.support.group_events import (
     AT_REST,
     COMPLETING,
     DOWN,
@@ -37,7 +37,7 @@ from tests.support.group_stories import (
     switches,
     target,
 )
-from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds, stories
+from tests.support.scribe import START_MS, Scribe, Told, histories, lines_of, seconds
 from tests.support.simulated_events import SimulatedMember, simulated
 from tests.support.simulated_lines import write
 
@@ -49,9 +49,9 @@ Interval = tuple[
 SEEDS = range(8)
 
 
-def a_generic_group(scribe: Scribe) -> None:
+def a_classic_group(scribe: Scribe) -> None:
     """Its member is in the group's state from when it joins until it goes."""
-    scribe.beside(0, GroupCreated(kind="generic"))
+    scribe.beside(0, GroupCreated(kind="classic"))
     scribe.beside(1, joins("a"), group_goes(EMPTY, PREPARING))
     scribe.beside(2, group_goes(PREPARING, COMPLETING))
     scribe.tell(3, group_goes(COMPLETING, STABLE), gets("a", 0))
@@ -60,7 +60,7 @@ def a_generic_group(scribe: Scribe) -> None:
 
 
 def a_roll_of_one(scribe: Scribe) -> None:
-    """A classic member of a consumer group has its own rebalances; in a generic group again it
+    """A classic member of a consumer group has its own rebalances; in a classic group again it
     takes the group's state."""
     scribe.tell(0, GroupCreated(kind="consumer"), joins("n", "consumer"), bump(2), target(2))
     scribe.tell(0, gets("n", 0, 1))
@@ -119,22 +119,22 @@ def a_restart(scribe: Scribe) -> None:
 
 
 CASES: Mapping[Told, Sequence[Interval]] = {
-    a_generic_group: [
-        (None, "generic", None, "Empty", 0, 1, "group_state_moved"),
-        (None, "generic", None, "PreparingRebalance", 1, 2, "group_state_moved"),
-        (None, "generic", None, "CompletingRebalance", 2, 3, "group_state_moved"),
-        (None, "generic", None, "Stable", 3, 7, "group_state_moved"),
-        (None, "generic", None, "Empty", 7, None, None),
-        ("a", "generic", "classic", "PreparingRebalance", 1, 2, "group_state_moved"),
-        ("a", "generic", "classic", "CompletingRebalance", 2, 3, "group_state_moved"),
-        ("a", "generic", "classic", "Stable", 3, 7, "member_left"),
+    a_classic_group: [
+        (None, "classic", None, "Empty", 0, 1, "group_state_moved"),
+        (None, "classic", None, "PreparingRebalance", 1, 2, "group_state_moved"),
+        (None, "classic", None, "CompletingRebalance", 2, 3, "group_state_moved"),
+        (None, "classic", None, "Stable", 3, 7, "group_state_moved"),
+        (None, "classic", None, "Empty", 7, None, None),
+        ("a", "classic", "classic", "PreparingRebalance", 1, 2, "group_state_moved"),
+        ("a", "classic", "classic", "CompletingRebalance", 2, 3, "group_state_moved"),
+        ("a", "classic", "classic", "Stable", 3, 7, "member_left"),
     ],
     a_roll_of_one: [
         (None, "consumer", None, "Stable", 0, 2, "group_epoch_bumped"),
         (None, "consumer", None, "Assigning", 2, 4, "target_computed"),
         (None, "consumer", None, "Reconciling", 4, 9, "group_state_moved"),
-        (None, "generic", None, "PreparingRebalance", 9, 10, "group_state_moved"),
-        (None, "generic", None, "Stable", 10, None, None),
+        (None, "classic", None, "PreparingRebalance", 9, 10, "group_state_moved"),
+        (None, "classic", None, "Stable", 10, None, None),
         ("n", "consumer", "consumer", "Stable", 0, 4, "partitions_revoked"),
         ("n", "consumer", "consumer", "UnrevokedPartitions", 4, 5, "partitions_released"),
         ("n", "consumer", "consumer", "Stable", 5, 9, "member_left"),
@@ -142,15 +142,15 @@ CASES: Mapping[Told, Sequence[Interval]] = {
         ("a", "consumer", "classic", "Stable", 3, 6, "member_state_moved"),
         ("a", "consumer", "classic", "PrepareRebalance", 6, 7, "member_state_moved"),
         ("a", "consumer", "classic", "Stable", 7, 9, "group_state_moved"),
-        ("a", "generic", "classic", "PreparingRebalance", 9, 10, "group_state_moved"),
-        ("a", "generic", "classic", "Stable", 10, None, None),
+        ("a", "classic", "classic", "PreparingRebalance", 9, 10, "group_state_moved"),
+        ("a", "classic", "classic", "Stable", 10, None, None),
     ],
     a_conversion_in_place: [
-        (None, "generic", None, "Stable", 0, 4, "group_converted"),
+        (None, "classic", None, "Stable", 0, 4, "group_converted"),
         (None, "consumer", None, None, 4, None, None),
-        ("a", "generic", "classic", "Stable", None, 4, "member_switched"),
+        ("a", "classic", "classic", "Stable", None, 4, "member_switched"),
         ("a", "consumer", "consumer", "Stable", 4, None, None),
-        ("b", "generic", "classic", "Stable", None, 4, "group_converted"),
+        ("b", "classic", "classic", "Stable", None, 4, "group_converted"),
         ("b", "consumer", "classic", "Stable", 4, 6, "member_replaced"),
         ("b2", "consumer", "consumer", "Stable", 6, None, None),
     ],
@@ -162,34 +162,34 @@ CASES: Mapping[Told, Sequence[Interval]] = {
         ("n", "consumer", "consumer", "Stable", 5, None, None),
     ],
     late_and_quiet: [
-        (None, "generic", None, "Stable", 1, 3, "group_state_moved"),
-        (None, "generic", None, "PreparingRebalance", 3, None, None),
-        ("quiet", "generic", "classic", "Stable", None, 3, "group_state_moved"),
-        ("quiet", "generic", "classic", "PreparingRebalance", 3, None, None),
-        ("late", "generic", "classic", "Stable", None, 3, "member_left"),
+        (None, "classic", None, "Stable", 1, 3, "group_state_moved"),
+        (None, "classic", None, "PreparingRebalance", 3, None, None),
+        ("quiet", "classic", "classic", "Stable", None, 3, "group_state_moved"),
+        ("quiet", "classic", "classic", "PreparingRebalance", 3, None, None),
+        ("late", "classic", "classic", "Stable", None, 3, "member_left"),
     ],
     a_restart: [
-        (None, "generic", None, "Stable", 0, 2, "group_state_moved"),
-        (None, "generic", None, "PreparingRebalance", 2, 3, "gateway_restarted"),
-        (None, "generic", None, "Stable", 3, 8, "group_state_moved"),
-        (None, "generic", None, "PreparingRebalance", 8, None, None),
-        ("a", "generic", "classic", "Stable", 0, 2, "group_state_moved"),
-        ("a", "generic", "classic", "PreparingRebalance", 2, 3, "gateway_restarted"),
-        ("a", "generic", "classic", "Stable", 3, 8, "group_state_moved"),
-        ("a", "generic", "classic", "PreparingRebalance", 8, None, None),
-        ("b", "generic", "classic", "PreparingRebalance", 2, 3, "gateway_restarted"),
-        ("c", "generic", "classic", "PreparingRebalance", 8, None, None),
+        (None, "classic", None, "Stable", 0, 2, "group_state_moved"),
+        (None, "classic", None, "PreparingRebalance", 2, 3, "gateway_restarted"),
+        (None, "classic", None, "Stable", 3, 8, "group_state_moved"),
+        (None, "classic", None, "PreparingRebalance", 8, None, None),
+        ("a", "classic", "classic", "Stable", 0, 2, "group_state_moved"),
+        ("a", "classic", "classic", "PreparingRebalance", 2, 3, "gateway_restarted"),
+        ("a", "classic", "classic", "Stable", 3, 8, "group_state_moved"),
+        ("a", "classic", "classic", "PreparingRebalance", 8, None, None),
+        ("b", "classic", "classic", "PreparingRebalance", 2, 3, "gateway_restarted"),
+        ("c", "classic", "classic", "PreparingRebalance", 8, None, None),
     ],
 }
 
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """Of all stories in one run, by group: Spark takes its time for each run."""
+    """Of all histories in one run, by group: Spark takes its time for each run."""
     told: dict[str, Told] = {case.__name__: case for case in CASES}
     told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in SEEDS}
     lines = lines_of(told)
-    made = changes(stories(spark, *lines)).localCheckpoint()  # as if written and read again
+    made = changes(histories(spark, *lines)).localCheckpoint()  # as if written and read again
     assert made.columns == struct_of(ChangeRow).names
     table = timeline(made)
     assert table.columns == struct_of(TimelineRow).names

@@ -10,7 +10,7 @@ from tests.support.report_tables import Row, arrival, gap, member, tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-UP, DOWN = "generic->consumer", "consumer->generic"
+UP, DOWN = "classic->consumer", "consumer->classic"
 
 
 def steps_of(spark: SparkSession, **rows: Sequence[Row]) -> DataFrame:

@@ -78,7 +78,7 @@ OWNERSHIP = [
         gap(40 * S, None),
     ),
 ]
-UP = {"direction": "generic->consumer", "from_ms": 100 * S, "to_ms": 104 * S, "is_complete": True}
+UP = {"direction": "classic->consumer", "from_ms": 100 * S, "to_ms": 104 * S, "is_complete": True}
 MOVED = {"members_disturbed": 2, "partitions_moved": 5, "partitions_moved_least": 3}
 
 

@@ -1,0 +1,58 @@
+"""Checks that several requests to a classic group share."""
+
+from coordinator.classic.group import ClassicGroup
+from coordinator.errors import GroupError
+from coordinator.records import ClassicGroupMember
+from kafka_codecs.error_codes import ErrorCode
+
+
+def known_member(
+    group: ClassicGroup, member_id: str, instance_id: str | None
+) -> ClassicGroupMember:
+    """The member that these ids name (rule 2.4, KIP-345).
+
+    Raises GroupError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when the instance id belongs to
+    another member by now.
+    """
+    if instance_id is not None:
+        holder = group.instances.get(instance_id)
+        if holder is None:
+            raise GroupError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"no member has the instance id {instance_id}",
+                member_id=member_id,
+            )
+        if holder != member_id:
+            raise GroupError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"the instance id {instance_id} belongs to another member now",
+                member_id=member_id,
+            )
+    member = group.members.get(member_id)
+    if member is None:
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"{member_id!r} is not a member of the group",
+            member_id=member_id,
+        )
+    return member
+
+
+def is_laggard(group: ClassicGroup, member_id: str, generation: int) -> bool:
+    """DEV D8: whether the member presents the epoch it had when the group was
+    downgraded, and no rebalance has completed since.
+
+    Kafka answers ILLEGAL_GENERATION, upon which clients drop their partitions as lost. It is
+    enough to tell the member to rejoin: the join phase is a barrier for all.
+    """
+    held = (group.core.held_at_downgrade or {}).get(member_id)
+    return held is not None and held.member_epoch == generation
+
+
+def check_generation(group: ClassicGroup, generation: int) -> None:
+    """Raises GroupError ILLEGAL_GENERATION unless this is the group's generation."""
+    if generation != group.core.generation:
+        raise GroupError(
+            ErrorCode.ILLEGAL_GENERATION,
+            f"generation {generation} is not the current one, {group.core.generation}",
+        )

@@ -1,0 +1,284 @@
+"""JoinGroup on a classic group (rules 2.2 to 2.4)."""
+
+from dataclasses import replace
+
+from coordinator.classic.durability import store_group
+from coordinator.classic.group import ClassicGroup
+from coordinator.classic.guards import known_member
+from coordinator.classic.protocols import is_acceptable, selected
+from coordinator.classic.rebalance import (
+    drop_pending_id,
+    join_reply,
+    joined_members,
+    maybe_complete_join,
+    note_new_member,
+    park_join,
+    prepare_rebalance,
+    rebalance_or_complete,
+    release_join,
+    release_sync,
+    remove_member,
+    restart_session,
+)
+from coordinator.classic.subscriptions import have_topics_changed, subscribes_alike, watch_topics
+from coordinator.errors import GroupError
+from coordinator.events import JoinGroupReceived
+from coordinator.records import (
+    ClassicGroupMember,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
+    RemovalCause,
+)
+from coordinator.replies import JoinGroupReply
+from coordinator.step_builder import StepBuilder
+from coordinator.volatile import (
+    ClassicCoreMoved,
+    ClassicGroupMemberDropped,
+    ClassicGroupMemberPut,
+    ClassicPhase,
+    DeadlineKind,
+    PendingIdAdded,
+)
+from kafka_codecs.error_codes import ErrorCode
+
+# JoinGroup v4 made clients come back with the id they were given (KIP-394).
+FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
+# JoinGroup v9 lets a returning static leader know that it leads (KIP-814).
+FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
+
+PENDING_IDS_MAX = 1_000
+"""Ids handed out and not used yet. With one more the oldest is forgotten: whoever still comes with
+it is told that it is unknown, and asks for another."""
+
+
+def check_session_timeout(step: StepBuilder, event: JoinGroupReceived) -> None:
+    """Raises GroupError INVALID_SESSION_TIMEOUT outside the broker's bounds."""
+    low = step.config.classic_min_session_timeout_ms
+    high = step.config.classic_max_session_timeout_ms
+    if not low <= event.session_timeout_ms <= high:
+        raise GroupError(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"the session timeout must be between {low} and {high} ms",
+            member_id=event.member_id,
+        )
+
+
+def join(step: StepBuilder, event: JoinGroupReceived) -> None:
+    """Decide a JoinGroup; the caller knows that the group is classic or missing.
+
+    A missing group is created by its first JoinGroup without an id. DEV D55: not by one that is
+    refused, which would leave an empty group behind for every name that somebody tries.
+    """
+    was_nothing = step.state.group is None and not step.records
+    if step.state.group is None:
+        _create_group(step, event)
+    elif not _has_room(step, event):
+        _turn_away(step, event)
+        return
+    if not _protocols_fit(step.classic, event):
+        refusal = _wrong_protocols(event)
+        if was_nothing:
+            raise refusal
+        step.answer(event.token, event.refused(refusal))
+    elif event.member_id:
+        _join_with_id(step, event)
+    else:
+        _join_without_id(step, event)
+
+
+def _create_group(step: StepBuilder, event: JoinGroupReceived) -> None:
+    if event.member_id:
+        raise GroupError(
+            ErrorCode.UNKNOWN_MEMBER_ID, "the group has no members", member_id=event.member_id
+        )
+    value = ClassicGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
+    step.emit(ClassicGroupMetadata(value=value))
+
+
+def _has_room(step: StepBuilder, event: JoinGroupReceived) -> bool:
+    group, max_size = step.classic, step.config.classic_max_size
+    match group.phase:
+        case ClassicPhase.EMPTY:
+            return True
+        case ClassicPhase.PREPARING_REBALANCE:
+            return event.member_id in group.joins or len(group.joins) < max_size
+        case ClassicPhase.COMPLETING_REBALANCE | ClassicPhase.STABLE:
+            # DEV D29: in Kafka a static member that restarts waits for its own session to end.
+            return (
+                event.member_id in group.members
+                or event.instance_id in group.instances
+                or len(group.members) < max_size
+            )
+
+
+def _turn_away(step: StepBuilder, event: JoinGroupReceived) -> None:
+    if event.member_id in step.classic.pending_ids:
+        drop_pending_id(step, event.member_id)
+        maybe_complete_join(step)
+    elif event.member_id in step.classic.members:
+        remove_member(step, event.member_id, RemovalCause.GROUP_FULL)
+    why = f"the group already has its maximum of {step.config.classic_max_size} members"
+    step.answer(event.token, JoinGroupReply(error=ErrorCode.GROUP_MAX_SIZE_REACHED, why=why))
+
+
+def _wrong_protocols(event: JoinGroupReceived) -> GroupError:
+    return GroupError(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        "the protocol type differs from the group's, no protocol is common to all members, or one"
+        " is listed twice",
+        member_id=event.member_id,
+    )
+
+
+def _protocols_fit(group: ClassicGroup, event: JoinGroupReceived) -> bool:
+    count = len(group.members)
+    type_fits = event.protocol_type == group.core.protocol_type if count else event.protocol_type
+    return bool(type_fits) and is_acceptable(event.protocols, group.offers, count)
+
+
+def _join_without_id(step: StepBuilder, event: JoinGroupReceived) -> None:
+    group = step.classic
+    named_after = event.client_id if event.instance_id is None else event.instance_id
+    member_id = f"{named_after}-{event.fresh_id}"
+    if event.instance_id is not None and event.instance_id in group.instances:
+        _replace_static_member(step, event, member_id)
+    elif event.instance_id is None and event.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED:
+        _hand_out(step, event, member_id)
+    else:
+        _add_member(step, event, member_id)
+
+
+def _hand_out(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:
+    """The id blocks the join phase until its client comes with it, or takes too long.
+
+    DEV D12: how long is a setting, and their number has a limit; in Kafka each
+    blocks for a session timeout.
+    """
+    pending_ids = step.classic.pending_ids
+    if len(pending_ids) >= PENDING_IDS_MAX:
+        drop_pending_id(step, next(iter(pending_ids)))
+    step.emit(PendingIdAdded(member_id))
+    wait_ms = min(event.session_timeout_ms, step.config.classic_pending_id_timeout_ms)
+    step.arm(DeadlineKind.PENDING_ID, member_id, wait_ms)
+    step.answer(
+        event.token, JoinGroupReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+    )
+
+
+def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
+    group = step.classic
+    if event.member_id in group.pending_ids and event.instance_id is None:
+        drop_pending_id(step, event.member_id)
+        _add_member(step, event, event.member_id)
+        return
+    member = known_member(group, event.member_id, event.instance_id)
+    is_same_list = member.protocols == event.protocols
+    match group.phase:
+        case ClassicPhase.PREPARING_REBALANCE:
+            _rejoin(step, event, member)
+        case ClassicPhase.COMPLETING_REBALANCE if is_same_list:
+            _repeat_answer(step, event, join_reply(group, member.member_id))
+        case ClassicPhase.STABLE if is_same_list and member.member_id != group.core.leader:
+            _repeat_answer(step, event, join_reply(group, member.member_id))
+        case ClassicPhase.COMPLETING_REBALANCE | ClassicPhase.STABLE:
+            _rejoin(step, event, member)
+        case ClassicPhase.EMPTY:
+            raise GroupError(
+                ErrorCode.UNKNOWN_MEMBER_ID, "the group is empty", member_id=event.member_id
+            )
+
+
+def _add_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:
+    group = step.classic
+    if not group.members:
+        core = replace(group.core, protocol_type=event.protocol_type, leader=member_id)
+        step.emit(ClassicCoreMoved(core))
+    step.emit(ClassicGroupMemberPut(_member_from(event, member_id)))
+    note_new_member(step)
+    park_join(step, event, member_id, is_new=True)
+    rebalance_or_complete(step)
+
+
+def _rejoin(step: StepBuilder, event: JoinGroupReceived, member: ClassicGroupMember) -> None:
+    step.emit(ClassicGroupMemberPut(_rejoined(member, event)))
+    park_join(step, event, member.member_id, is_new=False)
+    rebalance_or_complete(step)
+
+
+def _repeat_answer(step: StepBuilder, event: JoinGroupReceived, reply: JoinGroupReply) -> None:
+    """The client lost the answer: tell it again, nobody else is disturbed."""
+    restart_session(step, step.classic.members[reply.member_id])
+    step.answer(event.token, reply)
+
+
+def _replace_static_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:
+    """The same instance came back under a new id (KIP-345)."""
+    group = step.classic
+    assert event.instance_id is not None
+    old_id = group.instances[event.instance_id]
+    old = group.members[old_id]
+    protocol_before = group.core.protocol
+    release_join(step, old_id, ErrorCode.FENCED_INSTANCE_ID, echo_id=old_id)
+    release_sync(step, old_id, ErrorCode.FENCED_INSTANCE_ID)
+    step.disarm(DeadlineKind.SESSION, old_id)
+    step.emit(ClassicGroupMemberDropped(old_id, RemovalCause.REPLACED))
+    new = replace(_rejoined(old, event), member_id=member_id)
+    step.emit(ClassicGroupMemberPut(new))
+    leads = group.core.leader == old_id
+    if leads:
+        step.emit(ClassicCoreMoved(replace(group.core, leader=member_id)))
+    protocol_now = selected([member.protocols for member in group.members.values()])
+    # DEV D11: what a leader missed while it was away, nobody else noticed.
+    is_quiet = protocol_now == protocol_before and not (leads and have_topics_changed(step))
+    # DEV D59: nobody would assign what it subscribes to now, or what it no longer does.
+    if (
+        group.phase is ClassicPhase.STABLE
+        and is_quiet
+        and subscribes_alike(group, before=old, after=new)
+    ):
+        if leads and event.version < FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
+            watch_topics(step)
+        if not group.unsynced:
+            step.disarm(DeadlineKind.SYNC_PHASE)
+        store_group(step, group.stored_value())
+        _repeat_answer(step, event, _replaced_reply(group, event, old_id, member_id))
+        return
+    park_join(step, event, member_id, is_new=False)
+    if group.phase is ClassicPhase.PREPARING_REBALANCE:
+        maybe_complete_join(step)
+    else:
+        prepare_rebalance(step)
+
+
+def _replaced_reply(
+    group: ClassicGroup, event: JoinGroupReceived, old_id: str, member_id: str
+) -> JoinGroupReply:
+    reply = replace(join_reply(group, member_id), members=())
+    is_leader = group.core.leader == member_id
+    if event.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
+        members = joined_members(group) if is_leader else ()
+        return replace(reply, members=members, skip_assignment=is_leader)
+    # An older client that hears it leads would assign again: let it believe it follows.
+    return replace(reply, leader=old_id) if is_leader else reply
+
+
+def _rejoined(member: ClassicGroupMember, event: JoinGroupReceived) -> ClassicGroupMember:
+    """A member is for life who it was when it first came: static or not, and which client."""
+    return replace(
+        member,
+        session_timeout_ms=event.session_timeout_ms,
+        rebalance_timeout_ms=event.rebalance_timeout_ms,
+        protocols=event.protocols,
+    )
+
+
+def _member_from(event: JoinGroupReceived, member_id: str) -> ClassicGroupMember:
+    return ClassicGroupMember(
+        member_id=member_id,
+        instance_id=event.instance_id,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        session_timeout_ms=event.session_timeout_ms,
+        rebalance_timeout_ms=event.rebalance_timeout_ms,
+        protocols=event.protocols,
+    )

@@ -1,0 +1,54 @@
+"""LeaveGroup on a classic group (rule 2.8)."""
+
+from coordinator.classic.guards import known_member
+from coordinator.classic.rebalance import (
+    drop_member,
+    drop_pending_id,
+    maybe_complete_join,
+    rebalance_or_complete,
+)
+from coordinator.errors import GroupError
+from coordinator.events import LeaveGroupReceived, Leaver
+from coordinator.records import RemovalCause
+from coordinator.replies import LeaveGroupReply, LeftMember
+from coordinator.step_builder import StepBuilder
+from kafka_codecs.error_codes import ErrorCode
+
+
+def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
+    """Decide a LeaveGroup; the caller knows that the group is classic. Each entry has its own code,
+    and the others rebalance once, when all that may go are gone."""
+    group = step.classic
+    count_before = len(group.members)
+    answers = tuple(
+        LeftMember(
+            member_id=leaver.member_id,
+            instance_id=leaver.instance_id,
+            error=_leave_one(step, leaver),
+        )
+        for leaver in event.members
+    )
+    if len(group.members) < count_before:
+        rebalance_or_complete(step)
+    else:
+        maybe_complete_join(step)
+    step.answer(event.token, LeaveGroupReply(members=answers))
+
+
+def _leave_one(step: StepBuilder, leaver: Leaver) -> ErrorCode:
+    group = step.classic
+    if not leaver.member_id and leaver.instance_id is not None:
+        holder = group.instances.get(leaver.instance_id)
+        if holder is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        drop_member(step, holder, RemovalCause.REMOVED_BY_ADMIN)
+        return ErrorCode.NONE
+    if leaver.member_id in group.pending_ids:
+        drop_pending_id(step, leaver.member_id)
+        return ErrorCode.NONE
+    try:
+        member = known_member(group, leaver.member_id, leaver.instance_id)
+    except GroupError as refusal:
+        return refusal.code
+    drop_member(step, member.member_id, RemovalCause.LEFT)
+    return ErrorCode.NONE

@@ -1,0 +1,271 @@
+"""The join phase of a classic group: who is gathered, when it completes, who is removed.
+
+A member's parked request stops its session: a client that waits for us cannot heartbeat.
+"""
+
+from dataclasses import replace
+
+from coordinator.classic.durability import store_group
+from coordinator.classic.group import ClassicGroup
+from coordinator.classic.protocols import selected
+from coordinator.classic.subscriptions import subscribed_topics
+from coordinator.events import JoinGroupReceived
+from coordinator.records import ClassicGroupMember, RemovalCause
+from coordinator.replies import JoinedMember, JoinGroupReply, SyncGroupReply
+from coordinator.step_builder import StepBuilder
+from coordinator.volatile import (
+    ClassicCoreMoved,
+    ClassicGroupMemberDropped,
+    ClassicGroupMemberPut,
+    ClassicPhase,
+    DeadlineKind,
+    InitialDelay,
+    JoinParked,
+    JoinReleased,
+    ParkedJoin,
+    PendingIdDropped,
+    SyncReleased,
+    SyncsExpected,
+)
+from kafka_codecs.error_codes import ErrorCode
+
+NOBODY_JOINED_WAIT_MS_MIN = 1_000
+"""A join phase that nobody joined begins anew, but not at once and for ever, as it would with
+rebalance timeouts of zero."""
+
+
+def park_join(step: StepBuilder, event: JoinGroupReceived, member_id: str, *, is_new: bool) -> None:
+    """Keep the request until the join phase completes.
+
+    DEV D33: a request of the same member that already waits is answered; Kafka forgets it
+    (KAFKA-20938).
+    """
+    release_join(step, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+    step.disarm(DeadlineKind.SESSION, member_id)
+    join = ParkedJoin(token=event.token, is_new=is_new)
+    step.emit(JoinParked(member_id, join))
+    if is_new:
+        step.arm(
+            DeadlineKind.NEW_MEMBER_JOIN,
+            member_id,
+            step.config.classic_new_member_join_timeout_ms,
+        )
+
+
+def release_join(step: StepBuilder, member_id: str, error: ErrorCode, echo_id: str = "") -> None:
+    """Answer a member's parked JoinGroup with an error, if there is one."""
+    parked = step.classic.joins.get(member_id)
+    if parked is not None:
+        step.emit(JoinReleased(member_id))
+        step.disarm(DeadlineKind.NEW_MEMBER_JOIN, member_id)
+        step.answer(parked.token, JoinGroupReply(error=error, member_id=echo_id))
+
+
+def release_sync(step: StepBuilder, member_id: str, error: ErrorCode) -> None:
+    """Answer a member's parked SyncGroup with an error, if there is one."""
+    token = step.classic.syncs.get(member_id)
+    if token is not None:
+        step.emit(SyncReleased(member_id))
+        step.answer(token, SyncGroupReply(error=error))
+
+
+def restart_session(step: StepBuilder, member: ClassicGroupMember) -> None:
+    """Any sign of life restarts the session, unless a parked request has stopped it."""
+    group = step.classic
+    if member.member_id not in group.joins and member.member_id not in group.syncs:
+        step.arm(DeadlineKind.SESSION, member.member_id, member.session_timeout_ms)
+
+
+def prepare_rebalance(step: StepBuilder) -> None:
+    """Start a join phase. The first one from Empty waits for more members (rule 2.5)."""
+    group = step.classic
+    if group.phase is ClassicPhase.COMPLETING_REBALANCE:
+        _discard_assignments(step)
+    step.disarm(DeadlineKind.SYNC_PHASE)
+    if group.phase is ClassicPhase.EMPTY:
+        delay_ms = step.config.classic_initial_rebalance_delay_ms
+        delay = InitialDelay(budget_left_ms=max(0, _longest_rebalance_timeout_ms(group) - delay_ms))
+        _move(step, phase=ClassicPhase.PREPARING_REBALANCE, initial_delay=delay)
+        step.arm(DeadlineKind.INITIAL_REBALANCE_DELAY, "", delay_ms)
+    else:
+        _move(step, phase=ClassicPhase.PREPARING_REBALANCE, initial_delay=None)
+        step.arm(DeadlineKind.JOIN_PHASE, "", _longest_rebalance_timeout_ms(group))
+        maybe_complete_join(step)
+
+
+def rebalance_or_complete(step: StepBuilder) -> None:
+    """The membership changed: start a join phase, or see whether the running one is complete."""
+    if step.classic.phase is ClassicPhase.PREPARING_REBALANCE:
+        maybe_complete_join(step)
+    else:
+        prepare_rebalance(step)
+
+
+def is_join_phase_over(step: StepBuilder) -> bool:
+    """Whether everybody is gathered, or the time for it has passed."""
+    group = step.classic
+    if group.phase is not ClassicPhase.PREPARING_REBALANCE or group.core.initial_delay:
+        return False
+    gathered = not group.pending_ids and len(group.joins) == len(group.members)
+    return gathered or not step.is_armed(DeadlineKind.JOIN_PHASE)
+
+
+def maybe_complete_join(step: StepBuilder) -> None:
+    """Complete the join phase if it is over.
+
+    DEV D34: not while a commit is in flight, for here the cluster stores it, later than we checked
+    it, and the next generation may give its partitions to others.
+    """
+    if is_join_phase_over(step) and not step.state.commits:
+        _complete_join(step)
+
+
+def initial_delay_over(step: StepBuilder) -> None:
+    """Wait once more if somebody came in the meantime and the budget allows it."""
+    delay = step.classic.core.initial_delay
+    if delay is None:
+        return
+    if delay.member_joined and delay.budget_left_ms > 0:
+        again_ms = min(step.config.classic_initial_rebalance_delay_ms, delay.budget_left_ms)
+        _move(step, initial_delay=InitialDelay(budget_left_ms=delay.budget_left_ms - again_ms))
+        step.arm(DeadlineKind.INITIAL_REBALANCE_DELAY, "", again_ms)
+    else:
+        _move(step, initial_delay=None)
+        maybe_complete_join(step)
+
+
+def note_new_member(step: StepBuilder) -> None:
+    """During the first rebalance, remember that it is worth waiting a little more."""
+    delay = step.classic.core.initial_delay
+    if delay is not None and not delay.member_joined:
+        _move(step, initial_delay=replace(delay, member_joined=True))
+
+
+def sync_phase_over(step: StepBuilder) -> None:
+    """Members that never fetched their assignment are removed (rule 2.5)."""
+    for member_id in sorted(step.classic.unsynced):
+        drop_member(step, member_id, RemovalCause.SYNC_TIMED_OUT)
+    prepare_rebalance(step)
+
+
+def remove_member(step: StepBuilder, member_id: str, cause: RemovalCause) -> None:
+    """Take a member out, and rebalance."""
+    drop_member(step, member_id, cause)
+    rebalance_or_complete(step)
+
+
+def drop_member(step: StepBuilder, member_id: str, cause: RemovalCause) -> None:
+    """Take a member out; what waits for it is answered. Whether the others rebalance is up to the
+    caller."""
+    group = step.classic
+    release_join(step, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    release_sync(step, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    step.disarm(DeadlineKind.SESSION, member_id)
+    step.emit(ClassicGroupMemberDropped(member_id, cause))
+    if group.core.leader == member_id:
+        _move(step, leader=None)  # the next join phase finds another
+
+
+def drop_pending_id(step: StepBuilder, member_id: str) -> None:
+    """Forget an id that was handed out: used, given back, or too late."""
+    step.emit(PendingIdDropped(member_id))
+    step.disarm(DeadlineKind.PENDING_ID, member_id)
+
+
+def joined_members(group: ClassicGroup) -> tuple[JoinedMember, ...]:
+    """What the leader is told: everybody's metadata for the selected protocol."""
+    return tuple(
+        JoinedMember(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            metadata=member.metadata_for(group.core.protocol),
+        )
+        for member in group.members.values()
+    )
+
+
+def _complete_join(step: StepBuilder) -> None:
+    group = step.classic
+    step.disarm(DeadlineKind.JOIN_PHASE)
+    for member in list(group.members.values()):
+        # A static member may be restarting: it stays until its session expires (KIP-345).
+        if member.member_id not in group.joins and member.instance_id is None:
+            drop_member(step, member.member_id, RemovalCause.JOIN_TIMED_OUT)
+    if not group.members:
+        _become_empty(step)
+    elif not group.joins:
+        longest_ms = _longest_rebalance_timeout_ms(group)
+        step.arm(DeadlineKind.JOIN_PHASE, "", max(longest_ms, NOBODY_JOINED_WAIT_MS_MIN))
+    else:
+        _start_generation(step)
+
+
+def _become_empty(step: StepBuilder) -> None:
+    core = step.classic.core
+    _move(
+        step,
+        generation=core.generation + 1,
+        protocol=None,
+        leader=None,
+        topics=frozenset(),
+        topics_hash=None,
+        unwatched_hash=None,
+    )
+    store_group(step, step.classic.stored_value())
+
+
+def _start_generation(step: StepBuilder) -> None:
+    group = step.classic
+    core = group.core
+    leader = core.leader if core.leader in group.joins else next(iter(group.joins))
+    _move(
+        step,
+        phase=ClassicPhase.COMPLETING_REBALANCE,
+        generation=core.generation + 1,
+        protocol=selected([member.protocols for member in group.members.values()]),
+        leader=leader,
+        unwatched_hash=None,
+        held_at_downgrade=None,
+    )
+    topics = subscribed_topics(group)
+    topics_hash = None if topics is None else step.topics.metadata_hash(topics)
+    _move(step, topics=topics, topics_hash=topics_hash)
+    step.emit(SyncsExpected(tuple(group.members)))
+    step.arm(DeadlineKind.SYNC_PHASE, "", _longest_rebalance_timeout_ms(group))
+    for member_id, parked in list(group.joins.items()):
+        step.emit(JoinReleased(member_id))
+        step.disarm(DeadlineKind.NEW_MEMBER_JOIN, member_id)
+        restart_session(step, group.members[member_id])
+        step.answer(parked.token, join_reply(group, member_id))
+
+
+def join_reply(group: ClassicGroup, member_id: str) -> JoinGroupReply:
+    """The current generation as this member sees it; only the leader is told the members."""
+    core = group.core
+    return JoinGroupReply(
+        member_id=member_id,
+        generation=core.generation,
+        protocol_type=core.protocol_type,
+        protocol_name=core.protocol,
+        leader=core.leader or "",
+        members=joined_members(group) if member_id == core.leader else (),
+    )
+
+
+def _discard_assignments(step: StepBuilder) -> None:
+    """A rebalance that interrupts another wipes what was assigned (rule 2.6)."""
+    group = step.classic
+    for member in list(group.members.values()):
+        if member.assignment:
+            step.emit(ClassicGroupMemberPut(replace(member, assignment=b"")))
+    for member_id in list(group.syncs):
+        release_sync(step, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+        restart_session(step, group.members[member_id])
+
+
+def _longest_rebalance_timeout_ms(group: ClassicGroup) -> int:
+    return max((member.rebalance_timeout_ms for member in group.members.values()), default=0)
+
+
+def _move(step: StepBuilder, **changes: object) -> None:
+    step.emit(ClassicCoreMoved(replace(step.classic.core, **changes)))  # type: ignore[arg-type]

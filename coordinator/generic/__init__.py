@@ -1,1 +1,0 @@
-"""Generic (classic) groups: JoinGroup, SyncGroup, Heartbeat and a leader that assigns."""

@@ -1,0 +1,183 @@
+"""Which claims of clients the engine need not answer for, and why.
+
+- *Stale*: the group removed the member after it was granted the partition, and the client has not
+  heard of it yet. It may believe; its commits must be refused.
+- *Void*: no rule of the protocol could have kept the partition for it. Its request was overtaken
+  by newer ones of its own and told of the past, or a leader assigned what it should not.
+
+A partition that was void once is excused for the rest of the run, as far as its offsets go.
+"""
+
+from collections.abc import Callable, Sequence, Set
+
+from coordinator.classic.group import ClassicGroup
+from coordinator.config import INT32_MAX
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.validation import JOIN_EPOCH
+from coordinator.engine import Step
+from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived, Request
+from coordinator.records import ClassicGroupMetadata, EpochCause, GroupEpoch
+from coordinator.simulation import leader
+from coordinator.simulation.client import Claim, Client
+from coordinator.simulation.watch_members import removed_members
+from coordinator.simulation.world import World
+from coordinator.state import GroupState
+from coordinator.topics import Partition
+from coordinator.volatile import ClassicCoreMoved, ClassicPhase, JoinReleased
+from kafka_codecs.consumer_protocol import NO_GENERATION, decode_subscription
+
+# An embedded subscription states its generation from version 2 on.
+FIRST_VERSION_WITH_GENERATION = 2
+
+
+class ExemptClaims:
+    """Kept by member id, client name and partition: until when what was granted is in question."""
+
+    def __init__(
+        self,
+        world: World,
+        clients: Sequence[Client],
+        state: Callable[[], GroupState],
+        lies: Set[bytes],
+    ) -> None:
+        self.partitions: set[Partition] = set()
+        self.overtaken_owners: set[str] = set()
+        """Clients of whom a request that states what they own came late: it may have acknowledged
+        what they had long before."""
+        self._world, self._clients, self._state, self._lies = world, clients, state, lies
+        self._removed_ms: dict[str, int] = {}
+        self._doubted_ms: dict[tuple[str, Partition], int] = {}
+        self._distrusted_ms: dict[str, int] = {}
+        self._members: Set[str] = frozenset()
+
+    def is_stale(self, claim: Claim) -> bool:
+        """Whether its member was removed after it was granted this."""
+        return claim.granted_ms <= self._removed_ms.get(claim.member_id, 0)
+
+    def is_void(self, client: Client, partition: Partition, claim: Claim) -> bool:
+        """Whether the engine could not help it that somebody else has this as well."""
+        doubted_ms = max(
+            self._doubted_ms.get((client.name, partition), 0),
+            self._distrusted_ms.get(client.name, 0),
+        )
+        return claim.is_lie or claim.granted_ms <= doubted_ms
+
+    # -- what happened ---------------------------------------------------------------------------
+
+    def after_step(self, step: Step) -> None:
+        """Members were removed or left behind; a leader may have lied."""
+        group = self._state().group
+        gone = removed_members(step).keys() | self._left_behind(step)
+        for member_id in gone:
+            self._removed_ms[member_id] = self._world.now_ms
+        for client in self._clients:
+            self._world.counts["removed owners"] += client.member_id in gone and bool(client.claims)
+        self._note_lies(step)
+        self._note_liars(step)
+        self._members = group.members.keys() if group is not None else frozenset()
+
+    def after_load(self) -> None:
+        """A restart may have forgotten members, or brought some back."""
+        group = self._state().group
+        members = group.members.keys() if group is not None else frozenset[str]()
+        for member_id in self._members - members:
+            self._removed_ms[member_id] = self._world.now_ms
+        for client in self._clients:
+            if all(self._is_backed(client, *owned) for owned in client.claims.items()):
+                for claim in client.claims.values():
+                    self._removed_ms.pop(claim.member_id, None)
+        self._members = members
+
+    def _is_backed(self, client: Client, partition: Partition, claim: Claim) -> bool:
+        """Whether the log gives the partition to the member. Being in a classic group proves
+        nothing: the stored generation may have begun without a static member."""
+        match self._state().group:
+            case ConsumerGroup() as group:
+                return group.holders.get(partition) == claim.member_id
+            case ClassicGroup() as group if claim.member_id in group.members:
+                name = client.context.network.cluster.names[partition.topic_id]
+                assignment = group.members[claim.member_id].assignment
+                return (name, partition.number) in leader.read_assignment(assignment)
+            case _:
+                return False
+
+    def _left_behind(self, step: Step) -> Set[str]:
+        """Static members that a new generation of a classic group did not wait for any longer."""
+        starts = any(
+            isinstance(record, ClassicCoreMoved)
+            and record.core.phase is ClassicPhase.COMPLETING_REBALANCE
+            for record in step.records
+        )
+        group = self._state().group
+        if not starts or not isinstance(group, ClassicGroup):
+            return frozenset()
+        joined = {each.member_id for each in step.records if isinstance(each, JoinReleased)}
+        return group.members.keys() - joined
+
+    def _note_lies(self, step: Step) -> None:
+        for record in step.records:
+            if isinstance(record, ClassicGroupMetadata) and record.value is not None:
+                given = [member.assignment for member in record.value.members]
+                if not self._lies.isdisjoint(given):
+                    for client in self._clients:
+                        self._distrust(client)
+
+    def _note_liars(self, step: Step) -> None:
+        """A group that converts goes by what its members state to own, if it has nothing better."""
+        group = self._state().group
+        is_converted = any(
+            isinstance(record, GroupEpoch) and record.cause is EpochCause.CONVERTED
+            for record in step.records
+        )
+        if not is_converted or not isinstance(group, ConsumerGroup):
+            return
+        liars = {
+            id_ for client in self._clients if not client.is_honest for id_ in client.member_ids
+        }
+        for client in self._clients:
+            for partition in client.claims:
+                if client.is_honest and group.holders.get(partition) in liars:
+                    self._doubt(client, partition)
+
+    def overtaken(self, client: Client, request: Request) -> None:
+        """A request that arrives after newer ones of its client tells of the past.
+
+        Of what was granted up to the epoch that it states, nothing could show that.
+        """
+        if isinstance(request, ConsumerHeartbeatReceived) and request.owned is not None:
+            self.overtaken_owners.add(client.name)
+        known_epoch = _epoch_that_proves(request)
+        if known_epoch is None or getattr(request, "member_id", "") != client.member_id:
+            return
+        group = self._state().group
+        if not isinstance(group, ConsumerGroup):
+            self._distrust(client)
+        elif client.member_id in group.assignments:
+            for partition, epoch in group.assignments[client.member_id].held.items():
+                if epoch <= known_epoch:
+                    self._doubt(client, partition)
+
+    def _doubt(self, client: Client, partition: Partition) -> None:
+        self._doubted_ms[client.name, partition] = self._world.now_ms
+        self.partitions.add(partition)
+
+    def _distrust(self, client: Client) -> None:
+        self._distrusted_ms[client.name] = self._world.now_ms
+        self.partitions.update(client.claims)
+
+
+def _epoch_that_proves(request: Request) -> int | None:
+    """Up to which epoch of a partition's assignment the request's list of owned partitions speaks
+    with knowledge; None if it has no list."""
+    match request:
+        case ConsumerHeartbeatReceived(owned=owned, member_epoch=epoch) if owned is not None:
+            # One that names the previous epoch has to be believed: the answer that carried the
+            # new one may be lost, and nothing else would ever be said of what came with it.
+            return INT32_MAX if epoch > JOIN_EPOCH else JOIN_EPOCH
+        case JoinGroupReceived(protocols=protocols):
+            version, subscription = decode_subscription(protocols[0][1])
+            generation = subscription.generation_id
+            is_stated = version >= FIRST_VERSION_WITH_GENERATION and generation > NO_GENERATION
+            return generation if is_stated else INT32_MAX
+        case _:
+            return None

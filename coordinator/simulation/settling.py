@@ -1,0 +1,109 @@
+"""After the chaos: no faults, nothing changes, and everybody gets its part (invariant 5)."""
+
+from collections import Counter
+from typing import Protocol
+
+from coordinator.classic.group import ClassicGroup
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.simulation.client import Client
+from coordinator.simulation.cluster import Cluster
+from coordinator.simulation.driver import Driver
+from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+from coordinator.simulation.native_client import NativeClient
+from coordinator.simulation.network import Network
+from coordinator.simulation.random_actions import RandomActions
+from coordinator.simulation.world import World
+from coordinator.topics import Partition
+
+ROUND_MS = 1_000
+ROUNDS_MAX = 90
+"""Sessions, join phases and revocations that chaos left behind end within this time."""
+QUIET_ROUNDS = 4
+
+
+class Scene(Protocol):
+    """What has to come to rest."""
+
+    world: World
+    driver: Driver
+    network: Network
+    cluster: Cluster
+    random_actions: RandomActions
+    clients: list[Client]
+
+
+def settle(scene: Scene) -> None:
+    """Raises BrokenInvariantError if the group does not come to rest in time, and stays so."""
+    _end_all_faults(scene)
+    scene.world.counts["convergence ms"] = come_to_rest(scene)
+
+
+def come_to_rest(scene: Scene) -> int:
+    """The same, where there are no faults any more; after how many ms it was, to the second."""
+    world, driver = scene.world, scene.driver
+    quiet_rounds, epoch, restless = 0, 0, ""
+    for round_ in range(ROUNDS_MAX):
+        world.run_until(world.now_ms + ROUND_MS)
+        restless = _why_not_settled(scene)
+        is_quiet = not restless and _epoch(driver) == epoch
+        quiet_rounds = quiet_rounds + 1 if is_quiet else 0
+        epoch = _epoch(driver)
+        if quiet_rounds == QUIET_ROUNDS:
+            return (round_ + 1 - QUIET_ROUNDS) * ROUND_MS
+    restless = restless or f"the epoch is {epoch} and still moves"
+    raise BrokenInvariantError(Invariant.LIVENESS, f"after {ROUNDS_MAX} s of peace: {restless}")
+
+
+def _end_all_faults(scene: Scene) -> None:
+    scene.world.tell("peace", "no more faults")
+    scene.random_actions.stop()
+    scene.network.is_calm = True
+    scene.network.loss_rate = scene.network.late_rate = scene.network.error_rate = 0.0
+    scene.network.slow_rate = scene.network.withheld_rate = 0.0
+    scene.cluster.lost_answer_rate = 0.0
+    scene.driver.log_failure_rate = scene.driver.log_doubt_rate = 0.0
+    for client in scene.clients:
+        if not client.is_dead and not client.is_honest:
+            client.die("peace")
+        client.thaw()
+        if isinstance(client, NativeClient):
+            # A first heartbeat that arrived late may have brought an older subscription back:
+            # nothing in the protocol could tell it from a new one.
+            client.repeat_subscription()
+    scene.random_actions.reinforce()
+
+
+def _epoch(driver: Driver) -> int:
+    match driver.engine.state.group:
+        case ClassicGroup() as group:
+            return group.core.generation
+        case ConsumerGroup() as group:
+            return group.epoch
+        case None:
+            return 0
+
+
+def _why_not_settled(scene: Scene) -> str:
+    """Empty if everybody has its part and knows it."""
+    alive = [client for client in scene.clients if not client.is_dead]
+    for client in alive:
+        if not client.is_settled:
+            return f"{client.name} is not settled"
+    state = scene.driver.engine.describe(scene.cluster.topics).state
+    if alive and state != "Stable":
+        return f"the group is {state}"
+    group = scene.driver.engine.state.group
+    members = set(group.members) if group is not None else set()
+    if members != {client.member_id for client in alive}:
+        return f"the members are {sorted(members)}"
+    owned = Counter(partition for client in alive for partition in client.claims)
+    by_name = scene.cluster.topics.by_name
+    topics = {name for name in by_name if any(client.wants(name) for client in alive)}
+    wanted = Counter(
+        Partition(by_name[name].topic_id, number)
+        for name in topics
+        for number in range(by_name[name].partition_count)
+    )
+    if owned != wanted:
+        return f"unowned: {sorted(wanted - owned)}, too much: {sorted(owned - wanted)}"
+    return ""

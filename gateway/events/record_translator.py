@@ -1,0 +1,425 @@
+"""Tells what happened to a group, as events made from the engine's records.
+
+The one place where a group's events are made: what they say and what the state became cannot
+disagree. Must not know who listens.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+
+from coordinator.classic.group import ClassicGroup
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.conversion.embedded import read_stored_assignment
+from coordinator.errors import GroupError
+from coordinator.records import (
+    Assignment,
+    ClassicGroupMember,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
+    CurrentAssignment,
+    EpochCause,
+    GroupConfigs,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    RegularExpression,
+    RemovalCause,
+    ResolvedRegex,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.state import GroupState, Record
+from coordinator.topics import Partition, Topics
+from coordinator.volatile import (
+    ClassicCore,
+    ClassicCoreMoved,
+    ClassicGroupMemberDropped,
+    ClassicGroupMemberPut,
+    ClassicPhase,
+    CommitEnded,
+    CommitStarted,
+    DeadlineCleared,
+    DeadlineSet,
+    MemberPhase,
+    MemberPhaseMoved,
+)
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import (
+    GroupConfigsAltered,
+    GroupConverted,
+    GroupCreated,
+    GroupDeleted,
+    GroupEpochBumped,
+    GroupStateMoved,
+    RegexResolved,
+    TargetComputed,
+)
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    MemberStateMoved,
+    MemberSwitched,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRevoked,
+    Protocol,
+)
+
+AnyMember = ClassicGroupMember | Member
+
+NAMED_TOPICS_MAX = 20
+"""Topics that an event about a regular expression names; of all it gives the number."""
+
+_UNTOLD = DeadlineSet | DeadlineCleared | CommitStarted | CommitEnded
+"""The records of most steps: no event follows from them."""
+
+_OWN_WILL = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
+_NOTHING = Assignment(member_epoch=0, previous_epoch=0)
+_STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
+
+
+def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
+    """The events of one batch that was decided on `state` and is not applied to it yet."""
+    if all(isinstance(record, _UNTOLD) for record in records):
+        return []  # a heartbeat that found all well, or a commit
+    return list(_Teller(state.fork(), records, topics).tell())
+
+
+class _Teller:
+    """Walks through a batch on a fork of the state, so that each record is seen in its place."""
+
+    def __init__(self, state: GroupState, records: Sequence[Record], topics: Topics) -> None:
+        self._state = state
+        self._records = records
+        self._topics = topics
+        self._removals = {
+            record.member_id: record.cause
+            for record in records
+            if isinstance(record, MemberMetadata) and record.value is None
+        }
+        self._conversion = _conversion(state, records)
+        self._keeps_kind = self._conversion is None
+        # A replacement is first a copy of the member whose place it takes, then itself.
+        self._new = _new_members(state, records)
+        self._joined: set[str] = set()
+        self._carried_over = _carried_over(state, topics) if self._conversion else {}
+        self._moved = 0
+
+    def tell(self) -> Iterator[GatewayEvent]:
+        for record in self._records:
+            yield from self._events(record)
+            self._state.apply(record)
+
+    def _events(self, record: Record) -> Iterator[GatewayEvent]:
+        match record:
+            case ClassicGroupMetadata(value=value):
+                yield from self._classic_group(value)
+            case ClassicCoreMoved(core):
+                yield from self._classic_state(core)
+            case ClassicGroupMemberPut(member):
+                yield from self._classic_group_member(member)
+            case ClassicGroupMemberDropped(member_id, cause):
+                yield from self._classic_member_dropped(member_id, cause)
+            case MemberPhaseMoved(member_id, phase):
+                yield from self._phase(member_id, phase)
+            case GroupConfigs(overrides=overrides):
+                yield GroupConfigsAltered(overrides=overrides)
+            case _:
+                yield from self._consumer_events(record)
+
+    def _consumer_events(self, record: Record) -> Iterator[GatewayEvent]:
+        match record:
+            case GroupEpoch(epoch=int(epoch), cause=cause) if cause is not EpochCause.CONVERTED:
+                yield GroupEpochBumped(group_epoch=epoch, cause=cause)
+            case GroupEpoch(epoch=None) if self._keeps_kind:
+                yield GroupDeleted()
+            case MemberMetadata(member_id=member_id, value=None, cause=RemovalCause() as cause):
+                yield from self._removed(member_id, cause)
+            case MemberMetadata(value=Member() as member):
+                yield from self._member(member)
+            case TargetAssignmentMember(member_id=member_id, partitions=partitions) if partitions:
+                self._moved += len(partitions - self._target_of(member_id))
+            case TargetAssignmentMetadata():
+                yield from self._target(record)
+            case CurrentAssignment(member_id=member_id, value=assignment):
+                yield from self._assignment(member_id, assignment)
+            case RegularExpression(regex=regex, value=ResolvedRegex(topics=topics)):
+                yield from self._regex(regex, topics)
+            case _:
+                pass
+
+    def _target(self, record: TargetAssignmentMetadata) -> Iterator[GatewayEvent]:
+        """Without an assignor it was taken over from a classic group, not computed."""
+        if record.assignor is not None and record.epoch is not None:
+            yield TargetComputed(
+                assignment_epoch=record.epoch,
+                assignor=record.assignor,
+                partitions_moved=self._moved,
+            )
+        self._moved = 0
+
+    def _classic_group(self, value: ClassicGroupValue | None) -> Iterator[GatewayEvent]:
+        if self._conversion is not None:
+            yield self._conversion
+            self._conversion = None
+        elif value is None and self._keeps_kind:
+            yield GroupDeleted()
+        elif value is not None and self._state.group is None:
+            yield GroupCreated(kind="classic")
+        if value is not None and isinstance(self._state.group, ClassicGroup):
+            yield from self._classic_assignments(self._state.group, value)
+
+    def _classic_assignments(
+        self, group: ClassicGroup, value: ClassicGroupValue
+    ) -> Iterator[GatewayEvent]:
+        """A leader distributed an assignment, or nobody is left."""
+        reached = ClassicPhase.STABLE if value.members else ClassicPhase.EMPTY
+        if group.phase is not reached:
+            yield GroupStateMoved(
+                from_state=group.phase,
+                to_state=reached,
+                generation=value.generation,
+            )
+        granted = {
+            member.member_id: self._embedded(member.assignment, value.protocol)
+            for member in value.members
+        }
+        epoch = value.generation
+        for member_id, partitions in granted.items():
+            yield from self._released(
+                member_id, epoch, _has(group, member_id, self._topics) - partitions
+            )
+        for member_id, partitions in granted.items():
+            yield from self._assigned(
+                member_id, epoch, partitions - _has(group, member_id, self._topics)
+            )
+
+    def _classic_state(self, core: ClassicCore) -> Iterator[GatewayEvent]:
+        group = self._state.group
+        before = group.core if isinstance(group, ClassicGroup) else ClassicCore()
+        if core.phase != before.phase:
+            yield GroupStateMoved(
+                from_state=before.phase,
+                to_state=core.phase,
+                generation=core.generation,
+            )
+
+    def _classic_group_member(self, member: ClassicGroupMember) -> Iterator[GatewayEvent]:
+        """Somebody new, who has what he had if he replaces another; or an interrupted rebalance
+        takes away what was assigned (rule 2.6)."""
+        group = self._state.group
+        if not isinstance(group, ClassicGroup) or member.member_id not in group.members:
+            yield self._comes(member)
+        if isinstance(group, ClassicGroup):
+            epoch = group.core.generation
+            before = _has(group, member.member_id, self._topics)
+            after = self._embedded(member.assignment, group.core.protocol)
+            yield from self._released(member.member_id, epoch, before - after)
+            yield from self._assigned(member.member_id, epoch, after - before)
+
+    def _classic_member_dropped(
+        self, member_id: str, cause: RemovalCause
+    ) -> Iterator[GatewayEvent]:
+        group = self._state.group
+        if isinstance(group, ClassicGroup) and cause is not RemovalCause.GROUP_CONVERTED:
+            partitions = _has(group, member_id, self._topics)
+            yield from self._released(member_id, group.core.generation, partitions)
+        yield from self._removed(member_id, cause)
+
+    def _member(self, member: Member) -> Iterator[GatewayEvent]:
+        group = self._state.group
+        if member.member_id in self._carried_over:
+            return
+        before = group.members.get(member.member_id) if isinstance(group, ConsumerGroup) else None
+        if before is None:
+            if not isinstance(group, ConsumerGroup) and self._keeps_kind:
+                yield GroupCreated(kind="consumer")
+            yield self._comes(member)
+        elif before.is_classic != member.is_classic and member.member_id not in self._joined:
+            yield MemberSwitched(member_id=member.member_id, protocol=_protocol(member))
+
+    def _comes(self, member: AnyMember) -> GatewayEvent:
+        self._joined.add(member.member_id)
+        return _joined(self._new.get(member.member_id, member))
+
+    def _removed(self, member_id: str, cause: RemovalCause) -> Iterator[GatewayEvent]:
+        if cause is RemovalCause.REPLACED:
+            yield MemberReplaced(member_id=member_id, replaced_by=self._successor(member_id))
+        elif cause in _OWN_WILL:
+            yield MemberLeft(member_id=member_id, cause=cause)
+        elif cause not in _STILL_THERE:
+            yield MemberFenced(member_id=member_id, cause=cause)
+
+    def _successor(self, member_id: str) -> str | None:
+        """The id under which a static member goes on."""
+        group = self._state.group
+        old = group.members.get(member_id) if group is not None else None
+        for member in self._new.values():
+            if old is not None and member.instance_id == old.instance_id:
+                return member.member_id
+        return None
+
+    def _target_of(self, member_id: str) -> frozenset[Partition]:
+        group = self._state.group
+        return group.target_of(member_id) if isinstance(group, ConsumerGroup) else frozenset()
+
+    def _assignment(self, member_id: str, after: Assignment | None) -> Iterator[GatewayEvent]:
+        group = self._state.group
+        if after is None and self._removals.get(member_id) is RemovalCause.GROUP_CONVERTED:
+            return
+        before = group.assignments.get(member_id) if isinstance(group, ConsumerGroup) else None
+        epoch = (after or before or _NOTHING).member_epoch
+        had, has = before or _NOTHING, after or _NOTHING
+        assigned_before = had.assigned.keys() | self._carried_over.pop(member_id, frozenset())
+        held_before = assigned_before | had.pending_revocation.keys()
+        held_after = has.assigned.keys() | has.pending_revocation.keys()
+        revoked = held_before & (has.pending_revocation.keys() - had.pending_revocation.keys())
+        yield from self._of_partitions(PartitionsRevoked, member_id, epoch, revoked)
+        yield from self._released(member_id, epoch, held_before - held_after)
+        yield from self._assigned(
+            member_id, epoch, (held_after - held_before) | (has.assigned.keys() - assigned_before)
+        )
+
+    def _released(
+        self, member_id: str, epoch: int, partitions: Iterable[Partition]
+    ) -> Iterator[GatewayEvent]:
+        return self._of_partitions(PartitionsReleased, member_id, epoch, partitions)
+
+    def _assigned(
+        self, member_id: str, epoch: int, partitions: Iterable[Partition]
+    ) -> Iterator[GatewayEvent]:
+        return self._of_partitions(PartitionsAssigned, member_id, epoch, partitions)
+
+    def _of_partitions(
+        self,
+        event: type[PartitionsRevoked | PartitionsReleased | PartitionsAssigned],
+        member_id: str,
+        epoch: int,
+        partitions: Iterable[Partition],
+    ) -> Iterator[GatewayEvent]:
+        """Nothing of topics that are gone, which was told when they went (`topics_gone`)."""
+        named = self._topics.names(partitions)
+        if named:
+            yield event(member_id=member_id, member_epoch=epoch, partitions=named)
+
+    def _regex(self, regex: str, topics: frozenset[str]) -> Iterator[GatewayEvent]:
+        """A refresh that found nothing new is no event."""
+        group = self._state.group
+        known = group.regexes.get(regex) if isinstance(group, ConsumerGroup) else None
+        before = known.topics if known is not None else frozenset[str]()
+        if known is None or topics != before:
+            yield RegexResolved(
+                regex=regex,
+                matches=len(topics),
+                added=tuple(sorted(topics - before)[:NAMED_TOPICS_MAX]),
+                removed=tuple(sorted(before - topics)[:NAMED_TOPICS_MAX]),
+            )
+
+    def _phase(self, member_id: str, phase: MemberPhase) -> Iterator[GatewayEvent]:
+        group = self._state.group
+        if isinstance(group, ConsumerGroup):
+            before = group.phases.get(member_id, MemberPhase.STABLE)
+            yield MemberStateMoved(
+                member_id=member_id,
+                from_state=before,
+                to_state=phase,
+            )
+
+    def _embedded(self, assignment: bytes, protocol: str | None) -> frozenset[Partition]:
+        return _embedded(assignment, protocol, self._topics)
+
+
+def _conversion(state: GroupState, records: Sequence[Record]) -> GatewayEvent | None:
+    """The group changed its kind in this batch: from what, to what, and why."""
+    match state.group:
+        case ClassicGroup() as group:
+            joined = [r.value for r in records if isinstance(r, MemberMetadata) and r.value]
+            native = [member for member in joined if not member.is_classic]
+            if not native:
+                return None
+            return GroupConverted(
+                direction="classic->consumer",
+                is_live=bool(group.members),
+                group_epoch=group.core.generation,
+                members=len(group.members),
+                cause=f"{native[0].member_id} joined",
+            )
+        case ConsumerGroup() as group:
+            made = [r.value for r in records if isinstance(r, ClassicGroupMetadata) and r.value]
+            if not made:
+                return None
+            return GroupConverted(
+                direction="consumer->classic",
+                is_live=bool(group.members),
+                generation=made[0].generation,
+                members=len(made[0].members),
+                cause=_departure(group, records),
+            )
+        case None:
+            return None
+
+
+def _departure(group: ConsumerGroup, records: Sequence[Record]) -> str:
+    """How the last native member went, or became a classic one under its own id."""
+    for record in records:
+        match record:
+            case MemberMetadata(member_id=id_, value=None, cause=RemovalCause() as cause):
+                if cause is not RemovalCause.GROUP_CONVERTED:
+                    return f"{id_} {cause.value}"
+            case MemberMetadata(member_id=id_, value=Member()) if id_ in group.members:
+                return f"{id_} switched"
+            case _:
+                pass
+    return "only classic members are left" if group.members else "the group was empty"
+
+
+def _carried_over(state: GroupState, topics: Topics) -> dict[str, frozenset[Partition]]:
+    """Members of a classic group, with what they have: all are in the consumer group that a
+    conversion makes of it."""
+    group = state.group
+    if not isinstance(group, ClassicGroup):
+        return {}
+    return {member_id: _has(group, member_id, topics) for member_id in group.members}
+
+
+def _has(group: ClassicGroup, member_id: str, topics: Topics) -> frozenset[Partition]:
+    """What a leader gave a member."""
+    member = group.members.get(member_id)
+    return _embedded(member.assignment, group.core.protocol, topics) if member else frozenset()
+
+
+def _embedded(assignment: bytes, protocol: str | None, topics: Topics) -> frozenset[Partition]:
+    try:
+        return read_stored_assignment(assignment, topics, protocol=protocol)
+    except GroupError:  # another assignor's own bytes: nothing that we could name
+        return frozenset()
+
+
+def _new_members(state: GroupState, records: Sequence[Record]) -> dict[str, AnyMember]:
+    """Members of this batch that were not there before, as they are at its end."""
+    seen: dict[str, AnyMember] = {}
+    for record in records:
+        match record:
+            case MemberMetadata(value=Member() as member) | ClassicGroupMemberPut(member):
+                seen[member.member_id] = member
+            case ClassicGroupMetadata(value=ClassicGroupValue(members=members)):
+                seen |= {member.member_id: member for member in members}
+            case _:
+                pass
+    old: Container[str] = state.group.members if state.group is not None else ()
+    return {member_id: member for member_id, member in seen.items() if member_id not in old}
+
+
+def _protocol(member: AnyMember) -> Protocol:
+    return "classic" if isinstance(member, ClassicGroupMember) or member.is_classic else "consumer"
+
+
+def _joined(member: AnyMember) -> GatewayEvent:
+    return MemberJoined(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        instance_id=member.instance_id,
+        protocol=_protocol(member),
+    )

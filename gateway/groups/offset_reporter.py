@@ -1,0 +1,253 @@
+"""Where members start, and what they commit: told as often as an operator would ask.
+
+Commits come thousands of times in a second and are put together, one event per member and interval;
+of each partition the first, the lowest and the last offset are kept, so that what went back is
+seen. Of what a member fetches the first answer is told, at once: there it starts. Both end when its
+partitions move on: commits are told before the event that says so, and who comes then starts anew.
+Must not know who owns a partition.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import trio
+
+from gateway.data_path.group_apis import GroupRequest
+from gateway.events.event import GatewayEvent, Tell
+from gateway.events.group_events import GroupConverted, GroupDeleted, GroupStateMoved
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberLeft,
+    MemberReplaced,
+    PartitionsAssigned,
+    PartitionsReleased,
+)
+from gateway.events.offset_events import (
+    NO_MEMBER,
+    CommittedOffsets,
+    FetchedOffset,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsFetched,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kafka_codecs.offset_fetch import OffsetFetchResponseTopic
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+INTERVAL_S = 5.0
+PARTITIONS_MAX = 50_000
+"""When so many wait to be told of, all intervals end early; when so many starts are remembered, all
+are forgotten, and may be told again."""
+
+_Partition = tuple[str, int]
+
+
+class _Committer(NamedTuple):
+    member_id: str
+    is_transactional: bool
+
+
+@dataclass(slots=True)
+class _Offsets:
+    first: int
+    lowest: int
+    last: int
+    commits: int = 1
+
+    def add(self, offset: int) -> None:
+        self.lowest, self.last = min(self.lowest, offset), offset
+        self.commits += 1
+
+
+@dataclass(slots=True)
+class _Interval:
+    """What one member has committed in it."""
+
+    from_ms: int
+    to_ms: int
+    topics: dict[str, dict[int, _Offsets]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.topics.values()))
+
+
+class OffsetReporter:
+    """`note_commit`, `note_fetch` and `note_delete` see every answer, `make_way` what groups are
+    about to tell; `run` ends the intervals that nothing else has ended."""
+
+    def __init__(self, tell: Tell, now_ms: Callable[[], int]) -> None:
+        self._tell = tell
+        self._now_ms = now_ms
+        self._groups: dict[str, dict[_Committer, _Interval]] = {}
+        self._partitions = 0
+        self._starts: dict[str, dict[str, set[_Partition]]] = {}
+        """Of which partitions each member of each group was told to have a start."""
+        self._starts_count = 0
+
+    async def run(self) -> None:
+        """Until cancelled; then the rest is told."""
+        try:
+            while True:
+                await trio.sleep(INTERVAL_S)
+                self.flush()
+        finally:
+            self.flush()
+
+    def note_commit(self, request: GroupRequest, answer: Struct) -> None:
+        """Add what the cluster has stored, if the request is a commit."""
+        message = request.message
+        if not isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
+            return
+        assert isinstance(answer, OffsetCommitResponse | TxnOffsetCommitResponse)
+        stored = {
+            (topic.name, each.partition_index)
+            for topic in answer.topics
+            for each in topic.partitions
+            if not each.error_code
+        }
+        if not stored:
+            return
+        now_ms = self._now_ms()
+        committer = _Committer(message.member_id, isinstance(message, TxnOffsetCommitRequest))
+        intervals = self._groups.setdefault(message.group_id, {})
+        interval = intervals.setdefault(committer, _Interval(now_ms, now_ms))
+        interval.to_ms = now_ms
+        for topic in message.topics:
+            for each in topic.partitions:
+                if (topic.name, each.partition_index) in stored:
+                    self._add(interval, topic.name, each.partition_index, each.committed_offset)
+        if self._partitions >= PARTITIONS_MAX:
+            self.flush()
+
+    def note_fetch(
+        self, group_id: str, member_id: str, topics: Iterable[OffsetFetchResponseTopic]
+    ) -> None:
+        """Tell what a member, or NO_MEMBER, has fetched, but for what it has fetched before."""
+        known = self._starts.get(group_id, {}).get(member_id, set())
+        fetched = {
+            topic.name: {
+                each.partition_index: each.committed_offset
+                for each in topic.partitions
+                if not each.error_code and (topic.name, each.partition_index) not in known
+            }
+            for topic in topics
+        }
+        new = {(topic, partition) for topic, offsets in fetched.items() for partition in offsets}
+        if not new:
+            return
+        self._starts.setdefault(group_id, {}).setdefault(member_id, set()).update(new)
+        self._starts_count += len(new)
+        if self._starts_count > PARTITIONS_MAX:
+            self._starts, self._starts_count = {}, 0
+        event = OffsetsFetched(
+            member_id=member_id,
+            starts={
+                topic: tuple(
+                    FetchedOffset(partition=partition, offset=offset)
+                    for partition, offset in sorted(offsets.items())
+                )
+                for topic, offsets in fetched.items()
+                if offsets
+            },
+        )
+        self._tell(event, group_id)
+
+    def note_delete(self, request: GroupRequest, answer: Struct) -> None:
+        """Tell which offsets the cluster has deleted, if the request asked for that."""
+        message = request.message
+        if not isinstance(message, OffsetDeleteRequest):
+            return
+        assert isinstance(answer, OffsetDeleteResponse)
+        partitions = {
+            topic.name: tuple(
+                sorted(each.partition_index for each in topic.partitions if not each.error_code)
+            )
+            for topic in answer.topics
+        }
+        deleted = {topic: numbers for topic, numbers in partitions.items() if numbers}
+        if deleted and not answer.error_code:
+            self._tell(OffsetsDeleted(partitions=deleted), message.group_id)
+
+    def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
+        """The group is about to tell `events`: what is to be told before, because those committed
+        it whose partitions they are about."""
+        ended: list[OffsetsCommitted] = []
+        if group_id not in self._groups and group_id not in self._starts:
+            return ended
+        for event in events:
+            match event:
+                case (
+                    PartitionsAssigned(member_id=member_id)
+                    | PartitionsReleased(member_id=member_id)
+                    | MemberLeft(member_id=member_id)
+                    | MemberFenced(member_id=member_id)
+                    | MemberReplaced(member_id=member_id)
+                ):
+                    for each in (member_id, NO_MEMBER):
+                        ended += self._end(group_id, each)
+                        self._forget_starts(group_id, each)
+                case GroupConverted() | GroupDeleted() | GroupStateMoved():
+                    ended += self._end(group_id)
+                    for each in list(self._starts.get(group_id, ())):
+                        self._forget_starts(group_id, each)
+                case _:
+                    pass
+        return ended
+
+    def flush(self) -> None:
+        """Tell all commits that were not told yet."""
+        for group_id in list(self._groups):
+            for event in self._end(group_id):
+                self._tell(event, group_id)
+
+    def _add(self, interval: _Interval, topic: str, partition: int, offset: int) -> None:
+        partitions = interval.topics.setdefault(topic, {})
+        if partition in partitions:
+            partitions[partition].add(offset)
+        else:
+            partitions[partition] = _Offsets(offset, offset, offset)
+            self._partitions += 1
+
+    def _end(self, group_id: str, member_id: str | None = None) -> Iterator[OffsetsCommitted]:
+        """What this member has committed, or everybody."""
+        intervals = self._groups.get(group_id, {})
+        for committer in list(intervals):
+            if member_id in (None, committer.member_id):
+                interval = intervals.pop(committer)
+                self._partitions -= interval.size
+                yield _committed(committer, interval)
+        if not intervals:
+            self._groups.pop(group_id, None)
+
+    def _forget_starts(self, group_id: str, member_id: str) -> None:
+        """Whatever it fetches from now on may be another start."""
+        members = self._starts.get(group_id, {})
+        self._starts_count -= len(members.pop(member_id, ()))
+        if not members:
+            self._starts.pop(group_id, None)
+
+
+def _committed(committer: _Committer, interval: _Interval) -> OffsetsCommitted:
+    return OffsetsCommitted(
+        member_id=committer.member_id,
+        is_transactional=committer.is_transactional,
+        from_ms=interval.from_ms,
+        to_ms=interval.to_ms,
+        offsets={
+            topic: tuple(
+                CommittedOffsets(
+                    partition=partition,
+                    commits=each.commits,
+                    first=each.first,
+                    lowest=each.lowest,
+                    last=each.last,
+                )
+                for partition, each in sorted(partitions.items())
+            )
+            for topic, partitions in interval.topics.items()
+        },
+    )

@@ -1,0 +1,137 @@
+"""The story of each group: its events, each once, in the order in which they happened.
+
+Owns order and repeats (two gateways with one state log, a restart, files read twice). Must not know
+what any event means.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from gateway.events import gateway_events
+from gateway.events.catalog import EVENTS
+from gateway.events.event import GatewayEvent
+from gateway.events.gateway_events import GatewayStarted
+from gateway.pipeline.parsing import CONTENT, NUMBERED, PROBLEM, is_any
+
+GROUP = ("cluster_id", "group_id")
+"""What names a group: gateways of other clusters may have groups of the same name."""
+
+_PLACED = (*GROUP, "gateway_id", "process_id", "sequence", "event", "at_ms", "position", "hole")
+_MOMENTS = ("from_ms", "to_ms")
+"""Fields that are times as well."""
+_SEQUENCE = ("is_beside", "at_ms", "process_id", "sequence", CONTENT)
+"""The order of what has the same place. Of lines that contradict each other the first one counts,
+and it is the same each time."""
+
+
+def _fields(kinds: Collection[type[GatewayEvent]]) -> list[str]:
+    return sorted({name for kind in kinds for name in kind.model_fields})
+
+
+_ALL_FIELDS = _fields(
+    [kind for kind in EVENTS.values() if kind.__module__ != gateway_events.__name__]
+)
+
+
+class GroupHistories:
+    """Of stored events. `everything` has at least the gateways' own events, which say whose
+    clusters they are; `events` those of the groups asked about."""
+
+    def __init__(self, events: DataFrame, everything: DataFrame | None = None) -> None:
+        told = with_cluster(_told(events), events if everything is None else everything)
+        self._told = _in_order(_once(told.repartition("group_id")))
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Put into order once only, for all that asks inside; on disk, for it is all there is."""
+        self._told.persist(StorageLevel.DISK_ONLY)
+        try:
+            yield
+        finally:
+            self._told.unpersist()
+
+    def of(self, *kinds: type[GatewayEvent]) -> DataFrame:
+        """The events of these kinds, with the fields that any of them has.
+
+        `at_ms` never goes back within a group, whatever clocks did, and `from_ms` and `to_ms` not
+        beyond a moment at which one was behind; `position` grows within a group with time, from 1.
+        `hole` is the last place before it at which events of the group's sequence are missing, or
+        cannot be read: `position` and `at_ms` of the event before them (0 and null if there is
+        none), null if there is no hole. All rows of a group are in one partition.
+        """
+        return self._told.where(is_any(*kinds)).select(*_PLACED, *_fields(kinds))
+
+
+def _told(events: DataFrame) -> DataFrame:
+    """What is known of groups; an event beside the group's sequence comes after the one that it
+    names. Events of which not even the name is known are no hole, for they change no other's
+    meaning; nobody asks for them."""
+    is_told = F.col(PROBLEM).isNull() | (F.col(NUMBERED) & ~is_any(*EVENTS.values()))
+    return events.where(is_told & F.col("group_id").isNotNull()).select(
+        *("gateway_id", "group_id", "process_id", "event", "sequence", "at_ms"),
+        F.coalesce("after", "sequence").alias("place"),
+        F.col("process_id").isNotNull().alias("is_beside"),
+        CONTENT,
+        *_ALL_FIELDS,
+    )
+
+
+def _once(told: DataFrame) -> DataFrame:
+    """As each gateway told it: in its order, without what it told again."""
+    in_order = Window.partitionBy(*GROUP, "gateway_id").orderBy("place", *_SEQUENCE)
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    number = F.struct("process_id", "sequence")
+    is_behind = F.col("told_ms") > F.col("at_ms")
+    # Beside the sequence nothing has a number that no event of it had before.
+    expected = F.when(F.col("is_beside"), F.col("place")).otherwise(F.col("place") - 1)
+    place_before = F.coalesce(F.lag("place").over(in_order), F.lit(0))
+    return (
+        told.withColumn("is_repeat", F.lag(number).over(in_order).eqNullSafe(number))
+        .where(~F.col("is_repeat"))
+        .withColumn("is_after_hole", expected > place_before)
+        .withColumn("told_ms", F.max("at_ms").over(so_far))
+        # Whatever is told after that, was by a clock that had been behind.
+        .withColumn("behind_ms", F.max(F.when(is_behind, F.col("told_ms"))).over(so_far))
+        .withColumns({name: _not_before("behind_ms", name) for name in _MOMENTS})
+    )
+
+
+def _not_before(least: str, name: str) -> Column:
+    return F.when(F.col(name).isNotNull(), F.greatest(name, least))
+
+
+def _in_order(once: DataFrame) -> DataFrame:
+    """As it happened, whoever told it."""
+    happened = Window.partitionBy(*GROUP).orderBy("told_ms", "gateway_id", "place", *_SEQUENCE)
+    so_far = happened.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = F.struct(
+        (F.col("position") - 1).alias("position"), F.lag("told_ms").over(happened).alias("at_ms")
+    )
+    return (
+        once.withColumn("position", F.row_number().over(happened).cast("long"))
+        .withColumn("before", F.when(F.col("is_after_hole"), before))
+        .withColumn("hole", F.last("before", ignorenulls=True).over(so_far))
+        .select(
+            *(name for name in _PLACED if name != "at_ms"),
+            F.col("told_ms").alias("at_ms"),
+            *_ALL_FIELDS,
+        )
+    )
+
+
+def with_cluster(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Rows with the `cluster_id` of their gateway, empty if no event tells it."""
+    return rows.join(F.broadcast(clusters(events)), "gateway_id", "left").withColumn(
+        "cluster_id", F.coalesce("cluster_id", F.lit(""))
+    )
+
+
+def clusters(events: DataFrame) -> DataFrame:
+    """Which cluster each gateway is in front of, as it said last."""
+    started = events.where(is_any(GatewayStarted) & F.col(PROBLEM).isNull())
+    last = F.max_by("cluster_id", F.struct("at_ms", "sequence"))
+    return started.groupBy("gateway_id").agg(last.alias("cluster_id"))

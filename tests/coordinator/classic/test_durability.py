@@ -1,0 +1,143 @@
+"""What a restart knows of a classic group (rule 2.10, DEV D61)."""
+
+import pytest
+
+from coordinator.records import (
+    ClassicGroupMetadata,
+    ClassicMemberRemoval,
+    DurableRecord,
+    RemovalCause,
+    is_tombstone,
+)
+from coordinator.replies import JoinGroupReply
+from coordinator.volatile import ClassicPhase
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import given_classic_group_member
+from tests.support.group_script import GroupScript
+
+FOO_0, FOO_1, FOO_2 = {"foo": (0,)}, {"foo": (1,)}, {"foo": (2,)}
+
+
+def given_three(group: GroupScript) -> None:
+    """A static leader, a static and a dynamic follower, Stable at generation 3."""
+    group.given_classic_group(
+        given_classic_group_member("a", FOO_0, instance_id="i1"),
+        given_classic_group_member("b", FOO_1, instance_id="i2"),
+        given_classic_group_member("c", FOO_2),
+        generation=3,
+    )
+
+
+def left_live(group: GroupScript) -> list[DurableRecord]:
+    """The records of the log that a restart looks at."""
+    newest = {record.key: record for record in group.log}
+    return [record for record in newest.values() if not is_tombstone(record)]
+
+
+@pytest.mark.parametrize(
+    ("leaver", "gone", "cause"),
+    [
+        ("c", "c", RemovalCause.LEFT),
+        (("a", "i1"), "a", RemovalCause.LEFT),
+        (("", "i2"), "b", RemovalCause.REMOVED_BY_ADMIN),
+    ],
+    ids=["dynamic", "leader", "by an admin"],
+)
+def test_who_left_stays_away(
+    group: GroupScript, leaver: str | tuple[str, str], gone: str, cause: RemovalCause
+) -> None:
+    """Its client was told so. In Kafka it is back until its session ends, and what it had has no
+    owner until then."""
+    given_three(group)
+    assert group.leave(leaver).members[0].error == ErrorCode.NONE
+    assert group.last_step.durable == (ClassicMemberRemoval(member_id=gone, cause=cause),)
+    group.restart()
+    others = sorted({"a", "b", "c"} - {gone})
+    assert sorted(group.classic.members) == others
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+    instances = {"a": "i1", "b": "i2", "c": None}
+    for member_id in others:
+        told = group.beat(member_id, 3, instance_id=instances[member_id])
+        assert told.error == ErrorCode.REBALANCE_IN_PROGRESS
+    tokens = [group.send_join(id_, instance_id=instances[id_]) for id_ in others]
+    assert {group.answer(token, JoinGroupReply).generation for token in tokens} == {4}
+
+
+def test_who_was_silent_for_too_long_stays_away(group: GroupScript) -> None:
+    """Its session does not begin again."""
+    given_three(group)
+    for _ in range(3):
+        group.wait(6_000)
+        group.beat("a", 3, instance_id="i1")
+        group.beat("b", 3, instance_id="i2")
+    assert group.classic.members.keys() == {"a", "b"}
+    group.restart()
+    assert group.classic.members.keys() == {"a", "b"}
+
+
+def test_who_was_replaced_during_a_rebalance_stays_away(group: GroupScript) -> None:
+    """Else its successor, told its id by the join phase, would hear FENCED_INSTANCE_ID from the
+    restarted gateway, and end."""
+    group.given_classic_group(
+        given_classic_group_member("a", FOO_0, instance_id="i1"), generation=3
+    )
+    group.send_join("a", instance_id="i1")
+    group.send_join("a", instance_id="i1", topics=("bar",))
+    joined = group.join(instance_id="i1", topics=("bar",))
+    assert joined.error == ErrorCode.NONE
+    group.restart()
+    lost = group.sync(joined.member_id, joined.generation, instance_id="i1")
+    assert lost.error == ErrorCode.UNKNOWN_MEMBER_ID
+    token = group.send_join(instance_id="i1")
+    group.wait(3_000)
+    assert group.answer(token, JoinGroupReply).error == ErrorCode.NONE
+
+
+def test_a_removal_is_forgotten_with_the_next_assignment(group: GroupScript) -> None:
+    """The group is stored without the member then; the log does not grow with its history."""
+    given_three(group)
+    group.leave("c")
+    tokens = {id_: group.send_join(id_, instance_id=i) for id_, i in (("a", "i1"), ("b", "i2"))}
+    assert group.answer(tokens["a"], JoinGroupReply).generation == 4
+    group.sync("a", 4, instance_id="i1", assignments={"a": FOO_0, "b": FOO_1})
+    assert [type(record) for record in left_live(group)] == [ClassicGroupMetadata]
+    group.restart()
+    assert group.classic.phase is ClassicPhase.STABLE
+
+
+def test_a_removal_is_forgotten_with_the_group(group: GroupScript) -> None:
+    """A native member converts it before the others have rejoined."""
+    given_three(group)
+    group.leave("c")
+    group.native("n")
+    assert not any(isinstance(record, ClassicMemberRemoval) for record in left_live(group))
+    group.restart()
+    assert group.consumer.members.keys() == {"a", "b", "n"}
+
+
+def test_who_was_never_stored_costs_nothing(group: GroupScript) -> None:
+    """It joined, and left before it got anything: no restart would bring it back."""
+    given_three(group)
+    member_id = group.take_id()
+    group.send_join(member_id)
+    group.leave(member_id)
+    assert group.last_step.durable == ()
+
+
+def test_the_last_member_leaves_an_empty_group(group: GroupScript) -> None:
+    """Which is stored as such, and needs no removals."""
+    group.given_classic_group(given_classic_group_member("a", FOO_0), generation=3)
+    group.leave("a")
+    assert [type(record) for record in group.last_step.durable] == [ClassicGroupMetadata]
+
+
+def test_the_last_member_left_while_its_commit_was_in_flight(group: GroupScript) -> None:
+    """The join phase waited for the commit; after the restart it waits for nothing."""
+    group.given_classic_group(given_classic_group_member("a", FOO_0), generation=3)
+    group.commit("a", 3, FOO_0)
+    group.leave("a")
+    group.restart()
+    group.wait(0)
+    assert group.classic.phase is ClassicPhase.EMPTY
+    assert group.classic.core.generation == 4
+    assert not group.engine.state.deadlines

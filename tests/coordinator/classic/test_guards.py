@@ -1,0 +1,67 @@
+"""Checks that several requests to a classic group share (rule 2.4)."""
+
+import pytest
+
+from coordinator.classic.group import ClassicGroup
+from coordinator.classic.guards import check_generation, is_laggard, known_member
+from coordinator.errors import GroupError
+from coordinator.records import Assignment
+from coordinator.volatile import ClassicCore, ClassicCoreMoved, ClassicGroupMemberPut
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import given_classic_group_member
+
+
+@pytest.fixture
+def classic() -> ClassicGroup:
+    """Static a (instance i1) and dynamic b, at generation 7; b was behind at the downgrade."""
+    group = ClassicGroup()
+    group.apply(ClassicGroupMemberPut(given_classic_group_member("a", instance_id="i1")))
+    group.apply(ClassicGroupMemberPut(given_classic_group_member("b")))
+    held = {"b": Assignment(member_epoch=5, previous_epoch=4)}
+    group.apply(ClassicCoreMoved(ClassicCore(generation=7, held_at_downgrade=held)))
+    return group
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "code"),
+    [
+        ("a", "i9", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("b", "i1", ErrorCode.FENCED_INSTANCE_ID),
+        ("c", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", None, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_who_is_refused(
+    classic: ClassicGroup, member_id: str, instance_id: str | None, code: ErrorCode
+) -> None:
+    """The refusal echoes the member id, for JoinGroup's answer has it."""
+    with pytest.raises(GroupError) as refusal:
+        known_member(classic, member_id, instance_id)
+    assert (refusal.value.code, refusal.value.member_id) == (code, member_id)
+
+
+@pytest.mark.parametrize(("member_id", "instance_id"), [("a", "i1"), ("a", None), ("b", None)])
+def test_who_is_known(classic: ClassicGroup, member_id: str, instance_id: str | None) -> None:
+    """A static member may leave its instance id out."""
+    assert known_member(classic, member_id, instance_id).member_id == member_id
+
+
+def test_the_generation_must_be_the_current_one(classic: ClassicGroup) -> None:
+    """Neither older nor newer."""
+    check_generation(classic, 7)
+    for wrong in (6, 8, -1):
+        with pytest.raises(GroupError) as refusal:
+            check_generation(classic, wrong)
+        assert refusal.value.code is ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize(
+    ("member_id", "generation", "lagged"), [("b", 5, True), ("b", 4, False), ("a", 5, False)]
+)
+def test_who_lagged_at_the_downgrade(
+    classic: ClassicGroup, member_id: str, generation: int, lagged: bool
+) -> None:
+    """Known by the epoch it had then (DEV D8)."""
+    assert is_laggard(classic, member_id, generation) is lagged
+    classic.apply(ClassicCoreMoved(ClassicCore(generation=8)))
+    assert not is_laggard(classic, member_id, generation)

@@ -1,0 +1,95 @@
+"""LeaveGroup on a classic group (rule 2.8)."""
+
+from coordinator.records import RemovalCause
+from coordinator.replies import JoinGroupReply, SyncGroupReply
+from coordinator.volatile import ClassicGroupMemberDropped, ClassicPhase, DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import given_classic_group_member
+from tests.support.group_script import GroupScript
+
+
+def test_each_entry_has_its_own_code(group: GroupScript) -> None:
+    """And the ids are repeated as they were requested."""
+    group.given_classic_group(
+        given_classic_group_member("a"),
+        given_classic_group_member("b", instance_id="i2"),
+        given_classic_group_member("c"),
+    )
+    reply = group.leave(("a", "i2"), "c", ("", "i2"), ("", "i9"), ("a", "i9"), "nobody", "")
+    assert [(m.member_id, m.instance_id, m.error) for m in reply.members] == [
+        ("a", "i2", ErrorCode.FENCED_INSTANCE_ID),
+        ("c", None, ErrorCode.NONE),
+        ("", "i2", ErrorCode.NONE),
+        ("", "i9", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", "i9", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("nobody", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", None, ErrorCode.UNKNOWN_MEMBER_ID),
+    ]
+    dropped = [r for r in group.last_step.records if isinstance(r, ClassicGroupMemberDropped)]
+    assert [(r.member_id, r.cause) for r in dropped] == [
+        ("c", RemovalCause.LEFT),
+        ("b", RemovalCause.REMOVED_BY_ADMIN),
+    ]
+
+
+def test_the_others_rebalance(group: GroupScript) -> None:
+    """And the last one that leaves makes the group empty, at one generation more."""
+    group.given_classic_group(
+        given_classic_group_member("a"), given_classic_group_member("b"), generation=3
+    )
+    group.leave("a")
+    assert group.classic.core.phase is ClassicPhase.PREPARING_REBALANCE
+    assert group.classic.core.leader is None
+    group.leave("b")
+    assert group.classic.phase is ClassicPhase.EMPTY
+    assert group.classic.core.generation == 4
+    assert not group.engine.state.deadlines
+
+
+def test_a_member_that_waits_is_answered(group: GroupScript) -> None:
+    """It left by another connection: its JoinGroup is of no use."""
+    group.given_classic_group(given_classic_group_member("a"), given_classic_group_member("b"))
+    waiting = group.send_join("a", topics=("bar",))
+    group.leave("a")
+    assert group.answer(waiting, JoinGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_waits_to_sync_is_answered(group: GroupScript) -> None:
+    """Its SyncGroup is of no use either."""
+    group.given_classic_group(given_classic_group_member("a"), given_classic_group_member("b"))
+    for member_id in ("a", "b"):
+        group.send_join(member_id, topics=("bar",))
+    waiting = group.send_sync("b", 1)
+    group.leave("b")
+    assert group.answer(waiting, SyncGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_an_id_that_was_only_handed_out_is_given_back(group: GroupScript) -> None:
+    """It no longer holds up the join phase."""
+    group.given_classic_group(given_classic_group_member("a"))
+    handed_out = group.take_id()
+    waiting = group.send_join("a")
+    assert group.is_parked(waiting)
+    assert group.leave(handed_out).members[0].error == ErrorCode.NONE
+    assert group.answer(waiting, JoinGroupReply).generation == 1
+    assert group.left_ms(DeadlineKind.PENDING_ID, handed_out) is None
+
+
+def test_without_a_group_everybody_is_unknown(group: GroupScript) -> None:
+    """Entry by entry, too."""
+    reply = group.leave("a", ("", "i1"))
+    assert {member.error for member in reply.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
+    assert len(reply.members) == 2
+
+
+def test_all_that_leave_together_leave_before_the_others_go_on(group: GroupScript) -> None:
+    """The join phase does not complete for a member that the same request removes."""
+    group.given_classic_group(
+        given_classic_group_member("a"), given_classic_group_member("b"), generation=3
+    )
+    waiting = group.send_join("a", topics=("bar",))
+    reply = group.leave("b", "a")
+    assert {member.error for member in reply.members} == {ErrorCode.NONE}
+    assert group.answer(waiting, JoinGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.classic.phase is ClassicPhase.EMPTY
+    assert group.classic.core.generation == 4

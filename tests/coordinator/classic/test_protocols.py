@@ -1,0 +1,61 @@
+"""Which protocol a group uses (rules 2.2 row 7, 2.5)."""
+
+from collections import Counter
+
+import pytest
+
+from coordinator.classic.protocols import is_acceptable, selected, supported_by_all
+from coordinator.records import Protocols
+
+
+def offering(*names: str) -> Protocols:
+    return tuple((name, b"") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("lists", "common"),
+    [
+        ([], set()),
+        (["ab"], {"a", "b"}),
+        (["ab", "bc"], {"b"}),
+        (["ab", "bc", "ca"], set()),
+    ],
+)
+def test_what_all_support(lists: list[str], common: set[str]) -> None:
+    """The names that are in every list."""
+    assert supported_by_all(offering(*names) for names in lists) == common
+
+
+@pytest.mark.parametrize(
+    ("offered", "others", "fits"),
+    [
+        ("", [], False),
+        ("a", [], True),
+        ("ac", ["ab", "ba"], True),
+        ("c", ["ab"], False),
+        ("a", ["ab", "b"], False),
+        ("", ["a"], False),
+        ("aa", [], False),
+        ("aba", ["a"], False),
+    ],
+)
+def test_who_may_join(offered: str, others: list[str], fits: bool) -> None:
+    """Something that all others support must be in the list; a first member needs any list. DEV
+    D38: no name may be in it twice."""
+    offers = Counter(name for names in others for name in names)
+    assert is_acceptable(offering(*offered), offers, len(others)) is fits
+
+
+@pytest.mark.parametrize(
+    ("lists", "winner"),
+    [
+        (["a"], "a"),
+        (["ab", "ba", "ba"], "b"),
+        (["cab", "ab", "ba"], "a"),
+        (["xb", "ab"], "b"),
+        (["ba", "ab"], "a"),
+    ],
+)
+def test_the_vote(lists: list[str], winner: str) -> None:
+    """Each votes for its first that all support; a tie goes to the first by name."""
+    assert selected([offering(*names) for names in lists]) == winner

@@ -1,0 +1,88 @@
+"""The join phase of a classic group (rule 2.5)."""
+
+import pytest
+
+from coordinator.classic.rebalance import NOBODY_JOINED_WAIT_MS_MIN
+from coordinator.replies import JoinGroupReply
+from coordinator.volatile import ClassicPhase, DeadlineKind
+from tests.support.group_records import given_classic_group_member
+from tests.support.group_script import GroupScript
+
+
+@pytest.mark.parametrize("rebalance_timeout_ms", [0, -1])
+def test_a_join_phase_without_joiners_does_not_spin(
+    group: GroupScript, rebalance_timeout_ms: int
+) -> None:
+    """Static members that are away keep their place: their timeout of zero must not keep us
+    busy until their sessions end."""
+    tokens = {name: group.send_join(instance_id=name) for name in ("i1", "i2")}
+    group.wait(6_000)
+    ids = {n: group.answer(token, JoinGroupReply).member_id for n, token in tokens.items()}
+    for name in ("i2", "i1"):
+        group.send_sync(ids[name], 1, instance_id=name)
+    for name in tokens:
+        ids[name] = group.join(
+            instance_id=name, rebalance_timeout_ms=rebalance_timeout_ms, session_timeout_ms=60_000
+        ).member_id
+    group.leave(ids["i1"])
+    group.wait(1)
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+    left_ms = group.left_ms(DeadlineKind.JOIN_PHASE)
+    assert left_ms is not None
+    assert left_ms > NOBODY_JOINED_WAIT_MS_MIN / 2
+
+
+def test_the_first_rebalance_waits_for_those_who_come_late(group: GroupScript) -> None:
+    """Each delay in which somebody came is followed by another, within the rebalance timeout; then
+    nobody new is waited for (rule 2.5)."""
+    first = group.send_join(group.take_id())  # 10 s of rebalance timeout: delays of 3, 3, 3, 1 s
+    for _ in range(3):
+        group.wait(2_900)
+        group.send_join(group.take_id())
+        group.wait(100)
+        assert group.is_parked(first)
+    assert group.left_ms(DeadlineKind.INITIAL_REBALANCE_DELAY) == 1_000
+    group.send_join(group.take_id())
+    group.wait(1_000)
+    assert group.answer(first, JoinGroupReply).generation == 1
+
+
+def test_the_first_rebalance_does_not_wait_for_nobody(group: GroupScript) -> None:
+    """A delay in which nobody came is the last, whatever is left of the rebalance timeout."""
+    first = group.send_join(group.take_id())
+    group.wait(1_000)
+    group.send_join(group.take_id())
+    group.wait(2_000)
+    assert group.left_ms(DeadlineKind.INITIAL_REBALANCE_DELAY) == 3_000
+    group.wait(3_000)
+    assert group.answer(first, JoinGroupReply).generation == 1
+
+
+def test_the_leader_stays_the_leader_and_is_told_the_members(group: GroupScript) -> None:
+    """Whoever comes first; the others are told who leads, and nobody's metadata."""
+    group.given_classic_group(
+        given_classic_group_member("a"), given_classic_group_member("b"), generation=3
+    )
+    tokens = [group.send_join(id_, topics=("foo", "bar")) for id_ in ("b", "a")]
+    follower, leader = (group.answer(token, JoinGroupReply) for token in tokens)
+    assert (leader.leader, follower.leader) == ("a", "a")
+    assert {member.member_id for member in leader.members} == {"a", "b"}
+    assert follower.members == ()
+    assert (follower.protocol_type, follower.protocol_name) == ("consumer", "range")
+
+
+def test_a_leader_that_does_not_come_leads_no_longer(group: GroupScript) -> None:
+    """It is static, so it stays in the group; the first who joined leads."""
+    group.given_classic_group(
+        given_classic_group_member("a", instance_id="i1"),
+        given_classic_group_member("b"),
+        given_classic_group_member("c"),
+        generation=3,
+    )
+    tokens = [group.send_join(id_, topics=("foo", "bar")) for id_ in ("c", "b")]
+    for _ in range(2):
+        group.wait(5_000)
+        group.beat("a", 3, instance_id="i1")
+    replies = [group.answer(token, JoinGroupReply) for token in tokens]
+    assert [reply.leader for reply in replies] == ["c", "c"]
+    assert group.classic.members.keys() == {"a", "b", "c"}

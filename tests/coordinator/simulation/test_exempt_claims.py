@@ -1,0 +1,104 @@
+"""What need not be held against the engine."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from coordinator.engine import Step
+from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived
+from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.simulation.exempt_claims import ExemptClaims
+from coordinator.simulation.native_client import NativeClient
+from kafka_codecs.consumer_protocol import Subscription, encode_subscription
+from tests.support.simulation import Stage
+
+
+def an_owner() -> tuple[Stage, ExemptClaims, NativeClient]:
+    """It owns everything."""
+    stage = Stage()
+    client = stage.native("n1")
+    stage.wait()
+    return stage, stage.exempt_claims, client
+
+
+def voided(exempt_claims: ExemptClaims, client: NativeClient) -> int:
+    """How many of its claims are void."""
+    return sum(exempt_claims.is_void(client, *owned) for owned in client.claims.items())
+
+
+def heartbeat(epoch: int) -> ConsumerHeartbeatReceived:
+    """One that states to own nothing."""
+    return ConsumerHeartbeatReceived(
+        token=0,
+        version=1,
+        member_id="n1",
+        member_epoch=epoch,
+        client_id="",
+        client_host="",
+        owned=frozenset(),
+        fresh_id=UUID(int=0),
+    )
+
+
+def test_who_was_removed_has_stale_claims() -> None:
+    """Until it is granted something again."""
+    stage, exempt_claims, client = an_owner()
+    gone = MemberMetadata(member_id="n1", value=None, cause=RemovalCause.SESSION_EXPIRED)
+    stage.world.now_ms += 1
+    exempt_claims.after_step(Step(records=(gone,)))
+    claims = list(client.claims.values())
+    assert all(exempt_claims.is_stale(claim) for claim in claims)
+    assert not exempt_claims.is_stale(replace(claims[0], granted_ms=stage.world.now_ms + 1))
+
+
+def test_a_restart_backs_no_claim_that_the_stored_generation_gave_to_somebody_else() -> None:
+    """A static member that froze stays in the group; the generations that began without it
+    assign its partitions anew. The log says so after a restart as well (seed 7000154)."""
+    stage = Stage()
+    frozen = stage.classic("c1", instance_id="i1", session_timeout_ms=60_000)
+    stage.wait()
+    frozen.freeze()
+    heir = stage.classic("c2")
+    stage.wait(12_000)
+    assert heir.claims.keys() & frozen.claims.keys()
+    stage.driver.crash(10)
+    stage.wait(100)
+    assert stage.driver.is_up
+    assert all(stage.exempt_claims.is_stale(claim) for claim in frozen.claims.values())
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(0, 0), (3, 4)])
+def test_a_late_heartbeat_that_has_to_be_believed(epoch: int, expected: int) -> None:
+    """One that joins need not be."""
+    _stage, exempt_claims, client = an_owner()
+    exempt_claims.overtaken(client, heartbeat(epoch))
+    assert voided(exempt_claims, client) == expected
+    assert len(exempt_claims.partitions) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "generation", "expected"), [(2, 1, 0), (2, 2, 4), (2, -1, 4), (1, 1, 4)]
+)
+def test_a_late_join_knows_what_its_generation_knew(
+    version: int, generation: int, expected: int
+) -> None:
+    """Without a generation it has to be believed (deviation D5). The partitions were granted at
+    epoch 2."""
+    _stage, exempt_claims, client = an_owner()
+    metadata = encode_subscription(Subscription(topics=("foo",), generation_id=generation), version)
+    join = JoinGroupReceived(
+        token=0,
+        version=9,
+        member_id="n1",
+        instance_id=None,
+        client_id="",
+        client_host="",
+        protocol_type="consumer",
+        protocols=(("range", metadata),),
+        session_timeout_ms=1,
+        rebalance_timeout_ms=1,
+        fresh_id=UUID(int=0),
+    )
+    exempt_claims.overtaken(client, join)
+    assert voided(exempt_claims, client) == expected

@@ -1,0 +1,33 @@
+"""Deeds of chance."""
+
+import pytest
+
+from coordinator.simulation.plan import CHAOS_MS
+from coordinator.simulation.run import Run
+
+
+@pytest.mark.simulation
+def test_everything_happens_sooner_or_later() -> None:
+    """In a few seeds: clients come, go, die and freeze, topics and the gateway change."""
+    told: set[str] = set()
+    for seed in range(12):
+        run = Run(seed)
+        run.random_actions.begin()
+        run.world.run_until(run.world.now_ms + CHAOS_MS)
+        told |= {
+            what.split(" ")[0]
+            for _at_ms, _who, what in run.world.transcript
+            if isinstance(what, str)
+        }
+    assert {"closes", "dies:", "freezes", "goes", "loses", "subscribes", "crashes,"} <= told
+
+
+def test_it_stops_when_it_is_told_to() -> None:
+    """Nothing happens by chance in peace."""
+    run = Run(1)
+    run.random_actions.begin()
+    run.world.run_until(run.world.now_ms + 5_000)
+    run.random_actions.stop()
+    before = len(run.clients)
+    run.world.run_until(run.world.now_ms + CHAOS_MS)
+    assert len(run.clients) <= before

@@ -1,0 +1,32 @@
+"""Counts that follow from other tables."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.count_table import CountTable
+
+
+@given(st.lists(st.text("abc"), max_size=8), st.data())
+def test_what_was_added_and_not_removed(words: list[str], data: st.DataObject) -> None:
+    """Nothing that counts zero times is left behind; a fork counts alone."""
+    tally: CountTable[str] = CountTable()
+    for word in words:
+        tally.add(word)
+    fork = tally.fork()
+    removed = data.draw(st.lists(st.sampled_from(words), unique_by=id)) if words else []
+    kept = Counter("".join(words))
+    for word in removed:
+        if Counter(word) <= kept:
+            fork.remove(word)
+            kept -= Counter(word)
+    assert dict(tally) == Counter("".join(words))
+    assert dict(fork) == kept
+
+
+def test_what_was_never_added_cannot_be_removed() -> None:
+    """Counting wrong is a bug, and shows."""
+    with pytest.raises(KeyError):
+        CountTable[str]().remove("a")

@@ -1,0 +1,419 @@
+"""What members fetch and commit is told together, in time, and nothing that went back is lost."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from coordinator.records import RemovalCause
+from coordinator.volatile import ClassicPhase
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GroupConverted, GroupStateMoved
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRevoked,
+)
+from gateway.events.offset_events import OffsetsCommitted
+from gateway.groups import offset_reporter
+from gateway.groups.offset_reporter import OffsetReporter
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kafka_codecs.offset_fetch import (
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from tests.support.hosted_groups import lone_request
+
+
+class Tally(OffsetReporter):
+    """What was told, with its group, and a clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.at_ms = 100
+        self.told: list[tuple[str | None, Mapping[str, Any]]] = []
+        super().__init__(self._hear, lambda: self.at_ms)
+
+    def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
+        self.told.append((group_id, event.fields))
+
+    def commit(
+        self,
+        offsets: Mapping[int, int],
+        *,
+        member_id: str = "m",
+        group_id: str = "orders",
+        errors: Mapping[int, int] | None = None,
+    ) -> None:
+        """A member's commit of some partitions of foo, and the cluster's answer."""
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            member_id=member_id,
+            topics=(
+                OffsetCommitRequestTopic(
+                    name="foo",
+                    partitions=tuple(
+                        OffsetCommitRequestPartition(
+                            partition_index=partition, committed_offset=at, committed_metadata=""
+                        )
+                        for partition, at in offsets.items()
+                    ),
+                ),
+            ),
+        )
+        answer = OffsetCommitResponse(
+            topics=(
+                OffsetCommitResponseTopic(
+                    name="foo",
+                    partitions=tuple(
+                        OffsetCommitResponsePartition(
+                            partition_index=partition, error_code=(errors or {}).get(partition, 0)
+                        )
+                        for partition in offsets
+                    ),
+                ),
+            )
+        )
+        self.note_commit(lone_request(request, 9), answer)
+
+    def fetch(
+        self,
+        offsets: Mapping[int, int],
+        *,
+        member_id: str = "m",
+        group_id: str = "orders",
+        errors: Mapping[int, int] | None = None,
+    ) -> None:
+        """What a member was told of some partitions of foo."""
+        topic = OffsetFetchResponseTopic(
+            name="foo",
+            partitions=tuple(
+                OffsetFetchResponsePartition(
+                    partition_index=partition,
+                    committed_offset=at,
+                    metadata="",
+                    error_code=(errors or {}).get(partition, 0),
+                )
+                for partition, at in offsets.items()
+            ),
+        )
+        self.note_fetch(group_id, member_id, (topic,))
+
+    def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
+        """Told at once, as the group does."""
+        ended = super().make_way(group_id, events)
+        for event in ended:
+            self._hear(event, group_id)
+        return ended
+
+    @property
+    def members(self) -> list[tuple[str | None, str]]:
+        """Of each event its group and its member."""
+        return [(group_id, fields["member_id"]) for group_id, fields in self.told]
+
+
+def entry(partition: int, commits: int, first: int, lowest: int, last: int) -> dict[str, int]:
+    """One partition of an event."""
+    return {
+        "partition": partition,
+        "commits": commits,
+        "first": first,
+        "lowest": lowest,
+        "last": last,
+    }
+
+
+def test_of_each_partition_the_first_the_lowest_and_the_last_offset_are_told() -> None:
+    """What went back in between is seen."""
+    reporter = Tally()
+    reporter.commit({1: 50, 0: 10})
+    reporter.at_ms = 170
+    reporter.commit({0: 4})
+    reporter.commit({0: 12})
+    reporter.flush()
+    assert reporter.told == [
+        (
+            "orders",
+            {
+                "member_id": "m",
+                "is_transactional": False,
+                "from_ms": 100,
+                "to_ms": 170,
+                "offsets": {"foo": [entry(0, 3, 10, 4, 12), entry(1, 1, 50, 50, 50)]},
+            },
+        )
+    ]
+    reporter.flush()
+    assert len(reporter.told) == 1
+
+
+def test_each_member_of_each_group_has_an_event_of_its_own() -> None:
+    """Who committed is what counts when an offset went back."""
+    reporter = Tally()
+    reporter.commit({0: 1})
+    reporter.commit({0: 2}, member_id="n")
+    reporter.commit({0: 3}, group_id="other")
+    reporter.flush()
+    assert [(group_id, fields["member_id"]) for group_id, fields in reporter.told] == [
+        ("orders", "m"),
+        ("orders", "n"),
+        ("other", "m"),
+    ]
+
+
+def test_what_the_cluster_did_not_store_is_not_told() -> None:
+    """Each partition has an answer of its own."""
+    reporter = Tally()
+    reporter.commit({0: 1}, errors={0: 14})
+    reporter.flush()
+    assert reporter.told == []
+    reporter.commit({0: 1, 1: 2}, errors={0: 14})
+    reporter.note_commit(
+        lone_request(HeartbeatRequest(group_id="orders", generation_id=1, member_id="m"), 4),
+        HeartbeatResponse(),
+    )
+    reporter.flush()
+    assert reporter.told[0][1]["offsets"] == {"foo": [entry(1, 1, 2, 2, 2)]}
+
+
+def test_commits_of_a_transaction_are_told_apart() -> None:
+    """It may be aborted yet."""
+    reporter = Tally()
+    request = TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id="orders",
+        producer_id=1,
+        producer_epoch=0,
+        member_id="m",
+        topics=(
+            TxnOffsetCommitRequestTopic(
+                name="foo",
+                partitions=(
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=5, committed_metadata=None
+                    ),
+                ),
+            ),
+        ),
+    )
+    answer = TxnOffsetCommitResponse(
+        topics=(
+            TxnOffsetCommitResponseTopic(
+                name="foo", partitions=(TxnOffsetCommitResponsePartition(partition_index=0),)
+            ),
+        )
+    )
+    reporter.commit({0: 9})
+    reporter.note_commit(lone_request(request, 4), answer)
+    reporter.flush()
+    assert [fields["is_transactional"] for _group_id, fields in reporter.told] == [False, True]
+
+
+def test_an_interval_ends_early_when_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory has a limit."""
+    monkeypatch.setattr(offset_reporter, "PARTITIONS_MAX", 3)
+    reporter = Tally()
+    reporter.commit({0: 1, 1: 1})
+    reporter.make_way("orders", [left("m")])
+    assert len(reporter.told) == 1
+    reporter.commit({0: 1}, group_id="other")
+    assert len(reporter.told) == 1
+    reporter.commit({0: 2, 1: 2}, member_id="n")
+    assert len(reporter.told) == 3
+    reporter.commit({0: 1, 1: 1})
+    assert len(reporter.told) == 3
+
+
+def test_a_member_starts_where_it_was_told_first() -> None:
+    """It is told at once; who asks again and again while it commits gets its own commits."""
+    reporter = Tally()
+    reporter.fetch({1: -1, 0: 7, 2: -1}, errors={2: 14})
+    expected = {"member_id": "m", "starts": {"foo": [started(0, 7), started(1, -1)]}}
+    assert reporter.told == [("orders", expected)]
+    reporter.fetch({0: 9, 1: 3})
+    assert len(reporter.told) == 1
+    reporter.fetch({0: 9, 2: 8})
+    assert reporter.told[1:] == [("orders", {"member_id": "m", "starts": {"foo": [started(2, 8)]}})]
+
+
+def test_a_fetch_that_failed_is_not_told() -> None:
+    """Nobody begins there."""
+    reporter = Tally()
+    reporter.fetch({0: -1}, errors={0: 14})
+    assert reporter.told == []
+
+
+def test_each_member_of_each_group_has_starts_of_its_own() -> None:
+    """The same partition is fetched by one after the other."""
+    reporter = Tally()
+    reporter.fetch({0: 7})
+    reporter.fetch({0: 7}, member_id="n")
+    reporter.fetch({0: 7}, group_id="other")
+    assert len(reporter.told) == 3
+
+
+def test_too_many_starts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory has a limit; then something is told twice."""
+    monkeypatch.setattr(offset_reporter, "PARTITIONS_MAX", 2)
+    reporter = Tally()
+    reporter.fetch({0: 7, 1: 7})
+    reporter.fetch({0: 7, 1: 7})
+    assert len(reporter.told) == 1
+    reporter.fetch({2: 7})
+    reporter.fetch({0: 7, 1: 7})
+    assert len(reporter.told) == 3
+
+
+def started(partition: int, offset: int) -> dict[str, int]:
+    """One partition of an event."""
+    return {"partition": partition, "offset": offset}
+
+
+def left(member_id: str) -> MemberLeft:
+    """A member's departure."""
+    return MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)
+
+
+def moved(
+    event: type[PartitionsAssigned | PartitionsReleased | PartitionsRevoked],
+) -> GatewayEvent:
+    """What happens to partitions of m."""
+    return event(member_id="m", member_epoch=2, partitions={"foo": (0,)})
+
+
+MOVES = [
+    left("m"),
+    MemberFenced(member_id="m", cause=RemovalCause.SESSION_EXPIRED),
+    MemberReplaced(member_id="m", replaced_by="n"),
+    moved(PartitionsReleased),
+    moved(PartitionsAssigned),
+]
+
+
+@pytest.mark.parametrize("event", MOVES, ids=lambda event: event.name)
+def test_what_a_member_did_is_told_before_its_partitions_move_on(event: GatewayEvent) -> None:
+    """And what somebody did who may have been that member; others go on."""
+    reporter = Tally()
+    for member_id in ("n", "", "m"):
+        reporter.commit({0: 5}, member_id=member_id)
+    reporter.commit({0: 5}, group_id="other")
+    reporter.make_way("orders", [event])
+    assert reporter.members == [("orders", "m"), ("orders", "")]
+    reporter.flush()
+    assert reporter.members[2:] == [("orders", "n"), ("other", "m")]
+
+
+@pytest.mark.parametrize("event", MOVES, ids=lambda event: event.name)
+def test_who_fetches_after_partitions_have_moved_starts_anew(event: GatewayEvent) -> None:
+    """A member that has lost a partition may get it back, behind another one's commits."""
+    reporter = Tally()
+    for member_id in ("n", "", "m"):
+        reporter.fetch({0: 5}, member_id=member_id)
+    reporter.told.clear()
+    reporter.make_way("orders", [event])
+    for member_id in ("n", "", "m"):
+        reporter.fetch({0: 9}, member_id=member_id)
+    assert reporter.members == [("orders", ""), ("orders", "m")]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        GroupConverted(
+            direction="classic->consumer", is_live=True, group_epoch=1, members=1, cause=""
+        ),
+        GroupStateMoved(
+            from_state=ClassicPhase.STABLE,
+            to_state=ClassicPhase.PREPARING_REBALANCE,
+            generation=1,
+        ),
+    ],
+    ids=lambda event: event.name,
+)
+def test_what_all_members_did_is_told_before_the_group_moves_on(event: GatewayEvent) -> None:
+    """A classic group does not say whose partitions are released."""
+    reporter = Tally()
+    reporter.commit({0: 5})
+    reporter.commit({0: 5}, member_id="n")
+    reporter.commit({0: 5}, group_id="other")
+    reporter.make_way("orders", [event])
+    assert [fields["member_id"] for _group_id, fields in reporter.told] == ["m", "n"]
+    reporter.fetch({0: 5})
+    reporter.make_way("orders", [event])
+    reporter.fetch({0: 5})
+    assert len(reporter.told) == 4
+
+
+def test_nothing_else_ends_an_interval() -> None:
+    """A member that is to give partitions up goes on committing until it does."""
+    reporter = Tally()
+    reporter.commit({0: 5})
+    reporter.fetch({0: 5})
+    reporter.told.clear()
+    joined = MemberJoined(
+        member_id="m", client_id="", client_host="", instance_id=None, protocol="classic"
+    )
+    reporter.make_way("orders", [moved(PartitionsRevoked), joined])
+    reporter.make_way("unknown", [moved(PartitionsReleased)])
+    reporter.fetch({0: 5})
+    assert reporter.told == []
+
+
+async def test_an_interval_ends_by_itself(autojump_clock: MockClock) -> None:
+    """Without another commit; and with the gateway."""
+    reporter = Tally()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reporter.run)
+        reporter.commit({0: 1})
+        await trio.sleep(offset_reporter.INTERVAL_S + 0.1)
+        assert len(reporter.told) == 1
+        reporter.commit({0: 2})
+        nursery.cancel_scope.cancel()
+    assert len(reporter.told) == 2
+
+
+def test_what_an_admin_deletes_is_told_at_once() -> None:
+    """Only what the cluster has deleted: whoever comes next is told that there is nothing."""
+    reporter = Tally()
+    answered = {"t": {2: 0, 0: 0, 1: 86}, "kept": {0: 86}}
+    topics = tuple(
+        OffsetDeleteResponseTopic(
+            name=name,
+            partitions=tuple(
+                OffsetDeleteResponsePartition(partition_index=number, error_code=code)
+                for number, code in codes.items()
+            ),
+        )
+        for name, codes in answered.items()
+    )
+    request = lone_request(OffsetDeleteRequest(group_id="g", topics=()), 0)
+    reporter.note_delete(request, OffsetDeleteResponse(topics=topics))
+    reporter.note_delete(request, OffsetDeleteResponse(error_code=69, topics=topics))
+    assert reporter.told == [("g", {"partitions": {"t": [0, 2]}})]

@@ -1,0 +1,96 @@
+"""Events of groups and members in few words, for histories that are worked out by hand."""
+
+from coordinator.records import EpochCause, RemovalCause
+from coordinator.volatile import ClassicPhase, MemberPhase
+from gateway.events.group_events import (
+    Direction,
+    GroupConverted,
+    GroupEpochBumped,
+    GroupStateMoved,
+    TargetComputed,
+)
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    MemberStateMoved,
+    MemberSwitched,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRevoked,
+    Protocol,
+)
+
+TOPIC = "t"
+EMPTY, STABLE = ClassicPhase.EMPTY, ClassicPhase.STABLE
+PREPARING, COMPLETING = ClassicPhase.PREPARING_REBALANCE, ClassicPhase.COMPLETING_REBALANCE
+REJOIN, SYNC, AT_REST = (
+    MemberPhase.PREPARE_REBALANCE,
+    MemberPhase.COMPLETING_REBALANCE,
+    MemberPhase.STABLE,
+)
+
+
+def joins(
+    member_id: str, protocol: Protocol = "classic", instance_id: str | None = None
+) -> MemberJoined:
+    return MemberJoined(
+        member_id=member_id,
+        client_id="c",
+        client_host="/h",
+        instance_id=instance_id,
+        protocol=protocol,
+    )
+
+
+def leaves(member_id: str) -> MemberLeft:
+    return MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)
+
+
+def expires(member_id: str) -> MemberFenced:
+    return MemberFenced(member_id=member_id, cause=RemovalCause.SESSION_EXPIRED)
+
+
+def becomes(member_id: str, replaced_by: str) -> MemberReplaced:
+    return MemberReplaced(member_id=member_id, replaced_by=replaced_by)
+
+
+def switches(member_id: str, protocol: Protocol) -> MemberSwitched:
+    return MemberSwitched(member_id=member_id, protocol=protocol)
+
+
+def goes(member_id: str, was: MemberPhase, to: MemberPhase) -> MemberStateMoved:
+    return MemberStateMoved(member_id=member_id, from_state=was, to_state=to)
+
+
+def gets(member_id: str, *numbers: int) -> PartitionsAssigned:
+    return PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={TOPIC: numbers})
+
+
+def gives(member_id: str, *numbers: int) -> PartitionsReleased:
+    return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={TOPIC: numbers})
+
+
+def is_to_give(member_id: str, *numbers: int) -> PartitionsRevoked:
+    return PartitionsRevoked(member_id=member_id, member_epoch=1, partitions={TOPIC: numbers})
+
+
+def group_goes(was: ClassicPhase, to: ClassicPhase, generation: int = 1) -> GroupStateMoved:
+    return GroupStateMoved(from_state=was, to_state=to, generation=generation)
+
+
+def bump(epoch: int, cause: EpochCause = EpochCause.MEMBER_JOINED) -> GroupEpochBumped:
+    return GroupEpochBumped(group_epoch=epoch, cause=cause)
+
+
+def target(epoch: int) -> TargetComputed:
+    return TargetComputed(assignment_epoch=epoch, assignor="uniform", partitions_moved=0)
+
+
+def converts(direction: Direction, members: int, *, is_live: bool = True) -> GroupConverted:
+    return GroupConverted(direction=direction, is_live=is_live, members=members, cause="")
+
+
+UP: Direction = "classic->consumer"
+DOWN: Direction = "consumer->classic"
