@@ -21,7 +21,7 @@ class InvariantError(Exception):
     """A rule of the engine itself broke: the group stops and is loaded again from its records."""
 
 
-class LongComputation(Exception):  # noqa: N818  (what lies ahead, not what is wrong)
+class LongComputation(Exception):
     """The step computes the target of a large group: nothing is decided yet."""
 
 

@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = 0
     try:
         with loading():
-            from gateway import commands  # noqa: PLC0415  (this is what takes the time)
+            from gateway import commands  # this is what takes the time
 
         status = commands.run(argv)
     except* KeyboardInterrupt:  # in a group if it came just before trio was told who obeys signals

@@ -155,9 +155,9 @@ def _report(options: argparse.Namespace) -> int:
         return WRONG_CALL
     installed.require()
     with loading():
-        from gateway.pipeline import command  # noqa: PLC0415  (needs Spark)
-        from gateway.pipeline.sources import Sources  # noqa: PLC0415
-        from gateway.pipeline.topic import EventsTopic  # noqa: PLC0415
+        from gateway.pipeline import command  # needs Spark
+        from gateway.pipeline.sources import Sources
+        from gateway.pipeline.topic import EventsTopic
 
     name, upstream = options.events_topic, options.upstream
     topic = EventsTopic(name=name, upstream=upstream) if name else None
@@ -199,7 +199,7 @@ def _simulate(options: argparse.Namespace) -> int:
     else:
         installed.require()
         with loading():
-            from gateway.pipeline import sweep  # noqa: PLC0415  (needs Spark)
+            from gateway.pipeline import sweep  # needs Spark
 
         where = output or f"seeds-{first_seed}-{last_seed}"
         on_spark = dict(options.conf or ())

@@ -16,11 +16,11 @@ ABOUT_THE_ANCHOR = frozenset(
 """The last three: where our group was there is none, or one of the new protocol."""
 
 
-class AnchorRefused(Exception):  # noqa: N818  (a refusal, not an error)
+class AnchorRefused(Exception):
     """Somebody else is in the group, with whom we have no protocol in common."""
 
 
-class AnchorDisplaced(Exception):  # noqa: N818  (what happened, not what is wrong)
+class AnchorDisplaced(Exception):
     """The member that we were is no longer in the group, or no longer alone."""
 
     def __init__(self, api: str, code: ErrorCode) -> None:
@@ -29,11 +29,11 @@ class AnchorDisplaced(Exception):  # noqa: N818  (what happened, not what is wro
         """By whoever has the same state log, or by a request of our own that came late."""
 
 
-class AnswerLost(Exception):  # noqa: N818  (what happened)
+class AnswerLost(Exception):
     """The cluster may still store a commit of which nobody will know."""
 
 
-class NotAnchored(Exception):  # noqa: N818  (for now)
+class NotAnchored(Exception):
     """The group is not held, and has not been for as long as a client may be kept waiting."""
 
 

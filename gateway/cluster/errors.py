@@ -6,9 +6,9 @@ class UpstreamError(Exception):
     """The cluster could not be asked, or its answer was no use. Asking again later may help."""
 
 
-class UpstreamRefused(UpstreamError):  # noqa: N818  # a refusal, and it is ours
+class UpstreamRefused(UpstreamError):
     """The cluster wants something that the gateway does not have; asking again will not help."""
 
 
-class UpstreamClosed(UpstreamError):  # noqa: N818  # what happened, not what is wrong
+class UpstreamClosed(UpstreamError):
     """A broker closed the connection instead of answering."""

@@ -1,11 +1,11 @@
 """Why a client connection ends early. Each message is one line for the log."""
 
 
-class BadFrame(Exception):  # noqa: N818  # what arrived, not what we did wrong
+class BadFrame(Exception):
     """A peer sent bytes that Kafka's protocol does not allow; its connection is closed."""
 
 
-class RequestRefused(Exception):  # noqa: N818  # what we did, not what went wrong
+class RequestRefused(Exception):
     """A request for an api or a version that was not offered; a broker closes the connection."""
 
     def __init__(self, api_key: int, api_version: int) -> None:
@@ -18,7 +18,7 @@ class ListenError(Exception):
     """A port cannot be had, or the file of ports not be used. One line for the operator."""
 
 
-class UpstreamLost(Exception):  # noqa: N818  # what happened, not what is wrong
+class UpstreamLost(Exception):
     """The upstream connection ended before its answer came."""
 
 
@@ -26,5 +26,5 @@ class UpstreamAway(UpstreamLost):
     """There is no connection to the broker for now: it was asked nothing."""
 
 
-class UpstreamChanged(Exception):  # noqa: N818  # what happened, not what is wrong
+class UpstreamChanged(Exception):
     """The broker is back and speaks other versions than its client was told."""

@@ -23,7 +23,7 @@ TURNS_BEFORE_YIELD = 16
 _F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ, which Python 3.11 has on Linux only
 
 
-class StreamEnded(Exception):  # noqa: N818  # what happened, not what is wrong
+class StreamEnded(Exception):
     """The source ended in the middle of a frame."""
 
 

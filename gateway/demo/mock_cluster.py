@@ -111,7 +111,7 @@ def _librdkafka() -> Any:
     wheel without knowing its hashed file name.
     """
     # Imported here, because the parent's side of this module does without it.
-    from confluent_kafka import cimpl  # noqa: PLC0415
+    from confluent_kafka import cimpl
 
     library = ctypes.CDLL(cimpl.__file__)
     pointer, text = ctypes.c_void_p, ctypes.c_char_p

@@ -69,7 +69,7 @@ class RunGateway(Protocol):
         """Start with the gateway's bootstrap address; the listener hears every group event."""
 
 
-class Interrupted(Exception):  # noqa: N818  (not an error: the user wanted it)
+class Interrupted(Exception):
     """A signal ended the run."""
 
     def __init__(self, number: signal.Signals) -> None:

@@ -33,7 +33,7 @@ EVENTS: Mapping[str, type[GatewayEvent]] = MappingProxyType(
 )
 
 
-class BadLine(ValueError):  # noqa: N818  (what was found)
+class BadLine(ValueError):
     """The line is no event, or one of a later groupferry; says in one line why."""
 
 

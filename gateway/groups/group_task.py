@@ -65,11 +65,11 @@ SERVED = (SyncGroupReply, HeartbeatReply, ConsumerHeartbeatReply)
 """What a member gets that is not merely joining."""
 
 
-class GroupEnded(Exception):  # noqa: N818  (not an error: the group was empty)
+class GroupEnded(Exception):
     """The group's task has ended; the next request starts another."""
 
 
-class GroupFailed(Exception):  # noqa: N818  (what happened, and it is logged where it happened)
+class GroupFailed(Exception):
     """A bug of ours: this request could not even be refused."""
 
 

@@ -40,7 +40,7 @@ LOOK_FOR_ROOM_S = 1.0
 log = structlog.get_logger()
 
 
-class TooManyGroups(Exception):  # noqa: N818  (a refusal, not an error)
+class TooManyGroups(Exception):
     """The limit of hosted groups is reached."""
 
 

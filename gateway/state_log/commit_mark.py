@@ -25,7 +25,7 @@ class Mark(NamedTuple):
     transaction: int
 
 
-class DamagedMark(Exception):  # noqa: N818  (what was found, not what went wrong)
+class DamagedMark(Exception):
     """The file holds no mark."""
 
 

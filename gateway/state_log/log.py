@@ -12,24 +12,24 @@ class StateLogError(Exception):
     says that nobody knows."""
 
 
-class StateLogRefused(StateLogError):  # noqa: N818  (what happened)
+class StateLogRefused(StateLogError):
     """The batch has a record that cannot be written, however well the log is: one too large, or
     with a value that it has no bytes for."""
 
 
-class StateLogUnreadable(StateLogError):  # noqa: N818  (what it is)
+class StateLogUnreadable(StateLogError):
     """A record of the group cannot be read, so nobody knows what the group is; says which."""
 
 
-class StateLogUnusable(Exception):  # noqa: N818  (the log is fine with being refused)
+class StateLogUnusable(Exception):
     """The log cannot be opened as it is; says in one line what is wrong and what to do."""
 
 
-class StateLogUnsure(StateLogError):  # noqa: N818  (what is known, not what is wrong)
+class StateLogUnsure(StateLogError):
     """Whether the batch is in the log is for the log to say: read the group anew."""
 
 
-class StateLogTaken(Exception):  # noqa: N818  (what happened)
+class StateLogTaken(Exception):
     """Another gateway has the log now; this one must end."""
 
 

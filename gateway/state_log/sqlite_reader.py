@@ -62,7 +62,7 @@ _MOVE_AWAY = "move {path}* away: its groups are forgotten then, and their member
 _PUT_BACK = f"Put it back from where it is whole, or {_MOVE_AWAY}"
 
 
-class _Damage(Exception):  # noqa: N818  (what was found, not what went wrong)
+class _Damage(Exception):
     """The file is not what a gateway left there; `remedy` says what to do."""
 
     def __init__(self, why: str, remedy: str = _PUT_BACK) -> None:

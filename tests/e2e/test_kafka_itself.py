@@ -21,7 +21,7 @@ async def seen_at(address: tuple[str, int]) -> MetadataResponse:
 async def until_brokers(address: tuple[str, int], expected: set[int]) -> None:
     """Wait until a broker knows exactly these to be alive."""
     with trio.fail_after(30):
-        while {  # noqa: ASYNC110  # nobody would tell
+        while {  # nobody would tell
             broker.node_id for broker in (await seen_at(address)).brokers
         } != expected:
             await trio.sleep(0.05)

@@ -160,7 +160,7 @@ async def test_a_broker_joins(one_broker: KafkaCluster) -> None:
                     await each.progress()
                 await one_broker.add_broker()
                 with trio.fail_after(FOLLOWS_WITHIN_S):
-                    while 2 not in await gateway.listeners():  # noqa: ASYNC110  # nobody would tell
+                    while 2 not in await gateway.listeners():  # nobody would tell
                         await trio.sleep(0.1)
                 _, new_port = (await gateway.listeners())[2]
                 await recorder.watch(new_port)
@@ -225,7 +225,7 @@ async def test_a_topic_that_is_made_again_is_another_topic(kafka: KafkaCluster) 
                 (done,) = admin.delete_topics([topic]).values()
                 await trio.to_thread.run_sync(done.result, LIMIT_S)
                 await kafka.make_topic(topic)
-                while (await ids())[2] == {before}:  # noqa: ASYNC110  # nobody would tell
+                while (await ids())[2] == {before}:  # nobody would tell
                     await trio.sleep(0.1)
                 for each in running:
                     await each.until_partitions(everything)

@@ -90,7 +90,7 @@ class AnchorScene:
     async def until_held(self, length_s: float = 60) -> None:
         """Wait until the anchor is Stable."""
         with trio.fail_after(length_s):
-            while not await self.is_held():  # noqa: ASYNC110  (so does every request)
+            while not await self.is_held():  # so does every request
                 await trio.sleep(0.05)
 
     async def is_held(self, group_id: str = GROUP) -> bool:

@@ -97,7 +97,7 @@ class KafkaNode:
         assert self._process is not None
         self._signal(how)
         with trio.fail_after(STOP_TIMEOUT_S):
-            while self._process.poll() is None:  # noqa: ASYNC110  # the process is not trio's
+            while self._process.poll() is None:  # the process is not trio's
                 await trio.sleep(LOOK_INTERVAL_S)
 
     def _spawned(self) -> subprocess.Popen[bytes]:

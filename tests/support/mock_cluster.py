@@ -91,7 +91,7 @@ async def _lines(process: trio.Process) -> AsyncIterator[str]:
 
 def _library() -> Any:
     # The parent does without it.
-    from confluent_kafka import cimpl  # noqa: PLC0415
+    from confluent_kafka import cimpl
 
     library = ctypes.CDLL(cimpl.__file__)
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int

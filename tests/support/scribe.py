@@ -97,7 +97,7 @@ def lines_of(told: Mapping[str, Told]) -> list[str]:
 
 def histories(spark: SparkSession, *lines: str) -> GroupHistories:
     """The histories that lines tell."""
-    from gateway.pipeline.group_histories import GroupHistories  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.group_histories import GroupHistories  # needs PySpark
 
     # As if stored and read again: the plan of parsing goes into no other.
     return GroupHistories(parsed(spark, *lines).localCheckpoint())
@@ -105,7 +105,7 @@ def histories(spark: SparkSession, *lines: str) -> GroupHistories:
 
 def parsed(spark: SparkSession, *lines: str) -> DataFrame:
     """Lines as rows, as they are stored."""
-    from gateway.pipeline.parsing import parse  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.parsing import parse  # needs PySpark
 
     rows = [("file", f"line {number}", line) for number, line in enumerate(lines, 1)]
     lines_of_file = spark.createDataFrame(rows, "file string, place string, line string")

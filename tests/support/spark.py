@@ -44,7 +44,7 @@ def need_spark() -> None:
 def running_spark() -> Iterator[SparkSession]:
     """A session in local mode, for as long as it is needed."""
     need_spark()
-    from gateway.pipeline.session import open_session  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.session import open_session  # needs PySpark
 
     with open_session("tests", master="local[2]", settings=SETTINGS) as session:
         yield session
@@ -53,7 +53,7 @@ def running_spark() -> Iterator[SparkSession]:
 def kafka_source() -> list[Path]:
     """The jars of Spark's Kafka source, fetched if this machine does not have them yet."""
     need_spark()
-    from gateway.pipeline.topic import POM  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.topic import POM  # needs PySpark
 
     require_java()
     folder = fetched("spark-kafka-source", POM.read_bytes(), partial(copy_jars, POM, []))

@@ -12,7 +12,7 @@ LIMIT_S = 60
 async def until(is_so: Callable[[], object]) -> None:
     """Look again and again until it is so. Raises trio.TooSlowError."""
     with trio.fail_after(LIMIT_S):
-        while not is_so():  # noqa: ASYNC110  # there is no event to wait for
+        while not is_so():  # there is no event to wait for
             await trio.sleep(LOOK_INTERVAL_S)
 
 

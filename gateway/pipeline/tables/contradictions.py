@@ -8,7 +8,7 @@ from functools import reduce
 
 from pydantic import BaseModel, ConfigDict
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.group_histories import with_cluster
 from gateway.pipeline.parsing import CONTENT, PROBLEM

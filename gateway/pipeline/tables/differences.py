@@ -8,7 +8,7 @@ word is held against the last member that the partition was granted to, released
 from typing import Literal
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.group_events import GroupCreated
 from gateway.pipeline.group_histories import GROUP, GroupHistories

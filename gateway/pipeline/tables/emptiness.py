@@ -1,7 +1,7 @@
 """When a group had no members: then nobody misses a partition that nobody owns."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.tables.windows import but_this, so_far

@@ -7,7 +7,7 @@ group's sequence, where no hole can be seen.
 """
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.group_events import TopicsGone
 from gateway.events.member_events import (

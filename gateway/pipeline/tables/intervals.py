@@ -7,7 +7,7 @@ still happens one after the other. Must not know what they are intervals of.
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 ENDLESS = (1 << 63) - 1
 """The `to_position` of an interval that has no end."""

@@ -13,7 +13,7 @@ begins where its own settings say, and may as well skip what nobody has consumed
 """
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.member_events import PartitionsAssigned
 from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted, OffsetsFetched

@@ -5,7 +5,7 @@ through a rebalance of its own; a native one has partitions to give up, or none.
 """
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.group_events import GroupConverted
 from gateway.events.member_events import (

@@ -12,7 +12,7 @@ have at the end. So partitions whose owner went, or that had none, all have to m
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.group_events import TopicsGone
 from gateway.events.member_events import (

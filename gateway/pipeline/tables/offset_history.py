@@ -8,7 +8,7 @@ an offset.
 from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased

@@ -18,7 +18,7 @@ also while nobody owns the partition.
 from typing import Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted, OffsetsDeleted, OffsetsFetched

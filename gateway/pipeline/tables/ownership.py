@@ -12,7 +12,7 @@ then. So a hole alone makes no overlap.
 from typing import Literal
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.group_histories import GroupHistories
 from gateway.pipeline.spark_types import struct_of

@@ -5,7 +5,7 @@ keeps their group from being converted while it runs.
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.group_events import (
     ConversionRefused,

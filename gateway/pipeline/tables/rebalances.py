@@ -7,7 +7,7 @@ leaves Empty or Stable until it next leaves one of them.
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.group_events import (
     GroupConverted,

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.catalog import EVENTS
 from gateway.pipeline.parsing import LINE, NUMBERED, PROBLEM, is_any

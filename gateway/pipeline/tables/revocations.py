@@ -4,7 +4,7 @@ Until the partition is told of again: released, or theirs again; or until its to
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.group_events import TopicsGone
 from gateway.events.member_events import (

@@ -5,7 +5,7 @@ Only the envelope is read, so that events which this version does not know are n
 
 from pydantic import BaseModel, ConfigDict
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.group_histories import with_cluster
 from gateway.pipeline.parsing import CONTENT, NUMBERED

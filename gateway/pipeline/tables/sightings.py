@@ -9,7 +9,7 @@ in the events of the next one. When is not told: it counts as ended with its las
 """
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.group_events import (
     GroupConverted,

@@ -3,7 +3,7 @@ committing for it. Nothing here comes from what the engine granted.
 """
 
 from pyspark.sql import DataFrame, Window, WindowSpec
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from coordinator.volatile import ClassicPhase, MemberPhase
 from gateway.events.group_events import GroupStateMoved

@@ -9,7 +9,7 @@ the process before, because nothing says when it ended.
 from typing import Literal
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.spark_types import struct_of

@@ -5,7 +5,7 @@ see what comes later.
 """
 
 from pyspark.sql import Column, Window, WindowSpec
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.group_histories import GROUP
 

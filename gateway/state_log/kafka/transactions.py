@@ -31,7 +31,7 @@ _FENCED = frozenset(
 )
 
 
-class Fenced(Exception):  # noqa: N818  (what happened to us)
+class Fenced(Exception):
     """Nothing more can be written with this producer: somebody initialised another one, or the
     cluster gave up on us. Whether the last batch is in the log is for the log to say."""
 

@@ -34,7 +34,7 @@ class Committer:
         while True:
             try:
                 async with group_client(self.gateway.address, self.group) as client:
-                    while await self._once(client):  # noqa: ASYNC110, RUF100
+                    while await self._once(client):
                         await trio.sleep(0.1)
             except (UpstreamError, OSError):
                 await trio.sleep(0.1)

@@ -136,7 +136,7 @@ async def test_the_group_is_free_some_time_after_its_last_member(kafka: KafkaClu
         await anchor_in(direct)
         await client.native("n", -1)
         with trio.fail_after(LIMIT_S):
-            while (await direct.described()).members:  # noqa: ASYNC110, RUF100
+            while (await direct.described()).members:
                 await trio.sleep(0.05)
         await direct.enter()
         assert (await direct.committed())[0] == 7

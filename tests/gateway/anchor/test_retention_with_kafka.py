@@ -68,7 +68,7 @@ async def outlive(cluster: KafkaCluster) -> None:
             assert (await direct.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             assert (await control.committed())[0] == 7
             with trio.fail_after(EXPIRY_LIMIT_S):
-                while (await control.committed())[0] != -1:  # noqa: ASYNC110, RUF100
+                while (await control.committed())[0] != -1:
                     await trio.sleep(1)
             await trio.sleep(FURTHER_CHECKS_S)
             assert (await direct.committed())[0] == 7

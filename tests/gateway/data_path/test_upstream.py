@@ -87,7 +87,7 @@ class Ground:
 
     async def back(self) -> None:
         """Wait until the broker is asked again."""
-        while await self.beat():  # noqa: ASYNC110  # nobody would tell
+        while await self.beat():  # nobody would tell
             await trio.sleep(0.05)
 
 

@@ -61,7 +61,7 @@ async def left_in(kafka: KafkaCluster, prefix: str) -> set[str]:
 async def until_nothing_left_in(kafka: KafkaCluster, prefix: str) -> None:
     """Every broker learns of a removal within a moment."""
     with trio.fail_after(10):
-        while await left_in(kafka, prefix):  # noqa: ASYNC110  # nobody would tell
+        while await left_in(kafka, prefix):  # nobody would tell
             await trio.sleep(0.05)
 
 

@@ -79,7 +79,7 @@ async def test_heartbeats_go_on_and_commits_are_to_be_tried_again() -> None:
             fetched = await scene.client.connection.ask(fetch, 5)
             assert fetched.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         async with running_fake_broker(scene.broker):
-            while await scene.commit():  # noqa: ASYNC110  # nobody would tell
+            while await scene.commit():  # nobody would tell
                 await trio.sleep(0.05)
             assert scene.broker.offsets == {0: 7}
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
@@ -95,7 +95,7 @@ async def test_commits_do_not_wait_for_an_anchor_that_the_broker_must_take() -> 
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
         scene.broker.gate = None
         async with running_fake_broker(scene.broker):
-            while await scene.commit():  # noqa: ASYNC110  # nobody would tell
+            while await scene.commit():  # nobody would tell
                 await trio.sleep(0.05)
             assert scene.broker.offsets == {0: 7}
 

@@ -186,7 +186,7 @@ async def test_a_broker_that_goes_away_has_none_of_them_stored_late() -> None:
         assert on.sent == [0]
         on.broker.loses_commits = False
         mine = {"member_id": on.joined.member_id, "epoch": on.joined.generation_id}
-        while (codes := await on.client.commit({0: 9}, **mine, version=VERSION)) != {0: 0}:  # type: ignore[arg-type]  # noqa: ASYNC110, RUF100
+        while (codes := await on.client.commit({0: 9}, **mine, version=VERSION)) != {0: 0}:  # type: ignore[arg-type]
             assert codes == {0: LOADING}
             await trio.sleep(0.01)
         assert on.broker.offsets == {0: 9}

@@ -298,7 +298,7 @@ async def test_configs_are_not_the_groups(kafka: KafkaCluster) -> None:
             async with group_client(address, group) as client:
                 configs = ConfigClient(client.connection)
                 assert await configs.alter_group(group, (HEARTBEAT, SET, "7000")) == (0, None)
-                while (await configs.values(group))[HEARTBEAT][0] != "7000":  # noqa: ASYNC110
+                while (await configs.values(group))[HEARTBEAT][0] != "7000":
                     await trio.sleep(0.02)  # nobody would tell
                 assert (await client.native("n")).heartbeat_interval_ms == 7_000
                 await client.native("n", -1)

@@ -465,7 +465,7 @@ async def test_more_groups_than_allowed_are_refused() -> None:
         assert await other.commit({0: 1}) == {0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert (await scene.client.beat(joined)).error_code == 0
         await scene.client.leave(joined.member_id, version=4)
-        while (await other.native("n")).error_code:  # noqa: ASYNC110, RUF100
+        while (await other.native("n")).error_code:
             await trio.sleep(0.05)
 
 

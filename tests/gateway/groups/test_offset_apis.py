@@ -76,7 +76,7 @@ def given_to(reply: ConsumerGroupHeartbeatResponse) -> set[int]:
 
 async def partitions_given(client: GroupClient, member_id: str, epoch: int) -> set[int]:
     """Heartbeat until the member is given something new."""
-    while not (given := given_to(await client.native(member_id, epoch))):  # noqa: ASYNC110, RUF100
+    while not (given := given_to(await client.native(member_id, epoch))):
         await trio.sleep(0.02)
     return given
 
@@ -179,7 +179,7 @@ async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_another_me
         again = await client.commit({0: 8}, **mine)  # type: ignore[arg-type]
         assert again == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         scene.broker.join_gate.set()
-        while (await client.connection.ask(fetch, 5)).error_code:  # noqa: ASYNC110, RUF100
+        while (await client.connection.ask(fetch, 5)).error_code:
             await trio.sleep(0.01)
         assert await client.commit({0: 8}, **mine) == {0: 0}  # type: ignore[arg-type]
         lost, stored = scene.broker.commits
@@ -254,7 +254,7 @@ async def test_an_anchor_that_cannot_be_repaired_makes_a_commit_wait(
             assert refused == {1: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         assert (await scene.client.beat(joined)).error_code == 0
         scene.broker.join_gate.set()
-        while await scene.client.commit({1: 5}, **mine, version=8) != {1: 0}:  # type: ignore[arg-type]  # noqa: ASYNC110, RUF100
+        while await scene.client.commit({1: 5}, **mine, version=8) != {1: 0}:  # type: ignore[arg-type]
             await trio.sleep(0.01)
         assert scene.broker.offsets == {1: 5}
 

@@ -88,12 +88,12 @@ def test_nothing_that_is_read_stops_a_run(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each bad line is counted, in a file of any name; of so many files with its place, too."""
-    from gateway.pipeline import batch  # noqa: PLC0415  (needs PySpark)
-    from gateway.pipeline.folders import Folder  # noqa: PLC0415
-    from gateway.pipeline.lines import read_lines  # noqa: PLC0415
-    from gateway.pipeline.parsing import TEXT_MAX  # noqa: PLC0415
-    from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report  # noqa: PLC0415
-    from gateway.pipeline.tables.catalog import ALL_ROWS  # noqa: PLC0415
+    from gateway.pipeline import batch  # needs PySpark
+    from gateway.pipeline.folders import Folder
+    from gateway.pipeline.lines import read_lines
+    from gateway.pipeline.parsing import TEXT_MAX
+    from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report
+    from gateway.pipeline.tables.catalog import ALL_ROWS
 
     monkeypatch.setattr(batch, "REJECTED_FILES_MAX", 1)
     events, output = tmp_path / "events", Folder(spark, str(tmp_path / "out"))

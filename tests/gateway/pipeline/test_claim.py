@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def claim(spark: SparkSession, output: Path, *, follows: bool) -> AbstractContextManager[None]:
-    from gateway.pipeline.claim import claimed  # noqa: PLC0415  (needs PySpark)
-    from gateway.pipeline.folders import Folder  # noqa: PLC0415
+    from gateway.pipeline.claim import claimed  # needs PySpark
+    from gateway.pipeline.folders import Folder
 
     return claimed(spark, Folder(spark, str(output)), follows=follows)
 
 
 def refusal(spark: SparkSession, output: Path, *, follows: bool) -> str:
-    from gateway.pipeline.errors import PipelineError  # noqa: PLC0415
+    from gateway.pipeline.errors import PipelineError
 
     with pytest.raises(PipelineError) as refused, claim(spark, output, follows=follows):
         pass
@@ -30,7 +30,7 @@ def refusal(spark: SparkSession, output: Path, *, follows: bool) -> str:
 
 def test_two_at_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second is refused, unless the first one ends soon: a JVM outlives its killed process."""
-    from gateway.pipeline import claim as module  # noqa: PLC0415
+    from gateway.pipeline import claim as module
 
     monkeypatch.setattr(module, "_KILLED_S_MAX", 0.5)
     with claim(spark, tmp_path / "out", follows=True):

@@ -108,7 +108,7 @@ def test_a_check_finds_what_was_planted_and_names_it(tmp_path: Path) -> None:
     assert "faulty" not in (output / "report.html").read_text()
 
 
-class Failed(Exception):  # noqa: N818  (nobody's error)
+class Failed(Exception):
     """Something that a run meets when its tables are there already."""
 
 
@@ -117,9 +117,9 @@ def test_a_run_that_fails_leaves_the_old_report_and_its_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They belong together, and the next run replaces both."""
-    from gateway.pipeline import command  # noqa: PLC0415  (needs PySpark)
-    from gateway.pipeline.folders import Folder  # noqa: PLC0415
-    from gateway.pipeline.lines import read_lines  # noqa: PLC0415
+    from gateway.pipeline import command  # needs PySpark
+    from gateway.pipeline.folders import Folder
+    from gateway.pipeline.lines import read_lines
 
     events, output = tmp_path / "events.jsonl", tmp_path / "report"
     events.write_text("\n".join([*faulty().lines, ""]))

@@ -47,7 +47,7 @@ with open_session("killed", master="local[2]", settings={SETTINGS}) as spark:
 """
 
 
-class Crashed(Exception):  # noqa: N818  (nobody's error)
+class Crashed(Exception):
     """As if the process were gone."""
 
 
@@ -72,10 +72,10 @@ def pieces() -> list[bytes]:
 
 def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes]) -> int:
     """Follow a folder; each piece is appended once the one before was taken in; then it ends."""
-    from gateway.pipeline.analysis import Analysis  # noqa: PLC0415  (needs PySpark)
-    from gateway.pipeline.claim import claimed  # noqa: PLC0415
-    from gateway.pipeline.folders import Folder  # noqa: PLC0415
-    from gateway.pipeline.follow import follow, growing_lines  # noqa: PLC0415
+    from gateway.pipeline.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.claim import claimed
+    from gateway.pipeline.folders import Folder
+    from gateway.pipeline.follow import follow, growing_lines
 
     out = Folder(spark, str(output))
     analysis = Analysis(spark, out)
@@ -103,11 +103,11 @@ def test_killed_and_restarted_it_comes_to_the_same(
 ) -> None:
     """By SIGKILL between two tables; once all events are stored; after the last table, before the
     checkpoint says so. Row by row."""
-    from gateway.pipeline.analysis import Analysis  # noqa: PLC0415  (needs PySpark)
-    from gateway.pipeline.batch import make_tables  # noqa: PLC0415
-    from gateway.pipeline.folders import Folder  # noqa: PLC0415
-    from gateway.pipeline.lines import read_lines  # noqa: PLC0415
-    from gateway.pipeline.store import Store  # noqa: PLC0415
+    from gateway.pipeline.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.batch import make_tables
+    from gateway.pipeline.folders import Folder
+    from gateway.pipeline.lines import read_lines
+    from gateway.pipeline.store import Store
 
     first, second, third = pieces()
     grows, output = tmp_path / "grows", tmp_path / "followed"
@@ -149,8 +149,8 @@ def test_a_signal_in_the_middle_of_a_batch(
 ) -> None:
     """Ends it at once and in silence, though the job that it interrupts fails with a long text, on
     which Spark would choke, and say so in a thousand lines."""
-    from gateway.pipeline.folders import Folder  # noqa: PLC0415  (needs PySpark)
-    from gateway.pipeline.follow import follow, growing_lines  # noqa: PLC0415
+    from gateway.pipeline.folders import Folder  # needs PySpark
+    from gateway.pipeline.follow import follow, growing_lines
 
     def interrupted(_lines: DataFrame, _batch: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -15,10 +15,10 @@ BYTES = b"\x00A\x80\xbf\xc0\xc3\xe0\xe2\x82\xac\xed\xa0\xf0\x9f\x98\xf4\x90\xf5\
 
 def test_bytes_that_are_no_text_become_the_same_text(spark: SparkSession, tmp_path: Path) -> None:
     """In Parquet a string must be UTF-8, or others than Spark cannot read the table."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  (needs PySpark)
+    from pyspark.sql import functions as F  # needs PySpark
 
-    from gateway.pipeline.growing_files import Reader  # noqa: PLC0415
-    from gateway.pipeline.lines import places, read_lines  # noqa: PLC0415
+    from gateway.pipeline.growing_files import Reader
+    from gateway.pipeline.lines import places, read_lines
 
     dice = random.Random(1)
     file = tmp_path / "garbage"

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 def test_executors_have_what_was_sent(spark: SparkSession) -> None:
     """Whatever is installed there, and however long ago; this process keeps its own."""
-    from gateway.pipeline.own_code import send_own_code  # noqa: PLC0415
+    from gateway.pipeline.own_code import send_own_code
 
     def place(_zero: int) -> str:
-        import kafka_codecs  # noqa: PLC0415  (the one that no working folder has)
+        import kafka_codecs  # the one that no working folder has
 
         return str(kafka_codecs.__path__[0])
 
@@ -33,7 +33,7 @@ def test_executors_have_what_was_sent(spark: SparkSession) -> None:
 def test_all_three_packages_are_sent(tmp_path: Path) -> None:
     """Each under its own name."""
     need_spark()
-    from gateway.pipeline.own_code import pack  # noqa: PLC0415
+    from gateway.pipeline.own_code import pack
 
     pack(tmp_path / "all.zip")
     wanted = {"coordinator/engine.py", "gateway/simulate.py", "kafka_codecs/codec.py"}

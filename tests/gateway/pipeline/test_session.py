@@ -172,7 +172,7 @@ with open_session("test", settings={{"spark.sql.shuffle.partitions": "7"}}) as s
     print(spark.range(3).count(), spark.conf.get("spark.sql.shuffle.partitions"))
 print("goes on")
 """)
-    import pyspark  # noqa: PLC0415  (not everywhere)
+    import pyspark  # not everywhere
 
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     done = subprocess.run(

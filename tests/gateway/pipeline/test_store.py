@@ -23,8 +23,8 @@ def lines(spark: SparkSession, batch: int) -> DataFrame:
 
 
 def new_store(spark: SparkSession, folder: Path) -> Store:
-    from gateway.pipeline.folders import Folder  # noqa: PLC0415  (needs PySpark)
-    from gateway.pipeline.store import Store  # noqa: PLC0415
+    from gateway.pipeline.folders import Folder  # needs PySpark
+    from gateway.pipeline.store import Store
 
     return Store(spark, Folder(spark, str(folder)))
 
@@ -35,7 +35,7 @@ def stored(store: Store) -> list[int]:
 
 def test_a_batch_is_stored_once_and_in_turn(spark: SparkSession, tmp_path: Path) -> None:
     """It comes again after a run was killed. One that does not follow is of another checkpoint."""
-    from gateway.pipeline.errors import PipelineError  # noqa: PLC0415
+    from gateway.pipeline.errors import PipelineError
 
     store = new_store(spark, tmp_path)
     store.append(lines(spark, 0), 0)
@@ -52,7 +52,7 @@ def test_parts_are_put_together(
 ) -> None:
     """Parts of one length, then those that came of it; and what an interrupted merge has left
     behind is not read twice. The part of the batch itself stays, since it may come again."""
-    from gateway.pipeline import store as module  # noqa: PLC0415
+    from gateway.pipeline import store as module
 
     monkeypatch.setattr(module, "PARTS_MERGED", 2)
     store = new_store(spark, tmp_path)

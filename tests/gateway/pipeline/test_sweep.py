@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def test_the_rows_are_those_of_the_local_run(spark: SparkSession, tmp_path: Path) -> None:
     """Whoever computes them, and in whatever order."""
-    from gateway.pipeline.own_code import send_own_code  # noqa: PLC0415
-    from gateway.pipeline.sweep import report, write_rows  # noqa: PLC0415
+    from gateway.pipeline.own_code import send_own_code
+    from gateway.pipeline.sweep import report, write_rows
 
     output = str(tmp_path / "rows")
     send_own_code(spark.sparkContext)
@@ -39,8 +39,8 @@ def test_seeds_that_fail_are_told_and_the_others_played(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The first ones of them, each with its replay; an exception is a failure like any other."""
-    from gateway.pipeline.own_code import send_own_code  # noqa: PLC0415
-    from gateway.pipeline.sweep import FAILURES_TOLD_MAX, report, write_rows  # noqa: PLC0415
+    from gateway.pipeline.own_code import send_own_code
+    from gateway.pipeline.sweep import FAILURES_TOLD_MAX, report, write_rows
 
     def play(seed: int) -> Outcome:
         if seed % 3 == 0:
@@ -68,7 +68,7 @@ def test_seeds_that_fail_are_told_and_the_others_played(
 
 def test_a_million_seeds_are_cut_into_small_tasks(spark: SparkSession) -> None:
     """So that neither memory nor what a lost executor costs grows with them."""
-    from gateway.pipeline.sweep import SEEDS_PER_TASK_MAX, tasks  # noqa: PLC0415
+    from gateway.pipeline.sweep import SEEDS_PER_TASK_MAX, tasks
 
     context = spark.sparkContext
     assert tasks(context, 1) == 1

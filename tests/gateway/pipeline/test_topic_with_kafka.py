@@ -53,7 +53,7 @@ class Told:
 
     def of(self, name: str) -> EventsTopic:
         """A topic of the same cluster."""
-        from gateway.pipeline.topic import EventsTopic  # noqa: PLC0415  (needs PySpark)
+        from gateway.pipeline.topic import EventsTopic  # needs PySpark
 
         return EventsTopic(name=name, upstream=addresses(self.cluster.bootstrap_servers))
 
@@ -97,8 +97,8 @@ async def play(cluster: KafkaCluster, folder: Path, topic: str) -> None:
 
 def tables(spark: SparkSession, lines: DataFrame, output: Path) -> dict[str, Counter[Any]]:
     """As a batch makes them: how often there is which row."""
-    from gateway.pipeline.batch import make_tables  # noqa: PLC0415  (needs PySpark)
-    from gateway.pipeline.folders import Folder  # noqa: PLC0415
+    from gateway.pipeline.batch import make_tables  # needs PySpark
+    from gateway.pipeline.folders import Folder
 
     made = make_tables(spark, lines, Folder(spark, str(output)))
     return {name: rows(table) for name, table in made.items()}
@@ -114,7 +114,7 @@ def test_a_batch_of_a_topic_is_one_of_its_files(
     """Table by table, row by row. What is no event changes nothing, and is told with its place: a
     record without a value, one that is no text, one that is another JSON; beside the topic, a line
     of a file."""
-    from gateway.pipeline.sources import Sources  # noqa: PLC0415  (needs PySpark)
+    from gateway.pipeline.sources import Sources  # needs PySpark
 
     expected = tables(spark, Sources(inputs=[str(told.files)]).lines(spark), tmp_path / "of-files")
     for name in ("ownership", "offsets", "timeline", "rebalances", "migrations", "readiness"):
@@ -140,11 +140,11 @@ def test_killed_and_restarted_it_comes_to_the_same(
 ) -> None:
     """As the command, by SIGKILL, when events are stored and tables are not; with what came
     meanwhile. Places as well."""
-    from gateway.pipeline.analysis import Analysis  # noqa: PLC0415  (needs PySpark)
-    from gateway.pipeline.claim import claimed  # noqa: PLC0415
-    from gateway.pipeline.folders import Folder  # noqa: PLC0415
-    from gateway.pipeline.follow import follow  # noqa: PLC0415
-    from gateway.pipeline.sources import Sources  # noqa: PLC0415
+    from gateway.pipeline.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.claim import claimed
+    from gateway.pipeline.folders import Folder
+    from gateway.pipeline.follow import follow
+    from gateway.pipeline.sources import Sources
 
     name, output = fresh_group("followed"), tmp_path / "out"
     records = [line.encode() for line in told.lines]
@@ -217,8 +217,8 @@ def test_a_topic_that_is_not_there(told: Told, tmp_path: Path) -> None:
 def test_a_cluster_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the time of one look."""
     need_spark()
-    from gateway.pipeline import topic  # noqa: PLC0415  (needs PySpark)
-    from gateway.pipeline.errors import PipelineError  # noqa: PLC0415
+    from gateway.pipeline import topic  # needs PySpark
+    from gateway.pipeline.errors import PipelineError
 
     monkeypatch.setattr(topic, "CLUSTER_TIMEOUT_S", 0.5)
     nowhere = topic.EventsTopic(name="events", upstream=addresses(f"{HOST}:{free_port()}"))

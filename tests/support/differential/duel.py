@@ -70,11 +70,11 @@ WAITS = {"error_code": "waits"}
 """In place of an answer that one side has not given."""
 
 
-class Deviated(Exception):  # noqa: N818  (no error: it ends a script that cannot go on)
+class Deviated(Exception):
     """A deviation was met that nobody announced."""
 
 
-class Difference(AssertionError):  # noqa: N818  (what was found, not what went wrong)
+class Difference(AssertionError):
     """The two sides answered differently."""
 
 
@@ -208,7 +208,7 @@ class Duel:
         answered = [*(each for each in asked if each not in progressed), *progressed]
         announced = all(each.unlike for each in answered)
         with trio.move_on_after(PARKED_AFTER_S if announced else ANSWER_WITHIN_S):
-            while any(len(each.answers) < len(self.sides) for each in answered):  # noqa: ASYNC110
+            while any(len(each.answers) < len(self.sides) for each in answered):
                 await trio.sleep(0.005)
         for each in answered:
             self._compare(each)

@@ -140,7 +140,7 @@ class Hall:
                 await client.enter()
                 await client.commit({0: 1})
                 await client.native("native")
-                while (await connection.ask(ListGroupsRequest())).error_code:  # noqa: ASYNC110
+                while (await connection.ask(ListGroupsRequest())).error_code:
                     await trio.sleep(SETTLE_S)
 
 

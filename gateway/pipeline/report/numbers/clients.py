@@ -1,7 +1,7 @@
 """Members by client version and by what they can do, over all groups."""
 
 from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.report.model import ClientVersion
 from gateway.pipeline.report.numbers.limits import first_of

@@ -4,7 +4,7 @@ A gap that is still there may be a topic that nobody wants any more: those are c
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.group_histories import GROUP
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.spark_types import without_none
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from pyspark.sql import DataFrame, Row, Window
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.report.model import Interval, OwnershipMap, PartitionStory

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.report.model import MemberName, OwnershipMap

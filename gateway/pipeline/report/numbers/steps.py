@@ -1,7 +1,7 @@
 """The steps of migrations: from each arrival of a member at the new protocol to the next."""
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.group_histories import GROUP
 from gateway.pipeline.report.model import StepCost

@@ -29,8 +29,8 @@ class Line(BaseModel):
 
 def test_a_report_of_nothing_is_written_whole(spark: SparkSession, tmp_path: Path) -> None:
     """The numbers can be read back, the page is made from them, an older one is replaced."""
-    from gateway.pipeline.folders import Folder  # noqa: PLC0415
-    from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report  # noqa: PLC0415
+    from gateway.pipeline.folders import Folder
+    from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report
 
     (tmp_path / PAGE).write_text("an older one")
     rows_of: dict[str, type[BaseModel]] = {**dict.fromkeys(COLUMNS, AnyRow), "rejected": Line}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.catalog import TABLES, Table

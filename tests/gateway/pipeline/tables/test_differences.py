@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import functions as F
 
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupCreated

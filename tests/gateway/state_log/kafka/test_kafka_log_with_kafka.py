@@ -415,7 +415,7 @@ async def delete_topic(cluster: KafkaCluster, name: str) -> None:
 
     await trio.to_thread.run_sync(delete)
     with trio.fail_after(30):
-        while await exists(cluster, name):  # noqa: ASYNC110  # nobody would tell
+        while await exists(cluster, name):  # nobody would tell
             await trio.sleep(0.1)
 
 

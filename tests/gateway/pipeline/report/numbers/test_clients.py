@@ -25,7 +25,7 @@ def seen(members: int, protocol: str, can_convert: bool, knows: bool | None, **m
 
 def test_each_member_is_counted_once_by_what_it_can_do(spark: SparkSession) -> None:
     """Versions with most members first."""
-    from gateway.pipeline.report.numbers.clients import clients  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.clients import clients
 
     rows = [
         seen(1, "consumer", True, True),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def test_a_gap_counts_less_the_time_without_members(spark: SparkSession) -> None:
     """Nobody misses what an empty group does not read; a gap that has not ended is not timed."""
-    from gateway.pipeline.report.numbers.gaps import gaps  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.gaps import gaps
 
     rows = [owner("a", 0, 10), gap(10, 110, empty_ms=30), gap(200, None)]
     found = gaps(table(spark, "ownership", rows)).orderBy("from_ms").collect()

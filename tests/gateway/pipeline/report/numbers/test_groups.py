@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 def test_no_row_is_compared_with_every_other(spark: SparkSession) -> None:
     """Tables may be of any size."""
-    from gateway.pipeline.report.numbers.gaps import gaps  # noqa: PLC0415
-    from gateway.pipeline.report.numbers.groups import groups  # noqa: PLC0415
-    from gateway.pipeline.report.numbers.shares import shares  # noqa: PLC0415
-    from gateway.pipeline.report.numbers.steps import steps  # noqa: PLC0415
-    from gateway.pipeline.tables.migrations import arrivals  # noqa: PLC0415
-    from tests.support.plans import check_joins, joins_by_group, plan_of  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.gaps import gaps
+    from gateway.pipeline.report.numbers.groups import groups
+    from gateway.pipeline.report.numbers.shares import shares
+    from gateway.pipeline.report.numbers.steps import steps
+    from gateway.pipeline.tables.migrations import arrivals
+    from tests.support.plans import check_joins, joins_by_group, plan_of
 
     made = tables(spark)
     counted, unowned = shares(made["timeline"]), gaps(made["ownership"])

@@ -19,7 +19,7 @@ def test_the_worst_is_drawn_and_the_rest_counted(
 ) -> None:
     """Partitions owned twice, then those that waited longest; of a partition overlaps, gaps, and
     then what is long. They are drawn in their own order."""
-    from gateway.pipeline.report.numbers import maps  # noqa: PLC0415
+    from gateway.pipeline.report.numbers import maps
 
     monkeypatch.setattr(maps, "PARTITIONS_MAX", 2)
     monkeypatch.setattr(maps, "INTERVALS_MAX", 5)
@@ -55,7 +55,7 @@ def test_the_worst_is_drawn_and_the_rest_counted(
 
 def test_only_the_time_shown_is_drawn(spark: SparkSession) -> None:
     """What reaches beyond it is cut off there; what members said is not drawn, unless two did."""
-    from gateway.pipeline.report.numbers.maps import maps  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.maps import maps
 
     rows = [
         owner("a", None, 20),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def shares_of(spark: SparkSession, *rows: Row) -> list[tuple[int, int | None, int, int]]:
     """Of one group."""
-    from gateway.pipeline.report.numbers.shares import shares  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.shares import shares
 
     found = shares(table(spark, "timeline", rows)).orderBy("from_ms").collect()
     return [(row.from_ms, row.to_ms, row.classic_members, row.consumer_members) for row in found]

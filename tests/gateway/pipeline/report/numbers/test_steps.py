@@ -15,10 +15,10 @@ UP, DOWN = "classic->consumer", "consumer->classic"
 
 def steps_of(spark: SparkSession, **rows: Sequence[Row]) -> DataFrame:
     """As the report makes them."""
-    from gateway.pipeline.report.numbers.gaps import gaps  # noqa: PLC0415
-    from gateway.pipeline.report.numbers.shares import shares  # noqa: PLC0415
-    from gateway.pipeline.report.numbers.steps import steps  # noqa: PLC0415
-    from gateway.pipeline.tables.migrations import arrivals  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.gaps import gaps
+    from gateway.pipeline.report.numbers.shares import shares
+    from gateway.pipeline.report.numbers.steps import steps
+    from gateway.pipeline.tables.migrations import arrivals
 
     made = tables(spark, **rows)
     counted, unowned = shares(made["timeline"]), gaps(made["ownership"])
@@ -151,7 +151,7 @@ def test_arrivals_in_one_millisecond_are_one_step(spark: SparkSession) -> None:
 
 def test_costs_are_added_up_by_number(spark: SparkSession) -> None:
     """Over all groups; those beyond the limit are counted."""
-    from gateway.pipeline.report.numbers import steps  # noqa: PLC0415
+    from gateway.pipeline.report.numbers import steps
 
     rows = [("g", n, 1000.0 * n) for n in range(1, 31)] + [("h", 1, 500.0)]
     made = spark.createDataFrame(rows, "group_id string, number long, unowned_ms double")

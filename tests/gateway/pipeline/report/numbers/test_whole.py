@@ -85,7 +85,7 @@ MOVED = {"members_disturbed": 2, "partitions_moved": 5, "partitions_moved_least"
 @pytest.fixture(scope="module")
 def made(spark: SparkSession) -> Report:
     """With sections for two of the three groups."""
-    from gateway.pipeline.report.numbers.whole import report  # noqa: PLC0415
+    from gateway.pipeline.report.numbers.whole import report
 
     found = tables(
         spark,
