@@ -1,6 +1,6 @@
 """One request about many groups: what it costs the cluster does not grow with their number."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -22,6 +22,7 @@ from kafka_codecs.describe_configs import (
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs.header import RequestHeader
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.support.fake_broker import running_fake_broker
@@ -34,9 +35,14 @@ EMPTY_GROUP = (
     ),
 )
 MANY = tuple(f"unknown-{number}" for number in range(2 * LOOKED_AT_ONCE_MAX))
-QUESTIONS_MAX = 12
-"""Far fewer than groups: where they are, who is in them, what the client asks, and what the gateway
-asks on its own meanwhile."""
+QUESTIONS_MAX = 6
+"""Far fewer than groups: which versions a broker of that age speaks (ApiVersions twice), where the
+groups are, who is in them (two batches), and what the client asked."""
+
+
+def questions(seen: Sequence[RequestHeader]) -> int:
+    """How many of these requests somebody caused: Metadata is asked every few seconds anyway."""
+    return sum(header.api_key != ApiKey.METADATA for header in seen)
 
 
 @asynccontextmanager
@@ -92,7 +98,7 @@ async def test_unknown_groups_cost_no_broker_call_each(asked: Struct, version: i
     async with open_scene() as (broker, connection):
         seen_before = len(broker.seen)
         await connection.ask(asked, version)
-        assert len(broker.seen) - seen_before <= QUESTIONS_MAX
+        assert questions(broker.seen[seen_before:]) <= QUESTIONS_MAX
 
 
 async def test_a_list_of_many_empty_groups_asks_once_where_they_belong() -> None:
@@ -104,7 +110,7 @@ async def test_a_list_of_many_empty_groups_asks_once_where_they_belong() -> None
         seen_before = len(broker.seen)
         answer = await connection.ask(ListGroupsRequest(), 4)
         assert {group.group_id for group in answer.groups} == set(MANY)
-        assert len(broker.seen) - seen_before <= QUESTIONS_MAX
+        assert questions(broker.seen[seen_before:]) <= QUESTIONS_MAX
 
 
 @pytest.mark.parametrize("is_same", [True, False])
