@@ -16,6 +16,7 @@ import pytest
 from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine, Step
 from coordinator.events import Event
+from coordinator.simulation.driver import Batch
 from coordinator.simulation.invariants import check_group
 from coordinator.simulation.plan import draw_plan
 from coordinator.simulation.replay import DurableState, check_same, durable_state
@@ -52,6 +53,11 @@ class Recorder(Watch):
         if step.durable:
             state = durable_state(self._driver.engine.state)
             self.cuts.append(Cut([encode_record(GROUP, r) for r in step.durable], state))
+
+    def after_load(self, batches: Sequence[Batch]) -> None:
+        """Batches in doubt that were not written are no part of the log."""
+        super().after_load(batches)
+        del self.cuts[len(batches) :]
 
 
 def recorded(seed: int) -> tuple[GroupConfig, Sequence[Cut]]:
