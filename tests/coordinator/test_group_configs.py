@@ -107,13 +107,19 @@ def test_what_is_refused_and_in_which_order(
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "abc", "50000.5", "50_000", "0x1", "--1", "99999999999", "2147483648", "9" * 5_000],
+    ["", " ", "abc", "50000.5", "50_000", "0x1", "--1", "2147483648", "-2147483649", "9" * 5_000],
 )
 def test_what_is_no_number(group: GroupScript, text: str) -> None:
     """As Java's parser has it; a long text is not repeated."""
     why = refused(group, (SESSION, SET, text))
     assert why.endswith("Not a number of type INT")
     assert len(why) < QUOTED_MAX + 120
+
+
+def test_the_least_number_of_32_bits_is_a_number_that_is_too_small(group: GroupScript) -> None:
+    """As in Java, where an int goes down to -2147483648: the refusal names the least value."""
+    why = refused(group, (INTERVAL, SET, str(-(2**31))))
+    assert why.endswith("Value must be at least 0")
 
 
 @pytest.mark.parametrize("text", ["50000", " 50000 ", "+50000", "0000050000", "\t٥٠٠٠٠\n"])  # noqa: RUF001  (Java reads these digits too)

@@ -1,0 +1,154 @@
+"""What is left of a log: the newest record of each key, group by group."""
+
+import pytest
+
+from coordinator.records import (
+    Assignment,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
+    ClassicMetadata,
+    CurrentAssignment,
+    DurableRecord,
+    EpochCause,
+    GroupConfigs,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    RemovalCause,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+    is_tombstone,
+)
+from gateway.state_log.compacted import CompactedLog
+from gateway.state_log.last_events import LastEvents
+from gateway.state_log.log import StateLogUnreadable
+
+MEMBER = Member(
+    member_id="m",
+    client_id="c",
+    client_host="/",
+    rebalance_timeout_ms=1,
+    classic=ClassicMetadata(session_timeout_ms=1, protocols=()),
+)
+VALUES: list[DurableRecord] = [
+    GroupEpoch(epoch=0, cause=EpochCause.MEMBER_JOINED),
+    TargetAssignmentMetadata(epoch=0),
+    TargetAssignmentMember(member_id="m", partitions=frozenset()),
+    MemberMetadata(member_id="m", value=MEMBER),
+    CurrentAssignment(member_id="m", value=Assignment(member_epoch=1, previous_epoch=0)),
+    ClassicGroupMetadata(
+        value=ClassicGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
+    ),
+]
+TOMBSTONES: list[DurableRecord] = [
+    GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
+    TargetAssignmentMetadata(epoch=None),
+    TargetAssignmentMember(member_id="m", partitions=None),
+    MemberMetadata(member_id="m", value=None, cause=RemovalCause.LEFT),
+    CurrentAssignment(member_id="m", value=None),
+    ClassicGroupMetadata(value=None),
+]
+
+
+@pytest.mark.parametrize(
+    ("record", "deletes"),
+    [*((record, False) for record in VALUES), *((record, True) for record in TOMBSTONES)],
+    ids=lambda value: str(value) if isinstance(value, bool) else type(value).__name__,
+)
+def test_a_tombstone_is_known_by_its_value(record: DurableRecord, *, deletes: bool) -> None:
+    """An epoch 0 and an empty target are values like others."""
+    assert is_tombstone(record) is deletes
+
+
+@pytest.mark.parametrize(
+    ("value", "tombstone"),
+    list(zip(VALUES, TOMBSTONES, strict=True)),
+    ids=[type(value).__name__ for value in VALUES],
+)
+def test_a_tombstone_deletes_its_key(value: DurableRecord, tombstone: DurableRecord) -> None:
+    """And what is deleted takes no room."""
+    log = CompactedLog()
+    log.put("g", [value])
+    assert log.read("g") == (value,)
+    log.put("g", [tombstone])
+    assert log.read("g") == ()
+    assert log.group_ids() == ()
+
+
+def test_the_newest_of_a_key_comes_last() -> None:
+    """As in a compacted log: what a record refers to was written before it."""
+    log = CompactedLog()
+    first, second = (TargetAssignmentMetadata(epoch=epoch) for epoch in (1, 2))
+    member = MemberMetadata(member_id="m", value=MEMBER)
+    log.put("g", [first, member])
+    log.put("g", [second])
+    assert log.read("g") == (member, second)
+
+
+def test_within_a_batch_the_last_word_counts() -> None:
+    """A member replaced under its own id is deleted and written in one batch."""
+    log = CompactedLog()
+    value = MemberMetadata(member_id="m", value=MEMBER)
+    gone = MemberMetadata(member_id="m", value=None, cause=RemovalCause.REPLACED)
+    log.put("g", [value, gone, value])
+    assert log.read("g") == (value,)
+    log.put("g", [value, gone])
+    assert log.read("g") == ()
+
+
+def test_groups_are_apart() -> None:
+    """Their keys are the same."""
+    log = CompactedLog()
+    first, second = (TargetAssignmentMetadata(epoch=epoch) for epoch in (1, 2))
+    log.put("g", [first])
+    log.put("h", [second])
+    assert log.read("g") == (first,)
+    assert log.read("h") == (second,)
+    assert log.read("never") == ()
+    assert set(log.group_ids()) == {"g", "h"}
+
+
+def test_an_empty_batch_leaves_no_trace() -> None:
+    """Most steps of a group have nothing durable."""
+    log = CompactedLog()
+    log.put("g", [])
+    assert log.read("g") == ()
+    assert log.group_ids() == ()
+
+
+def test_the_last_events_of_a_group_stay_when_it_is_deleted() -> None:
+    """Its sequence would begin again otherwise; they do not make a group of it."""
+    log = CompactedLog()
+    log.put("g", [VALUES[0], LastEvents(sequence=1, lines=("one",))])
+    log.put("g", [TOMBSTONES[0], LastEvents(sequence=2, lines=("two",))])
+    assert log.group_ids() == ()
+    assert log.told_group_ids() == ("g",)
+    assert log.last_events("g") == LastEvents(sequence=2, lines=("two",))
+    assert log.last_events("h") is None
+
+
+def test_an_unreadable_group_is_refused_and_not_read_in_part() -> None:
+    """A group without one of its records would be another group."""
+    log = CompactedLog()
+    log.put("g", [VALUES[0]])
+    log.put("h", [VALUES[0]])
+    log.unreadable["g"] = "record 7 cannot be read"
+    with pytest.raises(StateLogUnreadable, match="record 7 cannot be read"):
+        log.read("g")
+    assert log.group_ids() == ("h",)
+    assert log.read("h") == (VALUES[0],)
+
+
+def test_configs_without_a_group_are_counted_until_the_group_is_there() -> None:
+    """They are what expires; a group that comes into being keeps its configs."""
+    log = CompactedLog()
+    configs = GroupConfigs(overrides={"consumer.session.timeout.ms": 60_000})
+    log.put("g", [configs])
+    assert log.configs_alone == {"g"}
+    log.put("g", [VALUES[0]])
+    assert log.configs_alone == set()
+    log.put("g", [TOMBSTONES[0]])
+    assert log.configs_alone == {"g"}
+    log.put("g", [GroupConfigs(overrides={})])
+    assert log.configs_alone == set()
+    assert log.group_ids() == ()

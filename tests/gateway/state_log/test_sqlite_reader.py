@@ -1,0 +1,138 @@
+"""Which state files are read, and which are refused: a gateway would lose groups with them."""
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gateway.state_log.record_format import Entry
+from gateway.state_log.sqlite import open_sqlite_log
+from gateway.state_log.sqlite_layout import FORMAT
+from gateway.state_log.sqlite_reader import Unreadable, read_state
+from gateway.state_log.sqlite_writer import Batch, SqliteWriter
+from tests.support.durable_records import FIRST_VERSION, GROUP, RECORDS
+from tests.support.state_folders import epoch, killed_writer, refusal, stored
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+def change(folder: Path, sql: str) -> None:
+    """Do something to the file that no gateway does."""
+    connection = sqlite3.connect(folder / "state.sqlite")
+    with connection:
+        connection.execute(sql)
+    connection.close()
+
+
+async def test_the_first_version_of_the_file_is_read_for_ever(tmp_path: Path) -> None:
+    """An upgrade of groupferry must not forget a group: that file never changes."""
+    shutil.copy(GOLDEN / "state_v1.sqlite", tmp_path / "state.sqlite")
+    async with open_sqlite_log(tmp_path) as log:
+        assert log.id == "0af7651916cd43dd8448eb211c80319c"
+        found = {record.key: record for record in await log.read(GROUP)}
+        assert found == {record.key: record for record in FIRST_VERSION}
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("DELETE FROM records WHERE position = 3", "holds 9 records, not the 10"),
+        (
+            "UPDATE records SET value = CAST(value || x'00' AS BLOB) WHERE position = 3",
+            "record 3, of 'orders'",
+        ),
+        ("UPDATE records SET value = 'é' WHERE position = 3", "record 3 is none"),
+        ("UPDATE records SET group_id = CAST(x'ff' AS TEXT)", "Could not decode to UTF-8"),
+        ("UPDATE records SET position = 40 WHERE position = 3", "record 40, of 'orders'"),
+        ("UPDATE records SET key = 7 WHERE position = 3", "record 3 is none"),
+        ("UPDATE log SET transactions = 5", "its head does not match its checksum"),
+        ("DELETE FROM log", "its head does not match its checksum"),
+        ("DROP TABLE records", "its tables are not those of a state log"),
+        ("PRAGMA application_id = 7", "it is not a state log of groupferry"),
+        (f"PRAGMA user_version = {FORMAT + 1}", "it was made by a newer groupferry"),
+    ],
+)
+async def test_a_changed_file_is_refused(tmp_path: Path, sql: str, why: str) -> None:
+    """One line says what is wrong and what to do; the file stays as it is."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, list(RECORDS.values()))
+    change(tmp_path, sql)
+    before = (tmp_path / "state.sqlite").read_bytes()
+    line = await refusal(tmp_path)
+    assert why in line
+    assert f"move {tmp_path / 'state.sqlite'}* away" in line
+    assert (tmp_path / "state.sqlite").read_bytes() == before
+
+
+async def test_the_end_of_the_write_ahead_log_cannot_get_lost(tmp_path: Path) -> None:
+    """SQLite forgets what stood behind a cut, and says nothing."""
+    killed_writer(tmp_path, 20)
+    wal = tmp_path / "state.sqlite-wal"
+    os.truncate(wal, wal.stat().st_size - 10)
+    before = wal.read_bytes()
+    assert "the last 1 of 21 transactions are missing" in await refusal(tmp_path)
+    assert wal.read_bytes() == before
+    wal.unlink()
+    assert "the last 21 of 21 transactions are missing" in await refusal(tmp_path)
+
+
+async def test_an_empty_or_missing_file_is_refused_where_there_was_one(tmp_path: Path) -> None:
+    """Nobody asked for its groups to be forgotten; who does removes the mark too."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, [epoch(1)])
+    (tmp_path / "state.sqlite").write_bytes(b"")
+    assert "it is gone or empty, after 2 transactions" in await refusal(tmp_path)
+    (tmp_path / "state.sqlite").unlink()
+    assert "it is gone or empty, after 2 transactions" in await refusal(tmp_path)
+    (tmp_path / "state.sqlite-mark").unlink()
+    assert await stored(tmp_path) == {}
+
+
+async def test_another_log_in_its_place_is_refused(tmp_path: Path) -> None:
+    """A backup of another gateway, for one; the remedy says how to have it all the same."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+        async with open_sqlite_log(folder) as log:
+            await log.append(folder.name, [epoch(1)])
+    shutil.copy(there / "state.sqlite", here / "state.sqlite")
+    line = await refusal(here)
+    assert "state.sqlite-mark beside it is of another log" in line
+    assert f"remove {here / 'state.sqlite-mark'}" in line
+    (here / "state.sqlite-mark").unlink()
+    assert await stored(here) == {"there": (epoch(1),)}
+
+
+async def test_a_damaged_mark_is_refused(tmp_path: Path) -> None:
+    """It would no longer tell what is missing."""
+    await stored(tmp_path)
+    mark = tmp_path / "state.sqlite-mark"
+    mark.write_bytes(mark.read_bytes().replace(b"1", b"2"))
+    assert "is damaged" in await refusal(tmp_path)
+
+
+async def test_reading_changes_nothing_and_needs_no_lock(tmp_path: Path) -> None:
+    """So somebody can look while the gateway writes."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, [epoch(1)])
+        state = read_state(tmp_path)
+        assert state is not None
+        assert [row.record for row in state.rows] == [epoch(1)]
+        await log.append(GROUP, [epoch(2)])
+    assert read_state(tmp_path / "nowhere") is None
+
+
+def test_an_unreadable_record_is_read_as_one_beside_the_others(tmp_path: Path) -> None:
+    """A later groupferry wrote it: only its group is lost to this one."""
+    writer = SqliteWriter.open(tmp_path, None)
+    unknown = Entry(b"\x7f\x00", b"\x00\x00")
+    assert writer.write([Batch(GROUP, [unknown])]) == [None]
+    writer.close()
+    state = read_state(tmp_path)
+    assert state is not None
+    (row,) = state.rows
+    assert (row.group_id, row.entry) == (GROUP, unknown)
+    assert isinstance(row.record, Unreadable)
+    assert "record type 32512 is not known" in row.record.why

@@ -1,0 +1,164 @@
+"""How the state file is written: each transaction whole, synced, and in the file that is there."""
+
+import errno
+import os
+import resource
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from gateway.state_log.last_events import LastEvents
+from gateway.state_log.log import StateLogError, StateLogUnusable
+from gateway.state_log.record_format import encode_record
+from gateway.state_log.sqlite import open_sqlite_log
+from gateway.state_log.sqlite_layout import FORMAT
+from gateway.state_log.sqlite_reader import read_state
+from gateway.state_log.sqlite_writer import Batch, SqliteWriter
+from tests.support.durable_records import FIRST_VERSION, GROUP, RECORDS, TOMBSTONES
+from tests.support.state_folders import epoch, killed_writer, refusal, stored
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@contextmanager
+def full_disk(folder: Path) -> Iterator[None]:
+    """No file of this process can grow: to SQLite as if the disk were full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = max(each.stat().st_size for each in folder.iterdir() if each.suffix != ".sqlite-shm")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_batches_written_together_are_one_transaction(tmp_path: Path) -> None:
+    """One sync for all of them, and one mark."""
+    writer = SqliteWriter.open(tmp_path, None)
+    before = writer.head
+    batches = [Batch(group, [encode_record(group, epoch(1))]) for group in ("a", "b", "c")]
+    assert writer.write(batches) == [None, None, None]
+    assert writer.head.transactions == before.transactions + 1
+    assert writer.head.records == before.records + 3
+    writer.close()
+    state = read_state(tmp_path)
+    assert state is not None
+    assert state.head == writer.head
+    assert [row.group_id for row in state.rows] == ["a", "b", "c"]
+
+
+async def test_an_older_file_becomes_one_of_this_format(tmp_path: Path) -> None:
+    """The older groupferry would refuse it as damaged otherwise, and not say why."""
+    shutil.copy(GOLDEN / "state_v1.sqlite", tmp_path / "state.sqlite")
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, [LastEvents(sequence=2, lines=("one", "two"))])
+    with closing(sqlite3.connect(tmp_path / "state.sqlite")) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+    async with open_sqlite_log(tmp_path) as log:
+        assert await log.last_events(GROUP) == LastEvents(sequence=2, lines=("one", "two"))
+        assert len(await log.read(GROUP)) == len({record.key for record in FIRST_VERSION})
+
+
+async def test_its_size_follows_the_live_state(tmp_path: Path) -> None:
+    """Not the history: a thousand epochs of a group take the room of one."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, [epoch(0)])
+        for number in range(1_000):
+            await log.append(GROUP, [epoch(number)])
+    assert (tmp_path / "state.sqlite").stat().st_size <= 8 * 4096
+    async with open_sqlite_log(tmp_path) as log:
+        for number in range(200):
+            await log.append(f"g{number}", list(RECORDS.values()))
+        for number in range(200):
+            await log.append(f"g{number}", list(TOMBSTONES.values()))
+    assert (tmp_path / "state.sqlite").stat().st_size > 100_000
+    await stored(tmp_path)
+    assert (tmp_path / "state.sqlite").stat().st_size < 100_000
+
+
+async def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path) -> None:
+    """Nothing of the batch is in the log, then it goes on by itself."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, [epoch(1)])
+        with full_disk(tmp_path):
+            for number in range(2, 5):
+                with pytest.raises(StateLogError, match=r"state\.sqlite: .*(full|disk I/O)"):
+                    await log.append(GROUP, [epoch(number), *RECORDS.values()])
+            assert await log.read(GROUP) == (epoch(1),)
+        await log.append(GROUP, [epoch(5)])
+        assert await log.read(GROUP) == (epoch(5),)
+    assert await stored(tmp_path) == {GROUP: (epoch(5),)}
+
+
+@pytest.mark.parametrize("written", [None, 0, 10])
+async def test_a_first_mark_that_cannot_be_written_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int | None
+) -> None:
+    """What is wrong and where is said, and the next start is not refused over half a mark."""
+    pwrite = os.pwrite
+
+    def no_space(descriptor: int, data: bytes, offset: int) -> int:
+        if written is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return pwrite(descriptor, data[:written], offset)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", no_space)
+        assert await refusal(tmp_path) == (
+            f"cannot write {tmp_path / 'state.sqlite-mark'}: No space left on device"
+        )
+    assert await stored(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", ["state.sqlite", "state.sqlite-wal"])
+async def test_a_file_that_was_deleted_or_replaced_is_noticed(tmp_path: Path, name: str) -> None:
+    """SQLite itself would go on writing where nobody will ever read."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, [epoch(1)])
+        (tmp_path / name).rename(tmp_path / "away")
+        with pytest.raises(StateLogError, match=f"{name} was deleted or replaced meanwhile"):
+            await log.append(GROUP, [epoch(2)])
+        shutil.copy(tmp_path / "away", tmp_path / name)
+        with pytest.raises(StateLogError, match=f"{name} was deleted or replaced meanwhile"):
+            await log.append(GROUP, [epoch(2)])
+        (tmp_path / "away").rename(tmp_path / name)
+        await log.append(GROUP, [epoch(3)])
+    assert await stored(tmp_path) == {GROUP: (epoch(3),)}
+
+
+async def test_a_file_that_was_cut_is_noticed(tmp_path: Path) -> None:
+    """What is written behind the cut would be worth nothing."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append(GROUP, [epoch(1)])
+        os.truncate(tmp_path / "state.sqlite-wal", 1_000)
+        with pytest.raises(StateLogError, match="sqlite-wal was cut meanwhile"):
+            await log.append(GROUP, [epoch(2)])
+
+
+async def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
+    """The folder's lock keeps them apart; if somebody removes it, the file does."""
+    async with open_sqlite_log(tmp_path) as log, open_sqlite_log(tmp_path) as other:
+        await other.append(GROUP, [epoch(2)])
+        with pytest.raises(StateLogError, match="somebody else has written into it"):
+            await log.append(GROUP, [epoch(1)])
+        assert await other.read(GROUP) == (epoch(2),)
+
+
+@pytest.mark.parametrize("transactions", [0, 3, 400])
+async def test_a_killed_writer_loses_nothing(tmp_path: Path, transactions: int) -> None:
+    """What was appended is there, and the next gateway goes on with it."""
+    killed_writer(tmp_path, transactions)
+    found = await stored(tmp_path)
+    assert sum(map(len, found.values())) == min(transactions, 7)
+    epochs = {record for records in found.values() for record in records}
+    assert epochs == set(map(epoch, range(max(0, transactions - 7), transactions)))
+
+
+async def test_a_read_only_folder_is_refused(read_only_folder: Path) -> None:
+    """At the start, not with the first member."""
+    with pytest.raises(StateLogUnusable, match=r"cannot write .*unable to open database file"):
+        await stored(read_only_folder)

@@ -1,0 +1,55 @@
+"""Folders with a state file: what is in them, and processes that die while they write."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator.records import DurableRecord, TargetAssignmentMetadata
+from gateway.state_log.log import StateLogUnusable
+from gateway.state_log.sqlite import open_sqlite_log
+
+_WRITE_AND_DIE = """
+import os, signal, sys, trio
+from pathlib import Path
+from coordinator.records import TargetAssignmentMetadata
+from gateway.state_log.sqlite import open_sqlite_log
+
+async def main():
+    async with open_sqlite_log(Path(sys.argv[1])) as log:
+        for epoch in range(int(sys.argv[2])):
+            await log.append("g%d" % (epoch % 7), [TargetAssignmentMetadata(epoch=epoch)])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+trio.run(main)
+"""
+
+
+def epoch(number: int) -> DurableRecord:
+    """A small record, another one for each number."""
+    return TargetAssignmentMetadata(epoch=number)
+
+
+async def stored(folder: Path) -> dict[str, tuple[DurableRecord, ...]]:
+    """What a gateway that starts now would find."""
+    async with open_sqlite_log(folder) as log:
+        return {each: tuple(await log.read(each)) for each in await log.group_ids()}
+
+
+async def refusal(folder: Path) -> str:
+    """Why a gateway does not start: one line that names the folder."""
+    with pytest.raises(StateLogUnusable) as refused:
+        await stored(folder)
+    (line,) = str(refused.value).splitlines()
+    assert str(folder) in line
+    return line
+
+
+def killed_writer(folder: Path, transactions: int) -> None:
+    """Leave the files of a gateway that was killed after so many transactions."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WRITE_AND_DIE, str(folder), str(transactions)], check=False
+    )
+    assert done.returncode == -signal.SIGKILL
