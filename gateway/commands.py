@@ -18,6 +18,7 @@ from gateway import logs, serve, settings, show_events, show_state, simulate
 from gateway.arguments import SEED_MAX, WRONG_CALL, parser
 from gateway.demo import summary
 from gateway.demo.borrowed_cluster import borrowed, random_prefix
+from gateway.demo.gateway import run_demo_gateway
 from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX, embedded
 from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted
@@ -84,7 +85,7 @@ def _demo(options: argparse.Namespace) -> int:
         rate=options.rate,
     )
     try:
-        run_gateway = partial(serve.run_demo_gateway, state_dir=folder)
+        run_gateway = partial(run_demo_gateway, state_dir=folder)
         outcome = trio.run(run_demo, wanted, run_gateway, open_upstream)
     except Interrupted as interruption:
         _say(f"demo ended by {interruption}")

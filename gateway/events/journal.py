@@ -9,6 +9,7 @@ event.
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -32,23 +33,30 @@ class Told(NamedTuple):
     at_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sinks:
+    """Where events go besides the log."""
+
+    files: LineFiles | None = None
+    topic: EventsTopic | None = None
+    listener: Listener | None = None
+
+
 class Journal:
     """One of a process. `tell` is for what no batch of the state log caused."""
 
     def __init__(
         self,
         gateway_id: str,
+        sinks: Sinks = Sinks(),
         *,
-        files: LineFiles | None = None,
-        topic: EventsTopic | None = None,
-        listener: Listener | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._gateway_id = gateway_id
         self._process_id = uuid4().hex
-        self._files = files
-        self._topic = topic
-        self._listener = listener
+        self._files = sinks.files
+        self._topic = sinks.topic
+        self._listener = sinks.listener
         self._now_ms = now_ms
         self._sequence = 0
         self._groups: dict[str, int] = {}

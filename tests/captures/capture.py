@@ -31,7 +31,9 @@ from gateway.data_path.config import DataPathConfig
 from gateway.demo.clients import end_now
 from gateway.demo.reports import Assigned
 from gateway.demo.run import GROUP_CONFIG
-from gateway.serve import run_gateway
+from gateway.events.journal import Sinks
+from gateway.gateway import GatewayConfig, run_gateway
+from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.header import decode_request_header
 from kafka_codecs.metadata import MetadataRequest
@@ -251,18 +253,15 @@ async def gateway_recorded(cluster: MockCluster) -> AsyncIterator[Recording]:
     """
     for api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP):
         await cluster.claim_versions(api_key, APIS[api_key].versions)
-    config = DataPathConfig(listen_host=GATEWAY, listen_port=0, advertised_host=RECORDER)
+    config = GatewayConfig(
+        upstream=tuple(cluster.bootstrap),
+        data_path=DataPathConfig(listen_host=GATEWAY, listen_port=0, advertised_host=RECORDER),
+        groups=GROUP_CONFIG,
+        max_groups=10,
+    )
     async with trio.open_nursery() as nursery:
         address = await nursery.start(
-            partial(
-                run_gateway,
-                upstream=tuple(cluster.bootstrap),
-                data_path=config,
-                groups=GROUP_CONFIG,
-                forward_patterns=(),
-                max_groups=10,
-                stop=trio.Event(),
-            )
+            partial(run_gateway, config, MemoryLog(), Sinks(), stop=trio.Event())
         )
         async with connected((GATEWAY, address[1])) as wire:
             brokers = (await wire.ask(MetadataRequest(topics=()), 9)).brokers

@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 
 from coordinator.config import GroupConfig
 from gateway import serve, settings
+from gateway.demo.gateway import run_demo_gateway
 from gateway.events.event import GatewayEvent
 from gateway.state_folder import locked
 from kafka_codecs.apis import ApiKey
@@ -104,7 +105,7 @@ async def test_the_demos_gateway_tells_a_listener_and_ends_when_cancelled() -> N
     events: list[GatewayEvent] = []
     async with running_mock_cluster(3) as upstream, trio.open_nursery() as nursery:
         bootstrap: str = await nursery.start(
-            serve.run_demo_gateway, upstream.bootstrap_servers, GroupConfig(), events.append
+            run_demo_gateway, upstream.bootstrap_servers, GroupConfig(), events.append
         )
         host, _, port = bootstrap.rpartition(":")
         async with group_client((host, int(port)), "g") as client:

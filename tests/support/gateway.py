@@ -13,10 +13,12 @@ from gateway.data_path.config import DataPathConfig, Limits
 from gateway.events import gateway_events
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import ConversionRefused, GroupForwarded
+from gateway.events.journal import Sinks
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
-from gateway.serve import ANCHOR_LINGER_S, run_gateway
+from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
 from gateway.state_log.log import StateLog
+from gateway.state_log.memory import MemoryLog
 from kafka_codecs.metadata import MetadataRequest
 
 Address = tuple[str, int]
@@ -83,7 +85,7 @@ async def whole_gateway(
     stop, ended = trio.Event(), trio.Event()
 
     async def run(task_status: trio.TaskStatus[Address]) -> None:
-        await run_gateway(
+        config = GatewayConfig(
             upstream=tuple(upstream),
             data_path=DataPathConfig(
                 listen_host=listen_host,
@@ -92,14 +94,16 @@ async def whole_gateway(
                 limits=Limits(drain_timeout_s=drain_timeout_s),
             ),
             groups=groups,
-            forward_patterns=forward_patterns,
             max_groups=max_groups,
+            forward_patterns=forward_patterns,
             shows_members=shows_members,
-            stop=stop,
             anchor_linger_s=anchor_linger_s,
-            state_log=state_log,
-            listener=lambda event: events.append(event) if _is_of_an_engine(event) else None,
-            task_status=task_status,
+        )
+        sinks = Sinks(
+            listener=lambda event: events.append(event) if _is_of_an_engine(event) else None
+        )
+        await run_gateway(
+            config, state_log or MemoryLog(), sinks, stop=stop, task_status=task_status
         )
         ended.set()
 

@@ -43,7 +43,7 @@ from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
-from gateway.events.journal import Journal
+from gateway.events.journal import Journal, Sinks
 from gateway.groups.clock import Clock
 from gateway.groups.group_task import GroupTask
 from gateway.groups.hosting import Hosting
@@ -216,7 +216,7 @@ class HostedGroups:
             Gateway(log_id=self.log.id),
             longest_session_ms=config.longest_session_ms,
         )
-        journal = Journal(self.log.id, listener=self._hear)
+        journal = Journal(self.log.id, Sinks(listener=self._hear))
         self.offsets = OffsetReporter(journal.tell, Clock().now_ms)
         self.registry = Registry(
             config=config,

@@ -18,10 +18,10 @@ from gateway.data_path.errors import ListenError
 from gateway.demo import borrowed_cluster
 from gateway.demo.borrowed_cluster import borrowed
 from gateway.demo.errors import DemoError
+from gateway.demo.gateway import run_demo_gateway
 from gateway.demo.outcome import Options, Outcome
 from gateway.demo.run import RunGateway, run
 from gateway.events.event import Listener
-from gateway.serve import run_demo_gateway
 from gateway.settings import Address
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.header import RequestHeader

@@ -13,7 +13,7 @@ from gateway.events.event import GatewayEvent
 from gateway.events.events_topic import EventsTopic
 from gateway.events.gateway_events import GatewayEnded
 from gateway.events.group_events import GroupEpochBumped
-from gateway.events.journal import Journal, Told, last_events
+from gateway.events.journal import Journal, Sinks, Told, last_events
 from gateway.events.line_files import PATTERN, LineFiles
 from gateway.events.member_events import MemberLeft
 
@@ -38,7 +38,7 @@ def places(folder: Path) -> list[tuple[str | None, bool, int]]:
 
 def test_a_group_has_a_sequence_of_its_own(tmp_path: Path) -> None:
     """Without gaps, whatever other groups and the process do in between."""
-    journal = Journal("log", files=LineFiles(tmp_path))
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path)))
     for group_id in ("a", "b", "a"):
         batch = journal.stamp_batch([Told((bumped(1), LEFT), 5), Told((), 6)], group_id)
         journal.tell(GatewayEnded())
@@ -59,7 +59,7 @@ def test_a_group_has_a_sequence_of_its_own(tmp_path: Path) -> None:
 
 def test_what_the_log_did_not_take_has_no_place(tmp_path: Path) -> None:
     """The batch has not happened: the next one has its numbers."""
-    journal = Journal("log", files=LineFiles(tmp_path))
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path)))
     journal.stamp_batch([Told((bumped(1),), 5)], "a")
     (envelopes,) = journal.stamp_batch([Told((bumped(1),), 6)], "a")
     journal.pass_on(envelopes)
@@ -69,11 +69,11 @@ def test_what_the_log_did_not_take_has_no_place(tmp_path: Path) -> None:
 def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path) -> None:
     """Line for line as it was, and not told to anybody else: it may have been. Then the sequence
     goes on."""
-    killed = Journal("log", files=LineFiles(tmp_path))
+    killed = Journal("log", Sinks(files=LineFiles(tmp_path)))
     last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
     assert last is not None
     heard: list[GatewayEvent] = []
-    journal = Journal("log", files=LineFiles(tmp_path), listener=heard.append)
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path), listener=heard.append))
     with capture_logs() as lines:
         journal.take_up("a", last)
         journal.take_up("a", last)
@@ -89,7 +89,7 @@ def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path) -> None:
 def test_a_batch_that_was_in_the_log_after_all_is_told_to_everybody(tmp_path: Path) -> None:
     """Nobody knew whether the log had it; this process has told nothing of it, or a part."""
     heard: list[GatewayEvent] = []
-    journal = Journal("log", files=LineFiles(tmp_path), listener=heard.append)
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path), listener=heard.append))
     journal.take_up("a", last_events(journal.stamp_batch([Told((bumped(1),), 5)], "a")))
     batch = journal.stamp_batch([Told((bumped(2),), 6), Told((LEFT,), 6)], "a")
     journal.pass_on(batch[0])
@@ -131,7 +131,7 @@ def test_the_topic_has_every_line_that_the_files_have(tmp_path: Path) -> None:
     killed = Journal("log")
     last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
     topic = RecordedTopic()
-    journal = Journal("log", files=LineFiles(tmp_path), topic=topic)
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path), topic=topic))
     journal.take_up("a", last)
     journal.tell(LEFT, "b")
     journal.tell(GatewayEnded())

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.config import GroupConfig
 from coordinator.events import DeleteGroupReceived
-from gateway.events.journal import Journal
+from gateway.events.journal import Journal, Sinks
 from gateway.events.line_files import LineFiles
 from gateway.events.reading import read_lines
 from gateway.groups.offset_reporter import OffsetReporter
@@ -43,7 +43,7 @@ CONFIG = GroupConfig(classic_initial_rebalance_delay_ms=0, consumer_assignment_i
 def write_lines(groups: HostedGroups, folder: Path) -> LineFiles:
     """Let the groups' events become lines in a folder."""
     files = LineFiles(folder)
-    journal = Journal(groups.log.id, files=files)
+    journal = Journal(groups.log.id, Sinks(files=files))
     groups.registry._journal = journal  # noqa: SLF001, RUF100
     groups.offsets = OffsetReporter(journal.tell, lambda: 0)
     groups.registry._offsets = groups.offsets  # noqa: SLF001, RUF100

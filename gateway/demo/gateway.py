@@ -1,0 +1,54 @@
+"""The gateway of the demo."""
+
+from contextlib import AsyncExitStack, closing
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from coordinator.config import GroupConfig
+from gateway.data_path.config import DataPathConfig
+from gateway.events.event import Listener
+from gateway.events.journal import Sinks
+from gateway.events.line_files import FOLDER_NAME, LineFiles
+from gateway.gateway import GatewayConfig, run_gateway
+from gateway.settings import addresses
+from gateway.state_folder import locked
+from gateway.state_log.log import StateLog
+from gateway.state_log.memory import MemoryLog
+from gateway.state_log.sqlite import open_sqlite_log
+
+MAX_GROUPS = 16
+
+
+async def run_demo_gateway(
+    upstream: str,
+    group_config: GroupConfig,
+    listener: Listener,
+    *,
+    state_dir: Path | None = None,
+    task_status: trio.TaskStatus[str],
+) -> None:
+    """Run the demo's gateway until cancelled, on ports that the system chooses. It keeps in
+    `state_dir` what `serve` keeps in its state folder; without one, nothing.
+
+    Raises what `run_gateway` does, StateFolderError, and StateLogUnusable.
+    """
+    async with AsyncExitStack() as kept, trio.open_nursery() as nursery:
+        state_log: StateLog = MemoryLog()
+        files: LineFiles | None = None
+        if state_dir is not None:
+            kept.enter_context(locked(state_dir))
+            state_log = await kept.enter_async_context(open_sqlite_log(state_dir))
+            files = kept.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))
+        config = GatewayConfig(
+            upstream=addresses(upstream),
+            data_path=DataPathConfig(listen_port=0, advertised_host="127.0.0.1"),
+            groups=group_config,
+            max_groups=MAX_GROUPS,
+        )
+        sinks = Sinks(files=files, listener=listener)
+        host, port = await nursery.start(
+            partial(run_gateway, config, state_log, sinks, stop=trio.Event())
+        )
+        task_status.started(f"{host}:{port}")

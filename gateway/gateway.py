@@ -1,0 +1,167 @@
+"""A running gateway: cluster, groups and data path put together, and ended in the right order.
+
+It decides which part knows which.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+
+import structlog
+import trio
+
+from coordinator.config import GroupConfig
+from gateway.anchor.anchors import Anchors
+from gateway.anchor.coordinator_connections import CoordinatorConnections
+from gateway.anchor.identity import Gateway
+from gateway.cluster.broker_connection import Address
+from gateway.cluster.cluster import Cluster
+from gateway.data_path.config import DataPathConfig
+from gateway.data_path.private_names import PrivateNames
+from gateway.data_path.server import serve
+from gateway.events.gateway_events import GatewayEnded, GatewayStarted
+from gateway.events.journal import Journal, Sinks
+from gateway.groups.anchored_groups import AnchoredGroups
+from gateway.groups.clock import Clock
+from gateway.groups.coordinators import Coordinators
+from gateway.groups.embedded_upstream import is_embedded
+from gateway.groups.forgetting import Forgetting
+from gateway.groups.group_service import GroupService
+from gateway.groups.hosting import Hosting
+from gateway.groups.offset_reporter import OffsetReporter
+from gateway.groups.registry import Registry
+from gateway.state_log.log import StateLog
+
+log = structlog.get_logger()
+
+ANCHOR_LINGER_S = 60.0
+ANCHORS_PER_GROUP = 2
+"""Anchors stay for a while after the last member."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayConfig:
+    """What a gateway is told at its start."""
+
+    upstream: tuple[Address, ...]
+    data_path: DataPathConfig
+    groups: GroupConfig
+    max_groups: int
+    forward_patterns: tuple[str, ...] = ()
+    """Regular expressions: groups whose id matches stay with the cluster."""
+    shows_members: bool = True
+    """Whether DescribeGroups shows the members of consumer groups."""
+    anchor_linger_s: float = ANCHOR_LINGER_S
+    private_topics: tuple[str, ...] = ()
+    """The gateway's own topics, which no client may use."""
+    private_transactional_ids: tuple[str, ...] = ()
+    """The gateway's own transactional ids, which no client may use."""
+
+
+async def run_gateway(
+    config: GatewayConfig,
+    state_log: StateLog,
+    sinks: Sinks,
+    *,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a gateway until `stop`, then drain it. Cancelled, it closes everything at once.
+
+    Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
+    start, ListenError if a port cannot be had.
+    """
+    # The groups' kind of clock: a step of the wall clock must not put events out of order.
+    clock = Clock()
+    journal = Journal(state_log.id, sinks, now_ms=clock.now_ms)
+    offsets = OffsetReporter(journal.tell, clock.now_ms)
+    cluster = Cluster(config.upstream, tell=journal.tell)
+    with ExitStack() as at_end:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(cluster.run)
+            can_hold = not is_embedded(cluster.versions)
+            groups = config.groups
+            if can_hold:
+                # Not time but the anchor tells when a commit can no longer be stored.
+                groups = replace(groups, lost_commit_hold_ms=None)
+            gateway = Gateway(log_id=state_log.id)
+            hosting = Hosting(
+                cluster,
+                config.forward_patterns,
+                gateway,
+                longest_session_ms=groups.longest_session_ms,
+                tell=journal.tell,
+            )
+            registry = Registry(
+                config=groups,
+                cluster=cluster,
+                hosting=hosting,
+                state_log=state_log,
+                max_groups=config.max_groups,
+                nursery=nursery,
+                journal=journal,
+                offsets=offsets,
+            )
+            coordinators = Coordinators(cluster)
+            connections = CoordinatorConnections(cluster)
+            anchors = Anchors(
+                gateway=gateway,
+                connections=connections,
+                coordinator_of=coordinators.node_of,
+                groups=AnchoredGroups(registry, hosting, journal.tell),
+                linger_s=config.anchor_linger_s,
+                anchors_max=ANCHORS_PER_GROUP * config.max_groups,
+                nursery=nursery,
+                is_on=can_hold,
+            )
+            service = GroupService(
+                registry,
+                hosting,
+                coordinators,
+                anchors,
+                offsets=offsets,
+                shows_members=config.shows_members,
+                tell=journal.tell,
+            )
+            await cluster.topics_for(config.private_topics)  # from now on their ids are known
+            private_names = PrivateNames(
+                config.private_topics,
+                config.private_transactional_ids,
+                topic_ids=lambda: cluster.known_ids(config.private_topics),
+            )
+            nursery.start_soon(registry.pauses.run)
+            await registry.resume()
+            nursery.start_soon(offsets.run)
+            nursery.start_soon(Forgetting(registry, hosting, anchors.is_here).run)
+            async with trio.open_nursery() as serving:
+                address: Address = await serving.start(
+                    partial(
+                        serve,
+                        config.data_path,
+                        service,
+                        cluster,
+                        stop=stop,
+                        private_names=private_names,
+                        tell=journal.tell,
+                    )
+                )
+                journal.tell(
+                    GatewayStarted(
+                        version=version("groupferry"),
+                        bootstrap=f"{address[0]}:{address[1]}",
+                        cluster_id=cluster.cluster_id,
+                        brokers=tuple(sorted(cluster.brokers)),
+                    )
+                )
+                at_end.callback(journal.tell, GatewayEnded())
+                if not can_hold:
+                    log.info("anchors_off", reason="the embedded cluster cannot hold any")
+                task_status.started(address)
+                await stop.wait()
+                registry.release_waiting()
+                anchors.release_waiting()
+            if not state_log.outlives_process:
+                await anchors.leave_all()
+            connections.close()
+            nursery.cancel_scope.cancel()
