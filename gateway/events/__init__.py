@@ -1,1 +1,1 @@
-"""What happened, as an operator would ask about it: each event defined once, told in one place."""
+"""Events: what happened to groups and to the gateway, for operators. Each is defined once."""

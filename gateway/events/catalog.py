@@ -1,4 +1,4 @@
-"""All events by name, and a JSON line as the event that it was."""
+"""All events by name, and the parser of JSON lines."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ SUBJECTS = MappingProxyType(
         "Offsets": offset_events,
     }
 )
-"""The modules that define events, in the order of the documentation."""
+"""The modules that define events, in documentation order."""
 
 EVENTS: Mapping[str, type[GatewayEvent]] = MappingProxyType(
     {
@@ -34,11 +34,11 @@ EVENTS: Mapping[str, type[GatewayEvent]] = MappingProxyType(
 
 
 class BadLine(ValueError):
-    """The line is no event, or one of a later groupferry; says in one line why."""
+    """The line is not an event that this groupferry knows. The message is one line."""
 
 
 def read_line(line: str | bytes) -> Envelope:
-    """The event of a JSON line. Raises BadLine."""
+    """Parse a JSON line. Raises BadLine."""
     try:
         found = json.loads(line)
         if not isinstance(found, dict) or not isinstance(found.get("fields"), dict):

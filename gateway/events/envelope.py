@@ -1,9 +1,9 @@
-"""An event in its envelope: of which gateway and group it tells, when, and in which place of which
-sequence. One envelope is one JSON line.
+"""The envelope of an event: its gateway, group, time and sequence number. One envelope is one JSON
+line.
 
-There are two sequences, both without gaps. Events of a batch that the state log has carry the
-sequence of their group (`process_id` is null), which goes on over restarts: there a repeat is known
-by (gateway, group, sequence). All others carry the sequence of the process that saw them.
+There are two sequences, both without gaps. Events of a batch in the state log carry the sequence of
+their group (`process_id` is null), which continues across restarts; (gateway, group, sequence)
+identifies a repeat. All other events carry the sequence of their process.
 """
 
 from functools import cached_property
@@ -15,25 +15,25 @@ from gateway.events.event import GatewayEvent, Moment
 
 
 class Envelope(BaseModel):
-    """Where an event belongs."""
+    """An event with its origin and its place in a sequence."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     event: str
-    """Its name."""
+    """The name of the event."""
     schema_version: int
-    """That of `fields`."""
+    """The schema version of `fields`."""
     gateway_id: str
-    """The id of the gateway's state log: gateways that stand in for each other share it."""
+    """The id of the state log. Gateways that replace each other share it."""
     group_id: str | None
-    """The group that it is about, null if it is about the gateway."""
+    """The group of the event; null if it is about the gateway."""
     process_id: str | None
-    """The process whose sequence it has, null if it has that of its group."""
+    """The process that `sequence` belongs to; null if it belongs to the group."""
     sequence: int = Field(ge=1)
     after: int | None
-    """Of a group's event with a process's sequence: the last sequence of the group before it."""
+    """For a group's event in a process sequence: the group's last sequence number before it."""
     at_ms: Moment
-    """When it was decided, in milliseconds since 1970 (UTC)."""
+    """Time of the decision, in milliseconds since 1970 (UTC)."""
     fields: SerializeAsAny[GatewayEvent]
 
     @model_validator(mode="after")
@@ -44,5 +44,5 @@ class Envelope(BaseModel):
 
     @cached_property
     def line(self) -> str:
-        """As JSON, without a line end."""
+        """The envelope as JSON, without a line end."""
         return self.model_dump_json()

@@ -1,7 +1,6 @@
-"""What every event is: a past-tense name and typed fields, defined once, with a schema version.
+"""The base class of events: a name in the past tense, typed fields and a schema version.
 
-The log line, the JSON line and the documentation are all made from the model. Must not know any
-event in particular.
+The log line, the JSON line and the documentation are all made from the model.
 """
 
 import re
@@ -13,21 +12,21 @@ from pydantic import BaseModel, ConfigDict, Field
 Level = Literal["debug", "info", "warning", "error"]
 
 Moment: TypeAlias = Annotated[int, Field(ge=0, le=253_402_300_799_999)]
-"""In milliseconds since 1970 (UTC), up to the end of the year 9999: others have no date."""
+"""Milliseconds since 1970 (UTC), up to the end of the year 9999, where Python's dates end."""
 
 _HUMP = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class GatewayEvent(BaseModel):
-    """Something that an operator would ask about. Its name is that of its class."""
+    """One event. Its name is the name of its class in snake case."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: ClassVar[str]
     schema_version: ClassVar[int] = 1
-    """Grows when a reader of the older one would misread it."""
+    """Raised when readers of the older version would misread the event."""
     level: ClassVar[Level] = "info"
-    """Of its log line."""
+    """The level of its log line."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_kwargs: Any) -> None:
@@ -35,7 +34,7 @@ class GatewayEvent(BaseModel):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As plain values; of fields that only some of these events have, those that were given."""
+        """The fields as plain values, without optional fields that were not set."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -43,6 +42,6 @@ Listener = Callable[[GatewayEvent], None]
 
 
 class Tell(Protocol):
-    """Whoever sees something happen tells it so: about a group, or about the gateway."""
+    """A callback that reports an event about a group, or about the gateway."""
 
     def __call__(self, event: GatewayEvent, group_id: str | None = None) -> None: ...

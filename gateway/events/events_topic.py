@@ -1,8 +1,8 @@
-"""The lines of the events in a topic of the cluster as well, for whoever reads them there.
+"""Writes the lines of the events to a topic of the cluster.
 
-Owns the producer and its buffer. Once it is open it never blocks and never fails: the files have
-every line, so one that the cluster does not take in time, or that the buffer has no room for, is
-counted and dropped. Must not know what a line says.
+Owns the producer and its buffer. Once open, it never blocks and never fails: it counts and drops
+lines that the cluster does not accept in time or that do not fit into the buffer. The event files
+still have them.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -19,24 +19,24 @@ from gateway.cluster.own_topics import made_or_found
 
 CLIENT_ID = "groupferry-events"
 PARTITIONS = 6
-"""Of a topic that we make: readers may share them, the events of a group stay together."""
+"""Partitions of a topic that the gateway creates. A group's events share one."""
 BUFFER_LINES_MAX = 100_000
 BUFFER_KIB_MAX = 64 << 10
 DELIVERY_TIMEOUT_MS = 120_000
-"""How long a line waits for a cluster that is away, as long as there is room."""
+"""How long a buffered line waits for the cluster."""
 LOOK_INTERVAL_S = 0.5
 CLOSE_TIMEOUT_S = 5.0
-"""How long the end of the gateway waits for the last lines."""
+"""How long the gateway waits for the last lines when it exits."""
 
 log = structlog.get_logger()
 
 
 class EventsTopicError(Exception):
-    """Events cannot be written to the topic; says in one line why."""
+    """The topic cannot be used. The message is one line."""
 
 
 class EventsTopic:
-    """`write` takes lines; `run` looks now and then what became of them."""
+    """`write` sends lines; `run` polls for their delivery reports."""
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
         self._topic = topic
@@ -44,7 +44,7 @@ class EventsTopic:
             {
                 **config,
                 "acks": "all",
-                # In order, also when a request is sent again; then it may come twice.
+                # Retries keep the order, but may duplicate lines.
                 "max.in.flight.requests.per.connection": 1,
                 "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
                 "queue.buffering.max.messages": BUFFER_LINES_MAX,
@@ -54,9 +54,9 @@ class EventsTopic:
             }
         )
         self.lost = 0
-        """Lines that were dropped since all was well."""
+        """Lines dropped since the last recovery."""
         self._is_taken = True
-        """Whether the cluster has taken a line since."""
+        """Whether the cluster has accepted a line since the last drop."""
 
     def write(self, lines: Sequence[str], group_id: str | None) -> None:
         """Send lines about a group, or about the gateway, in this order."""
@@ -71,7 +71,7 @@ class EventsTopic:
         self._producer.poll(0)
 
     async def run(self) -> None:
-        """For ever."""
+        """Poll until cancelled."""
         while True:
             await trio.sleep(LOOK_INTERVAL_S)
             self._producer.poll(0)
@@ -80,7 +80,7 @@ class EventsTopic:
                 self.lost = 0
 
     async def close(self) -> None:
-        """Wait for what is under way, but not for long."""
+        """Wait up to CLOSE_TIMEOUT_S for the last lines."""
         left = await trio.to_thread.run_sync(
             self._producer.flush, CLOSE_TIMEOUT_S, abandon_on_cancel=True
         )
@@ -103,9 +103,9 @@ class EventsTopic:
 
 @asynccontextmanager
 async def open_events_topic(upstream: Sequence[Address], topic: str) -> AsyncIterator[EventsTopic]:
-    """Write to the topic for the length of the block; it is made if it is not there.
+    """Create the topic if it is missing, and write to it until the block ends.
 
-    Raises EventsTopicError if it cannot be had, or would forget events.
+    Raises EventsTopicError if the topic cannot be used, or is compacted.
     """
     config = client_config(upstream, CLIENT_ID)
     await trio.to_thread.run_sync(_make_or_check, config, topic, abandon_on_cancel=True)

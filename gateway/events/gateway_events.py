@@ -1,4 +1,4 @@
-"""What happens to the gateway as a whole."""
+"""Events about the gateway as a whole."""
 
 from typing import ClassVar
 
@@ -6,34 +6,34 @@ from gateway.events.event import GatewayEvent, Level
 
 
 class GatewayStarted(GatewayEvent):
-    """Clients can connect."""
+    """The gateway accepts connections."""
 
     version: str
-    """Of groupferry."""
+    """The version of groupferry."""
     bootstrap: str
-    """Host and port that clients are to be given."""
+    """Host and port for the clients' `bootstrap.servers`."""
     cluster_id: str | None
-    """The cluster's own id, null if it has none."""
+    """The cluster's id; null if it has none."""
     brokers: tuple[int, ...]
     """Node ids of the cluster's brokers."""
 
 
 class DrainStarted(GatewayEvent):
-    """The gateway is about to end: it takes no more clients, and lets those it has finish."""
+    """The gateway is shutting down: it accepts no new connections and lets the others finish."""
 
     connections: int
-    """How many clients are connected."""
+    """Open client connections."""
 
 
 class DrainFinished(GatewayEvent):
-    """All clients are gone."""
+    """All client connections are closed."""
 
     in_time: bool
-    """Whether all were answered; otherwise some were cut off."""
+    """Whether all pending requests were answered; if false, some connections were cut."""
 
 
 class GatewayEnded(GatewayEvent):
-    """The last event of a process that was not killed."""
+    """The gateway exited normally. This is the last event of its process."""
 
 
 class UpstreamLost(GatewayEvent):
@@ -48,4 +48,4 @@ class UpstreamBack(GatewayEvent):
     """The cluster answers again."""
 
     brokers: tuple[int, ...]
-    """Node ids of its brokers."""
+    """Node ids of the cluster's brokers."""

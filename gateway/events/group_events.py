@@ -1,4 +1,4 @@
-"""What happens to a group as a whole."""
+"""Events about a group as a whole."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
@@ -11,79 +11,79 @@ Direction: TypeAlias = Literal["classic->consumer", "consumer->classic"]
 
 
 class GroupCreated(GatewayEvent):
-    """A group came into being."""
+    """A group was created."""
 
     schema_version: ClassVar[int] = 2
     kind: Literal["classic", "consumer"]
-    """`classic` speaks the classic protocol, `consumer` that of KIP-848."""
+    """The group's protocol: `classic`, or `consumer` (KIP-848)."""
 
 
 class GroupDeleted(GatewayEvent):
-    """A group without members was deleted, or gave way to nothing."""
+    """An empty group was deleted."""
 
 
 class GroupConverted(GatewayEvent):
-    """A group changed its kind, all its members with it."""
+    """A group with all its members changed its kind."""
 
     schema_version: ClassVar[int] = 2
     direction: Direction
     is_live: bool
-    """Whether it had members."""
+    """Whether the group had members."""
     group_epoch: int | None = None
-    """To a consumer group: the epoch that it begins with, its last generation."""
+    """For an upgrade: the first group epoch, which is the last generation."""
     generation: int | None = None
-    """To a classic group: the generation that it begins with."""
+    """For a downgrade: the first generation."""
     members: int
-    """How many went along."""
+    """The number of members converted."""
     cause: str
-    """Who joined, left, was fenced or switched, and so brought it about."""
+    """The member that joined, left, was fenced or switched, and so triggered the conversion."""
 
 
 class ConversionRefused(GatewayEvent):
-    """A client was turned away that would have converted the group, or brought it nearer to it."""
+    """A client was refused whose admission would have started or advanced a conversion."""
 
     schema_version: ClassVar[int] = 2
     direction: Direction
-    """The one that it would have taken."""
+    """The direction of that conversion."""
     member_id: str
     client_id: str
     reason: str
-    """As the client was told, if its protocol can say it."""
+    """The reason in the response, if the protocol of the client can carry one."""
 
 
 class GroupForwarded(GatewayEvent):
-    """The cluster's own coordinator has the group from now on."""
+    """The gateway forwards the group to the cluster's own coordinator from now on."""
 
     reason: str
 
 
 class GroupTaken(GatewayEvent):
-    """Somebody else has the group in the cluster: its members here are fenced."""
+    """Another member holds the group in the cluster, so the gateway fenced the members here."""
 
     level: ClassVar[Level] = "error"
     reason: str
-    """Who is in it."""
+    """The members in the cluster."""
 
 
 class GroupEpochBumped(GatewayEvent):
-    """A consumer group needs another target assignment."""
+    """The group epoch of a consumer group grew: a new target assignment is needed."""
 
     group_epoch: int
     cause: EpochCause
 
 
 class TargetComputed(GatewayEvent):
-    """An assignor has said which member is to have which partitions."""
+    """An assignor computed the target assignment."""
 
     assignment_epoch: int
-    """The group epoch that the target is for."""
+    """The group epoch of the target."""
     assignor: str
     partitions_moved: int
-    """Partitions that a member is to have now and was not to have before."""
+    """Partitions whose target member changed."""
 
 
 class GroupStateMoved(GatewayEvent):
-    """A classic group went from one state of its rebalance to the next."""
+    """A classic group entered another state of its rebalance."""
 
     from_state: ClassicPhase
     to_state: ClassicPhase
@@ -91,26 +91,26 @@ class GroupStateMoved(GatewayEvent):
 
 
 class GroupConfigsAltered(GatewayEvent):
-    """An admin changed what the group overrides."""
+    """An admin changed the configs of the group."""
 
     overrides: Mapping[str, int]
-    """All that it overrides now, by Kafka's names."""
+    """All configs that the group overrides now, by Kafka's names."""
 
 
 class TopicsGone(GatewayEvent):
-    """Topics that the group follows were deleted, perhaps to be made anew: their partitions are
-    nobody's, and are not told of again."""
+    """Topics of the group were deleted, and perhaps recreated. Their partitions have no owner any
+    more, and no further event mentions them."""
 
     topics: tuple[str, ...]
 
 
 class RegexResolved(GatewayEvent):
-    """A regular expression that members subscribe with stands for other topics than before."""
+    """A subscribed regular expression matches different topics than before."""
 
     regex: str
     matches: int
-    """How many topics."""
+    """The number of matching topics."""
     added: tuple[str, ...]
-    """The first few of those that it did not match before, by name."""
+    """The first few newly matching topics, by name."""
     removed: tuple[str, ...]
-    """The first few of those that it matches no longer, by name."""
+    """The first few topics that no longer match, by name."""

@@ -1,9 +1,8 @@
-"""Gives every event its place in a sequence, and passes it on: as a JSON line to the files and the
-topic, as a log line, and to whoever listens.
+"""Numbers every event and passes it on: as a JSON line to the files and the topic, as a log line,
+and to the listener.
 
-A group's sequence lives in the state log, with the events of its last batch: after a SIGKILL those
-are the only ones whose lines can be missing, and they are written again. Must not know what made an
-event.
+The state log stores a group's sequence with the events of its last batch. After a SIGKILL only the
+lines of that batch can be missing, and the next process writes them again.
 """
 
 import itertools
@@ -22,12 +21,12 @@ from gateway.events.log_lines import write_to_log
 from gateway.state_log.last_events import LastEvents
 
 REPEATABLE_BYTES_MAX = 900 << 10
-"""Of a batch with more the log keeps the sequence only: as one record of a topic it would be
-refused (Kafka's `max.message.bytes` is 1 MiB), and the group's change with it."""
+"""Of a larger batch the state log keeps only the sequence number. One record with all its events
+could exceed Kafka's `max.message.bytes` (1 MiB), and the group's change would fail with it."""
 
 
 class Told(NamedTuple):
-    """What one decision tells, and when it was made."""
+    """The events of one decision, and its time."""
 
     events: Sequence[GatewayEvent]
     at_ms: int
@@ -43,7 +42,7 @@ class Sinks:
 
 
 class Journal:
-    """One of a process. `tell` is for what no batch of the state log caused."""
+    """The event journal of a process. `tell` is for events without a batch in the state log."""
 
     def __init__(
         self,
@@ -60,15 +59,15 @@ class Journal:
         self._now_ms = now_ms
         self._sequence = 0
         self._groups: dict[str, int] = {}
-        """The last sequence of each group that has a line."""
+        """The last written sequence number of each group."""
 
     def tell(self, event: GatewayEvent, group_id: str | None = None) -> None:
-        """An event of its own, about a group or about the gateway."""
+        """Report one event, about a group or about the gateway."""
         self.pass_on(self.stamp(Told((event,), self._now_ms()), group_id))
 
     def stamp(self, told: Told, group_id: str | None) -> Sequence[Envelope]:
-        """The next events of this process, to be passed on at once."""
-        if not told.events:  # a heartbeat that found all well
+        """Number events in the sequence of this process. Pass them on at once."""
+        if not told.events:  # a heartbeat that changed nothing
             return ()
         after = None if group_id is None else self._groups.get(group_id, 0)
         first = self._sequence + 1
@@ -81,8 +80,7 @@ class Journal:
         ]
 
     def stamp_batch(self, batch: Sequence[Told], group_id: str) -> Sequence[Sequence[Envelope]]:
-        """The next events of a group, to be passed on when the state log has them; nothing has
-        happened before."""
+        """Number events in the sequence of a group. Pass them on once the state log has them."""
         sequences = itertools.count(self._groups.get(group_id, 0) + 1)
         return [
             [self._envelope(event, told.at_ms, group_id, next(sequences)) for event in told.events]
@@ -112,7 +110,7 @@ class Journal:
         )
 
     def pass_on(self, envelopes: Sequence[Envelope]) -> None:
-        """Once, in the order of their sequence; all are about the same group, or about none."""
+        """Write events of one group, or of the gateway, in sequence order. Call once for each."""
         if not envelopes:
             return
         self._write([envelope.line for envelope in envelopes], envelopes[0].group_id)
@@ -125,14 +123,14 @@ class Journal:
                 self._listener(envelope.fields)
 
     def take_up(self, group_id: str, last: LastEvents | None) -> None:
-        """Go on where the state log says that the group is. Of its last batch is told what was not:
-        by this process all of it; what an earlier one may have told is only written again."""
+        """Continue a group's sequence from the state log, and report what is missing of its last
+        batch. Lines that an earlier process may have written are only written again."""
         if last is None:
             return
         known = self._groups.get(group_id)
         if known is not None and last.sequence <= known:
             return
-        if known is None:  # they may be lines of another groupferry, which nobody here can read
+        if known is None:  # another version of groupferry may have written these lines
             self._write(last.lines, group_id)
         else:
             envelopes = [read_line(line) for line in last.lines]
@@ -147,7 +145,7 @@ class Journal:
 
 
 def last_events(envelopes: Sequence[Sequence[Envelope]]) -> LastEvents | None:
-    """What the state log is to keep of a batch; None if it tells nothing."""
+    """The record for the state log; None if the batch has no events."""
     flat = [envelope for decision in envelopes for envelope in decision]
     if not flat:
         return None

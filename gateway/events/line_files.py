@@ -1,8 +1,7 @@
-"""JSON lines in a folder: the newest file grows until it is large or old, and the oldest ones go.
+"""Appends JSON lines to rotating files in a folder, and deletes the oldest files.
 
-Owns the files' names, lengths and ages. Never fails: what cannot be written is counted, and missing
-from the sequences that the lines carry. Written but not synced: a killed process loses nothing.
-Must not know what a line says.
+Owns the names, sizes and ages of the files. Never fails: it counts failed writes, which leave a gap
+in the sequence of the lines. Lines are written but not synced, so a killed process loses none.
 """
 
 import os
@@ -14,13 +13,13 @@ import structlog
 
 FILE_BYTES_MAX = 64 << 20
 FILE_AGE_MAX_S = 24 * 60 * 60
-"""A file that is older, or that would be larger, is followed by another one."""
+"""A new file starts when the current one reaches either limit."""
 FOLDER_BYTES_MAX = 4 << 30
 FOLDER_AGE_MAX_S = 30 * 24 * 60 * 60
-"""Files go, oldest first, when all together are larger, or when they were written so long ago."""
+"""The oldest files are deleted beyond either limit."""
 
 FOLDER_NAME = "events"
-"""Of the folder, in the state folder."""
+"""The name of the events folder inside the state folder."""
 PATTERN = "events-*.jsonl"
 _NAME = "events-{:%Y%m%dT%H%M%S}.{:03d}Z.jsonl"
 
@@ -28,7 +27,7 @@ log = structlog.get_logger()
 
 
 class LineFiles:
-    """Appends to the newest file of a folder. One process at a time has the folder."""
+    """Appends to the newest file of a folder. One process at a time owns the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,7 +35,7 @@ class LineFiles:
         self._size = 0
         self._opened_s = 0.0
         self.lost = 0
-        """Writes that failed since the last one that did not."""
+        """Failed writes since the last success."""
 
     def write(self, data: bytes) -> None:
         """Append whole lines, all or none."""
@@ -55,13 +54,13 @@ class LineFiles:
                 self.lost = 0
 
     def close(self) -> None:
-        """Let go of the file; the next line opens one."""
+        """Close the file. The next line opens one."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def _make_room(self, size: int) -> None:
-        """See to it that there is a file to which `size` bytes may be added. Raises OSError."""
+        """Open a file with room for `size` bytes. Raises OSError."""
         if self._descriptor is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             newest = max(self._folder.glob(PATTERN), default=None)
@@ -82,10 +81,10 @@ class LineFiles:
         self._size = os.fstat(self._descriptor).st_size
         self._opened_s = _made_at_s(path)
         if self._size and os.pread(self._descriptor, 1, self._size - 1) != b"\n":
-            self._append(b"\n")  # the machine went down in the middle of a line
+            self._append(b"\n")  # the machine crashed in the middle of a line
 
     def _new_path(self) -> Path:
-        """Later than all that are there, whatever the clock says."""
+        """A path that sorts after all existing files, even if the clock went back."""
         newest = max(self._folder.glob(PATTERN), default=None)
         made_at_ms = int(time.time() * 1000)
         if newest is not None:
@@ -111,7 +110,7 @@ class LineFiles:
 
 
 def _made_at_s(path: Path) -> float:
-    """When a file was begun, by its name; 0 for a name that is not ours."""
+    """The creation time in a file's name; 0 if the name is not ours."""
     try:
         at = datetime.strptime(path.name, "events-%Y%m%dT%H%M%S.%f%z.jsonl")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Events as log lines: the event's name, and its fields as they are everywhere else."""
+"""Writes an event to the log: its name, and the same fields as in the JSON line."""
 
 import structlog
 
@@ -8,6 +8,6 @@ log = structlog.get_logger()
 
 
 def write_to_log(event: GatewayEvent, group_id: str | None = None) -> None:
-    """One line, about a group or about the gateway."""
+    """Write one line, about a group or about the gateway."""
     about = {} if group_id is None else {"group_id": group_id}
     getattr(log, event.level)(event.name, **about, **event.fields)

@@ -1,4 +1,4 @@
-"""What happens to one member, and to the partitions that it has."""
+"""Events about one member and its partitions."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
@@ -14,28 +14,29 @@ Partitions: TypeAlias = Mapping[str, tuple[int, ...]]
 
 
 class ClientSeen(GatewayEvent):
-    """A client asked to join, or said something new of itself; of forwarded groups too."""
+    """A client asked to join, or changed how it introduces itself. Also for forwarded groups."""
 
     member_id: str
-    """The one that it has or was given, empty if it has none yet."""
+    """The client's member id; empty if it has none yet."""
     client_id: str
     client_host: str
     instance_id: str | None
-    """The group.instance.id; null if it is no static member."""
+    """The group.instance.id; null for a dynamic member."""
     software_name: str | None
-    """As it introduced itself; null if it did not, as clients before Kafka 2.4."""
+    """The client library, from ApiVersions; null for clients older than Kafka 2.4."""
     software_version: str | None
     protocol: Protocol
     protocol_type: str
-    """`consumer`, or what else shares groups in the classic protocol."""
+    """`consumer`, or another protocol type such as `connect`."""
     embedded_version: int | None
-    """The lowest version of its embedded subscriptions; null if it has none."""
+    """The lowest version of the client's embedded subscriptions; null if it has none."""
     assignors: tuple[str, ...]
-    """Those that it offers, most wanted first; of the new protocol the one that it asks for."""
+    """The assignors that the client supports, preferred first; of a native member the requested
+    one."""
 
 
 class MemberJoined(GatewayEvent):
-    """Somebody came into the group, also under a new member id."""
+    """A member joined the group. A known client that returns with a new member id counts too."""
 
     member_id: str
     client_id: str
@@ -46,38 +47,38 @@ class MemberJoined(GatewayEvent):
 
 
 class MemberLeft(GatewayEvent):
-    """A member went, or an admin removed it."""
+    """A member left the group, or an admin removed it."""
 
     member_id: str
     cause: RemovalCause
 
 
 class MemberFenced(GatewayEvent):
-    """A member was put out of the group; it may not know yet."""
+    """The group removed a member. The member may not know yet."""
 
     member_id: str
     cause: RemovalCause
 
 
 class MemberReplaced(GatewayEvent):
-    """A static member goes on under another member id, with what it had."""
+    """A static member got a new member id and kept its partitions."""
 
     member_id: str
-    """The old one."""
+    """The old member id."""
     replaced_by: str | None
-    """The new one."""
+    """The new member id."""
 
 
 class MemberSwitched(GatewayEvent):
-    """A member goes on with the other protocol under its own member id."""
+    """A member changed its protocol and kept its member id."""
 
     member_id: str
     protocol: Protocol
-    """The one that it speaks now."""
+    """The new protocol."""
 
 
 class MemberStateMoved(GatewayEvent):
-    """A classic member of a consumer group came further with its rebalance, or began one."""
+    """A classic member of a consumer group entered another phase of its rebalance."""
 
     member_id: str
     from_state: MemberPhase
@@ -87,26 +88,26 @@ class MemberStateMoved(GatewayEvent):
 class _PartitionsMoved(GatewayEvent):
     member_id: str
     member_epoch: int
-    """Of a member of a classic group the generation."""
+    """For a member of a classic group, the generation."""
     partitions: Partitions
 
 
 class PartitionsStated(_PartitionsMoved):
-    """A member said what it owns: with a join, or because that has changed.
+    """A member stated its partitions, in a join or because they changed.
 
-    The epoch is the one that it named, -1 if it named none.
+    The epoch is the one in the request, or -1.
     """
 
     level: ClassVar[Level] = "debug"
 
 
 class PartitionsRevoked(_PartitionsMoved):
-    """A member is to give them up, and has them until it says that it did."""
+    """A member has to give up partitions. It holds them until it confirms."""
 
 
 class PartitionsReleased(_PartitionsMoved):
-    """A member does not have them any more."""
+    """A member no longer holds these partitions."""
 
 
 class PartitionsAssigned(_PartitionsMoved):
-    """A member has them from now on."""
+    """A member holds these partitions from now on."""

@@ -1,4 +1,4 @@
-"""What members fetch and commit."""
+"""Events about the offsets that members fetch and commit."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -9,66 +9,65 @@ from gateway.events.event import GatewayEvent, Level, Moment
 
 
 class FetchedOffset(BaseModel):
-    """The committed offset of one partition, as it was given out."""
+    """The committed offset of one partition, as returned to the client."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     partition: int
     offset: int
-    """-1: nothing was committed; whoever asked begins where its own settings say."""
+    """-1 if nothing was committed: the client starts where its own settings say."""
 
 
 NO_MEMBER = ""
-"""The member id of whoever is not in the group, or does not say who it is; it may be any member."""
+"""The member id of a client that is not in the group, or that does not identify itself."""
 
 
 class OffsetsFetched(GatewayEvent):
-    """The cluster has said from where to go on, to a member or to somebody who asked for one.
+    """The cluster returned committed offsets to a member or another client.
 
-    What is asked for again is told again only when partitions of the member have moved meanwhile.
+    Repeated fetches are reported only if the member's partitions have changed meanwhile.
     """
 
     level: ClassVar[Level] = "debug"
     member_id: str
-    """Who asked, empty if that is not known: before version 9 a request names nobody, and its
-    connection may not have done so either."""
+    """The member; empty if unknown. Before version 9 the request names no member, and earlier
+    requests of its connection may not either."""
     starts: Mapping[str, tuple[FetchedOffset, ...]]
     """By topic."""
 
 
 class CommittedOffsets(BaseModel):
-    """What was committed for one partition in one interval."""
+    """The commits for one partition in one interval."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     partition: int
     commits: int
-    """How many the cluster has stored."""
+    """The number of commits that the cluster stored."""
     first: int
-    """The offset of the first one."""
+    """The offset of the first commit."""
     lowest: int
     last: int
 
 
 class OffsetsCommitted(GatewayEvent):
-    """The cluster has stored commits; several in one event."""
+    """The cluster stored commits. One event sums up several."""
 
     level: ClassVar[Level] = "debug"
     member_id: str
-    """Who committed, empty if it was nobody in the group."""
+    """The member; empty if the committer is not in the group."""
     is_transactional: bool
-    """Whether they count only once their transaction is committed."""
+    """Whether the commits count only once their transaction is committed."""
     from_ms: Moment
-    """When the first of them was stored, in milliseconds since 1970 (UTC)."""
+    """Time when the first commit was stored, in milliseconds since 1970 (UTC)."""
     to_ms: Moment
-    """When the last of them was stored, in milliseconds since 1970 (UTC)."""
+    """Time when the last commit was stored, in milliseconds since 1970 (UTC)."""
     offsets: Mapping[str, tuple[CommittedOffsets, ...]]
     """By topic."""
 
 
 class OffsetsDeleted(GatewayEvent):
-    """An admin has deleted committed offsets: whoever comes next begins where its own settings
-    say."""
+    """An admin deleted committed offsets. The next owner starts where its own settings say."""
 
     partitions: Mapping[str, tuple[int, ...]]
     """By topic."""

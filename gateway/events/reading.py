@@ -1,7 +1,6 @@
-"""The lines of an events folder, in the order of writing, once each; also while a gateway writes.
+"""Reads the lines of an events folder in the order of writing, also while a gateway writes.
 
-Changes nothing and takes no lock. A repeat is known by its place in its sequence. Must not know
-what is done with an event.
+Skips repeats, which have the same place in the same sequence. Changes nothing and takes no lock.
 """
 
 import contextlib
@@ -15,11 +14,11 @@ from gateway.events.envelope import Envelope
 from gateway.events.line_files import PATTERN
 
 FOLLOW_INTERVAL_S = 0.25
-"""How often a folder is looked at for more."""
+"""How often to look for new lines."""
 
 
 class Line(NamedTuple):
-    """One line, and its event or why it has none."""
+    """One line, with its event or the reason why it has none."""
 
     path: Path
     number: int
@@ -28,7 +27,7 @@ class Line(NamedTuple):
 
 
 def read_lines(folder: Path, *, follows: bool = False) -> Iterator[Line]:
-    """All lines, without repeats; if it `follows`, those to come as well, for ever. Blocks.
+    """All lines without repeats; with `follows`, also new ones, for ever. Blocks.
 
     Raises OSError.
     """
@@ -48,7 +47,8 @@ def _lines(folder: Path, *, follows: bool) -> Iterator[Line]:
     while True:
         for path in sorted(folder.glob(PATTERN)):
             if done is None or path > done:
-                with contextlib.suppress(FileNotFoundError):  # the oldest goes at any time
+                # The gateway may delete the oldest file at any time.
+                with contextlib.suppress(FileNotFoundError):
                     yield from _of_file(path, follows=follows)
                 done = path
         if not follows:
@@ -57,7 +57,7 @@ def _lines(folder: Path, *, follows: bool) -> Iterator[Line]:
 
 
 def _of_file(path: Path, *, follows: bool) -> Iterator[Line]:
-    """To its end, which only comes once there is a later file."""
+    """All lines of a file. When following, a file ends only once a later file exists."""
     with path.open("rb") as file:
         number = 0
         while True:
@@ -65,7 +65,7 @@ def _of_file(path: Path, *, follows: bool) -> Iterator[Line]:
             while data := file.readline():
                 if not data.endswith(b"\n"):
                     if is_last:
-                        file.seek(-len(data), 1)  # it is being written
+                        file.seek(-len(data), 1)  # the gateway is still writing this line
                         break
                     data += b"\n"
                 number += 1

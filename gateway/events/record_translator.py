@@ -1,7 +1,6 @@
-"""Tells what happened to a group, as events made from the engine's records.
+"""Translates the engine's records into a group's events.
 
-The one place where a group's events are made: what they say and what the state became cannot
-disagree. Must not know who listens.
+All events of groups that follow from records are made here, so events and state cannot disagree.
 """
 
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -69,10 +68,10 @@ from gateway.events.member_events import (
 AnyMember = ClassicGroupMember | Member
 
 NAMED_TOPICS_MAX = 20
-"""Topics that an event about a regular expression names; of all it gives the number."""
+"""How many added or removed topics an event about a regular expression names."""
 
 _UNTOLD = DeadlineSet | DeadlineCleared | CommitStarted | CommitEnded
-"""The records of most steps: no event follows from them."""
+"""Frequent records that cause no event."""
 
 _OWN_WILL = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
 _NOTHING = Assignment(member_epoch=0, previous_epoch=0)
@@ -80,14 +79,14 @@ _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
 
 
 def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
-    """The events of one batch that was decided on `state` and is not applied to it yet."""
+    """The events of one batch. The batch was decided on `state` and is not applied yet."""
     if all(isinstance(record, _UNTOLD) for record in records):
-        return []  # a heartbeat that found all well, or a commit
+        return []  # a heartbeat that changed nothing, or a commit
     return list(_Teller(state.fork(), records, topics).tell())
 
 
 class _Teller:
-    """Walks through a batch on a fork of the state, so that each record is seen in its place."""
+    """Applies a batch to a fork of the state and compares before and after each record."""
 
     def __init__(self, state: GroupState, records: Sequence[Record], topics: Topics) -> None:
         self._state = state
@@ -100,7 +99,7 @@ class _Teller:
         }
         self._conversion = _conversion(state, records)
         self._keeps_kind = self._conversion is None
-        # A replacement is first a copy of the member whose place it takes, then itself.
+        # A replacement is stored first as a copy of the replaced member, then under its own data.
         self._new = _new_members(state, records)
         self._joined: set[str] = set()
         self._carried_over = _carried_over(state, topics) if self._conversion else {}
@@ -150,7 +149,7 @@ class _Teller:
                 pass
 
     def _target(self, record: TargetAssignmentMetadata) -> Iterator[GatewayEvent]:
-        """Without an assignor it was taken over from a classic group, not computed."""
+        """A target without an assignor was not computed: an upgrade took it over."""
         if record.assignor is not None and record.epoch is not None:
             yield TargetComputed(
                 assignment_epoch=record.epoch,
@@ -173,7 +172,7 @@ class _Teller:
     def _classic_assignments(
         self, group: ClassicGroup, value: ClassicGroupValue
     ) -> Iterator[GatewayEvent]:
-        """A leader distributed an assignment, or nobody is left."""
+        """The leader distributed an assignment, or the last member left."""
         reached = ClassicPhase.STABLE if value.members else ClassicPhase.EMPTY
         if group.phase is not reached:
             yield GroupStateMoved(
@@ -206,8 +205,8 @@ class _Teller:
             )
 
     def _classic_group_member(self, member: ClassicGroupMember) -> Iterator[GatewayEvent]:
-        """Somebody new, who has what he had if he replaces another; or an interrupted rebalance
-        takes away what was assigned (rule 2.6)."""
+        """A new member, with the partitions of the member that it replaces, if any. For a known
+        member, an interrupted rebalance takes its assignment away (rule 2.6)."""
         group = self._state.group
         if not isinstance(group, ClassicGroup) or member.member_id not in group.members:
             yield self._comes(member)
@@ -252,7 +251,7 @@ class _Teller:
             yield MemberFenced(member_id=member_id, cause=cause)
 
     def _successor(self, member_id: str) -> str | None:
-        """The id under which a static member goes on."""
+        """The new member id of a replaced static member."""
         group = self._state.group
         old = group.members.get(member_id) if group is not None else None
         for member in self._new.values():
@@ -298,13 +297,13 @@ class _Teller:
         epoch: int,
         partitions: Iterable[Partition],
     ) -> Iterator[GatewayEvent]:
-        """Nothing of topics that are gone, which was told when they went (`topics_gone`)."""
+        """An event without the partitions of deleted topics, which `topics_gone` reported."""
         named = self._topics.names(partitions)
         if named:
             yield event(member_id=member_id, member_epoch=epoch, partitions=named)
 
     def _regex(self, regex: str, topics: frozenset[str]) -> Iterator[GatewayEvent]:
-        """A refresh that found nothing new is no event."""
+        """A refresh with the same result causes no event."""
         group = self._state.group
         known = group.regexes.get(regex) if isinstance(group, ConsumerGroup) else None
         before = known.topics if known is not None else frozenset[str]()
@@ -331,7 +330,7 @@ class _Teller:
 
 
 def _conversion(state: GroupState, records: Sequence[Record]) -> GatewayEvent | None:
-    """The group changed its kind in this batch: from what, to what, and why."""
+    """The event of a batch that converts the group; None for other batches."""
     match state.group:
         case ClassicGroup() as group:
             joined = [r.value for r in records if isinstance(r, MemberMetadata) and r.value]
@@ -361,7 +360,7 @@ def _conversion(state: GroupState, records: Sequence[Record]) -> GatewayEvent | 
 
 
 def _departure(group: ConsumerGroup, records: Sequence[Record]) -> str:
-    """How the last native member went, or became a classic one under its own id."""
+    """The cause of a downgrade: how the last native member left or switched."""
     for record in records:
         match record:
             case MemberMetadata(member_id=id_, value=None, cause=RemovalCause() as cause):
@@ -375,8 +374,7 @@ def _departure(group: ConsumerGroup, records: Sequence[Record]) -> str:
 
 
 def _carried_over(state: GroupState, topics: Topics) -> dict[str, frozenset[Partition]]:
-    """Members of a classic group, with what they have: all are in the consumer group that a
-    conversion makes of it."""
+    """The members of a classic group with their partitions. An upgrade keeps them all."""
     group = state.group
     if not isinstance(group, ClassicGroup):
         return {}
@@ -384,7 +382,7 @@ def _carried_over(state: GroupState, topics: Topics) -> dict[str, frozenset[Part
 
 
 def _has(group: ClassicGroup, member_id: str, topics: Topics) -> frozenset[Partition]:
-    """What a leader gave a member."""
+    """The partitions that the leader assigned to a member."""
     member = group.members.get(member_id)
     return _embedded(member.assignment, group.core.protocol, topics) if member else frozenset()
 
@@ -392,12 +390,12 @@ def _has(group: ClassicGroup, member_id: str, topics: Topics) -> frozenset[Parti
 def _embedded(assignment: bytes, protocol: str | None, topics: Topics) -> frozenset[Partition]:
     try:
         return read_stored_assignment(assignment, topics, protocol=protocol)
-    except GroupError:  # another assignor's own bytes: nothing that we could name
+    except GroupError:  # a custom format, without partitions that the gateway could name
         return frozenset()
 
 
 def _new_members(state: GroupState, records: Sequence[Record]) -> dict[str, AnyMember]:
-    """Members of this batch that were not there before, as they are at its end."""
+    """The members that this batch adds, as they are at its end."""
     seen: dict[str, AnyMember] = {}
     for record in records:
         match record:

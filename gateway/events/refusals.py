@@ -1,7 +1,7 @@
-"""Tells which classic member a consumer group turned away.
+"""Reports classic members that a consumer group refused to admit.
 
-Its answer carries no reason, so it is told where the engine gave one. A native member's answer
-does: see `gateway/groups/clients_seen.py`, which also hears what the cluster refuses.
+A JoinGroup response cannot carry the reason, so this module takes it from the engine's reply. For
+native members, and for refusals by the cluster, see `gateway/groups/clients_seen.py`.
 """
 
 from coordinator.consumer.group import ConsumerGroup
@@ -13,7 +13,7 @@ from kafka_codecs.error_codes import ErrorCode
 
 
 def refused_conversion(state: GroupState, event: Event, step: Step) -> ConversionRefused | None:
-    """What a JoinGroup that was decided on `state` was refused for, if it was on the way back."""
+    """The event for a JoinGroup that a consumer group refused; None for every other step."""
     if not isinstance(event, JoinGroupReceived) or not isinstance(state.group, ConsumerGroup):
         return None
     for token, reply in step.replies:

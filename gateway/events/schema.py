@@ -1,8 +1,8 @@
-"""The events as documentation and as a JSON schema, both made from the models.
+"""Generates the events' documentation and JSON schema from the models.
 
     python -m gateway.events.schema
 
-writes them anew; a test fails as long as they are not what the models say.
+writes both. A test fails if they do not match the models.
 """
 
 import inspect
@@ -24,7 +24,7 @@ MARK = "<!-- From here on generated: python -m gateway.events.schema -->\n"
 
 
 def json_schema() -> dict[str, Any]:
-    """Of one line: the envelope, and for each event name its fields."""
+    """The schema of one line: the envelope, and the fields of each event."""
     definitions: dict[str, Any] = {}
     for name, event in EVENTS.items():
         schema = event.model_json_schema(ref_template="#/$defs/{model}")
@@ -51,7 +51,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def tables() -> str:
-    """Every event with its fields, in Markdown."""
+    """The Markdown tables of all events with their fields."""
     lines = ["", "## The envelope", ""]
     lines += field_table(Envelope.model_json_schema(), without="fields")
     for subject, module in SUBJECTS.items():
@@ -73,13 +73,13 @@ def _section(event: type[GatewayEvent]) -> Iterator[str]:
 
 
 def page() -> str:
-    """The documentation as it should be: its own words, and the tables behind them."""
+    """The expected page: the handwritten text, then the tables."""
     words, mark, _tables = PAGE.read_text().partition(MARK)
     return words + mark + tables()
 
 
 def schema_text() -> str:
-    """The JSON schema's file as it should be."""
+    """The expected content of the JSON schema file."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,7 +1,6 @@
-"""Tells what members say that they own, in their own requests.
+"""Reports the partitions that members state to own in their requests.
 
-The engine's records say what was granted; this is the other side of it, to be compared. Must not
-know what the engine makes of it.
+The engine's records say what was granted. The report compares the two.
 """
 
 from coordinator.engine import Step
@@ -12,11 +11,11 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscr
 from kafka_codecs.errors import WireError
 
 FIRST_VERSION_WITH_OWNED = 1
-"""Of an embedded subscription: before it, nothing is said of what is owned."""
+"""The first version of an embedded subscription that lists owned partitions."""
 
 
 def statement(event: Event, step: Step, topics: Topics) -> PartitionsStated | None:
-    """What a request says of its member's partitions, unless it was refused at once."""
+    """The partitions that a request states; None if it states none or was refused."""
     match event:
         case ConsumerHeartbeatReceived(owned=frozenset() as owned) if event.member_id:
             stated = PartitionsStated(
@@ -36,7 +35,7 @@ def statement(event: Event, step: Step, topics: Topics) -> PartitionsStated | No
 
 
 def _embedded(event: JoinGroupReceived) -> PartitionsStated | None:
-    """What the first of its subscriptions says that can say it."""
+    """The statement of the first embedded subscription whose version can carry one."""
     if event.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
     for _name, metadata in event.protocols:

@@ -1,7 +1,7 @@
-"""The record beside the engine's: how far a group's events are, and those of its last batch.
+"""A record of the gateway's own: a group's last event sequence, and the events of its last batch.
 
-It is written with the batch that caused them, and kept when the group is deleted: were the group's
-sequence to begin anew, readers would take its next events for repeats.
+The state log writes it in the batch that caused the events and keeps it when the group is deleted.
+If the sequence started again, readers would drop the next events as repeats.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ class LastEvents:
     """The last batch of a group that had events."""
 
     sequence: int
-    """That of the last one."""
+    """The sequence number of the last event."""
     lines: tuple[str, ...]
-    """As they are told, one line of JSON each; none if they were too large to keep."""
+    """The events as JSON lines; empty if they were too large to keep."""
 
 
 LogRecord = DurableRecord | LastEvents
-"""What a state log keeps."""
+"""A record that a state log stores."""
