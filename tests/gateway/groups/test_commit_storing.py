@@ -1,4 +1,5 @@
-"""Commits that one client sends without waiting: in its order, and with no round trip for each."""
+"""Accepted commits on their way to the cluster: in the order of their client, without a round trip
+for each, and each of them ended, whatever becomes of it."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,0 +1,132 @@
+"""What becomes of a group whose anchor asks who is in it: real groups, a cluster that obeys."""
+
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from coordinator.events import OffsetCommitEnded
+from gateway.anchor.anchor import GroupHolder
+from gateway.cluster.errors import UpstreamError
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GroupTaken
+from gateway.groups.anchored_groups import AnchoredGroups
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups
+
+
+class Anchored:
+    """The groups as anchors see them, and what was told about them."""
+
+    def __init__(self, hosted: HostedGroups) -> None:
+        self.told: list[tuple[str | None, GatewayEvent]] = []
+        self.cluster = hosted.cluster
+        self.cluster.spoken = {
+            ApiKey.DESCRIBE_GROUPS: (0, 5),
+            ApiKey.JOIN_GROUP: (0, 9),
+            ApiKey.SYNC_GROUP: (0, 5),
+            ApiKey.HEARTBEAT: (0, 4),
+            ApiKey.OFFSET_COMMIT: (0, 8),
+        }
+        self.let_in()
+        self.groups = AnchoredGroups(hosted.registry, hosted.hosting, self._tell)
+
+    def _tell(self, event: GatewayEvent, group_id: str | None = None) -> None:
+        self.told.append((group_id, event))
+
+    def let_in(self, *client_ids: str) -> None:
+        """These consumers are in the group in the cluster, and nobody else."""
+        members = tuple(
+            DescribedGroupMember(
+                member_id=f"{client_id}-1",
+                client_id=client_id,
+                client_host="/",
+                member_metadata=b"",
+                member_assignment=b"",
+            )
+            for client_id in client_ids
+        )
+        described = DescribedGroup(
+            group_id=GROUP, protocol_type="consumer", protocol_data="range", members=members
+        )
+        answer = DescribeGroupsResponse(groups=(described,))
+        self.cluster.answers = {DescribeGroupsRequest: lambda _: answer}
+
+    async def holder(self) -> GroupHolder:
+        """Who has the group."""
+        with capture_logs():
+            return await self.groups.holder_of(GROUP, is_replaced=False)
+
+
+async def test_a_free_group_stays_ours(autojump_clock: MockClock) -> None:
+    """Its members notice nothing."""
+    async with hosted_groups() as on:
+        anchored = Anchored(on)
+        await on.lone_classic_member()
+        assert await anchored.holder() is GroupHolder.OURS
+        assert anchored.groups.is_live(GROUP)
+        assert anchored.told == []
+
+
+async def test_a_cluster_that_does_not_say_takes_no_group_from_us(
+    autojump_clock: MockClock,
+) -> None:
+    """Fencing members over a broker that is away for a moment would stop them for nothing."""
+    async with hosted_groups() as on:
+        anchored = Anchored(on)
+        await on.lone_classic_member()
+        on.cluster.failure = UpstreamError("no broker answers")
+        assert await anchored.holder() is GroupHolder.UNKNOWN
+        assert anchored.groups.is_live(GROUP)
+        assert anchored.told == []
+
+
+async def test_members_are_fenced_and_told_of_when_somebody_else_has_the_group(
+    autojump_clock: MockClock,
+) -> None:
+    """Two coordinators would give one partition away twice."""
+    async with hosted_groups() as on:
+        anchored = Anchored(on)
+        joined = await on.lone_classic_member()
+        anchored.let_in("intruder")
+        assert await anchored.holder() is GroupHolder.THEIRS
+        ((group_id, event),) = anchored.told
+        assert group_id == GROUP
+        assert isinstance(event, GroupTaken)
+        assert "intruder" in event.reason
+        assert (await on.beat(joined.member_id, joined.generation)).error != 0
+        assert not anchored.groups.is_live(GROUP)
+
+
+async def test_nothing_is_told_of_a_group_without_members_here(autojump_clock: MockClock) -> None:
+    """Nobody loses anything."""
+    async with hosted_groups() as on:
+        anchored = Anchored(on)
+        anchored.let_in("consumer")
+        assert await anchored.holder() is GroupHolder.THEIRS
+        assert anchored.told == []
+
+
+async def test_the_end_of_a_commit_lets_its_partitions_move(autojump_clock: MockClock) -> None:
+    """The anchor says how a commit ended whose answer was lost."""
+    async with hosted_groups() as on:
+        anchored = Anchored(on)
+        first = await on.native("first")
+        token, verdict = await on.commit("first", first.member_epoch, {"foo": (0, 1, 2)})
+        assert verdict.error == 0
+        second = await on.native("second")
+        await trio.sleep(2)  # past the assignment interval
+        told = await on.native("first", first.member_epoch)
+        assert told.assignment is not None
+        left = {"foo": sorted(partition.number for partition in told.assignment)}
+        assert len(left["foo"]) < 3
+        await on.native("first", told.member_epoch, owned=left)
+        second = await on.native("second", second.member_epoch, owned={})
+        assert not second.assignment
+        anchored.groups.end_commit(GROUP, OffsetCommitEnded(commit=token))
+        assert (await on.native("second", second.member_epoch, owned={})).assignment

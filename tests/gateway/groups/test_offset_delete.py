@@ -1,0 +1,81 @@
+"""OffsetDelete of a hosted group: each partition is answered once, here or by the cluster."""
+
+from uuid import UUID
+
+import pytest
+
+from coordinator.topics import Topic, Topics
+from gateway.groups.offset_delete import answered_here, deletable, exists, kept
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponseTopic,
+)
+
+IMAGE = Topics({"foo": Topic(name="foo", topic_id=UUID(int=1), partition_count=3)})
+
+
+def topic(name: str, *numbers: int) -> OffsetDeleteRequestTopic:
+    """One topic of a request."""
+    partitions = tuple(OffsetDeleteRequestPartition(partition_index=number) for number in numbers)
+    return OffsetDeleteRequestTopic(name=name, partitions=partitions)
+
+
+def request(*topics: OffsetDeleteRequestTopic) -> OffsetDeleteRequest:
+    return OffsetDeleteRequest(group_id="g", topics=topics)
+
+
+def codes(*topics: OffsetDeleteResponseTopic) -> dict[tuple[str, int], int]:
+    """What each partition was answered."""
+    return {
+        (topic.name, partition.partition_index): partition.error_code
+        for topic in topics
+        for partition in topic.partitions
+    }
+
+
+def test_a_partition_is_either_kept_or_left_to_the_cluster() -> None:
+    """Members subscribe to foo-1 and to all of bar."""
+    asked = request(topic("foo", 0, 1), topic("bar", 0, 1), topic("baz", 2))
+
+    def stays(name: str, index: int) -> bool:
+        return name == "bar" or (name, index) == ("foo", 1)
+
+    assert deletable(asked, stays) == (topic("foo", 0), topic("baz", 2))
+    subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert codes(*kept(asked, stays)) == {
+        ("foo", 1): subscribed,
+        ("bar", 0): subscribed,
+        ("bar", 1): subscribed,
+    }
+
+
+def test_a_topic_of_which_nothing_is_left_is_not_named() -> None:
+    """The cluster would answer it with an empty list, and so would we."""
+    asked = request(topic("foo", 0), topic("empty"))
+    assert deletable(asked, lambda _name, _index: True) == ()
+    assert kept(asked, lambda _name, _index: False) == ()
+
+
+def test_only_partitions_that_exist_have_the_code_of_the_group() -> None:
+    """The others are unknown, whatever is wrong with the group."""
+    topics = (topic("foo", 0, 2, 3, -1), topic("nowhere", 0))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(*answered_here(topics, IMAGE, ErrorCode.NONE)) == {
+        ("foo", 0): ErrorCode.NONE,
+        ("foo", 2): ErrorCode.NONE,
+        ("foo", 3): unknown,
+        ("foo", -1): unknown,
+        ("nowhere", 0): unknown,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "is_there"),
+    [("foo", 0, True), ("foo", 2, True), ("foo", 3, False), ("foo", -1, False), ("bar", 0, False)],
+)
+def test_partitions_are_counted_from_zero(name: str, index: int, *, is_there: bool) -> None:
+    """Up to the number that the topic has."""
+    assert exists(IMAGE, name, index) is is_there
