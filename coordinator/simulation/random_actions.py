@@ -2,6 +2,7 @@
 gateway have a life of their own. Each deed is one small method, drawn by its weight.
 """
 
+from collections.abc import Callable
 from types import MappingProxyType
 
 from coordinator.config import MigrationPolicy
@@ -87,38 +88,38 @@ class RandomActions:
     def _act(self) -> None:
         if self._is_over:
             return
-        deeds = self._deeds()
-        deed = self._world.dice.choices([*deeds], [*deeds.values()])[0]
-        getattr(self, f"_{deed}")()
+        weights = self._weights()
+        action = self._world.dice.choices([*weights], [*weights.values()])[0]
+        action()
         self._next()
 
-    def _deeds(self) -> dict[str, float]:
+    def _weights(self) -> dict[Callable[[], None], float]:
         plan = self._plan
-        deeds = {
-            "come": 4 if len(self._clients) < CLIENTS_MAX else 0.3,
-            "go": 3,
-            "roll": 5,
-            "die": 2,
-            "cut": 2 * bool(plan.loss_rate),
-            "resubscribe": 1.5,
-            "freeze": 2 * plan.has_freezes,
-            "crash": 1 * plan.has_crashes,
-            "set_policy": 0.7 * plan.has_policy_changes,
-            "take_the_group": 0.5 * plan.has_takeovers,
-            "move_replica": 1 * plan.has_racks,
-            "take_place": 1.5 * bool(plan.static_share),
-            "grow": 1 * plan.has_topic_changes,
-            "vanish": 0.4 * plan.has_topic_changes,
-            "appear": 0.8 * plan.has_topic_changes,
-            "change_native_share": 1,
-            "misbehave": 5 * plan.has_misbehaviour,
-            "duplicate": 0.4 * plan.has_misbehaviour,
-            "remove_by_admin": 0.4,
-            "set_config": 0.5,
-            "delete_group": 0.2,
-            "reset_offsets": 1 * plan.has_resets,
+        weights: dict[Callable[[], None], float] = {
+            self._come: 4 if len(self._clients) < CLIENTS_MAX else 0.3,
+            self._go: 3,
+            self._roll: 5,
+            self._die: 2,
+            self._cut: 2 * bool(plan.loss_rate),
+            self._resubscribe: 1.5,
+            self._freeze: 2 * plan.has_freezes,
+            self._crash: 1 * plan.has_crashes,
+            self._set_policy: 0.7 * plan.has_policy_changes,
+            self._take_the_group: 0.5 * plan.has_takeovers,
+            self._move_replica: 1 * plan.has_racks,
+            self._take_place: 1.5 * bool(plan.static_share),
+            self._grow: 1 * plan.has_topic_changes,
+            self._vanish: 0.4 * plan.has_topic_changes,
+            self._appear: 0.8 * plan.has_topic_changes,
+            self._change_native_share: 1,
+            self._misbehave: 5 * plan.has_misbehaviour,
+            self._duplicate: 0.4 * plan.has_misbehaviour,
+            self._remove_by_admin: 0.4,
+            self._set_config: 0.5,
+            self._delete_group: 0.2,
+            self._reset_offsets: 1 * plan.has_resets,
         }
-        return {deed: weight for deed, weight in deeds.items() if weight}
+        return {action: weight for action, weight in weights.items() if weight}
 
     # -- clients ---------------------------------------------------------------------------------
 

@@ -325,3 +325,10 @@ async def group_client(
 def fresh_group(name: str) -> str:
     """A group that no other test uses."""
     return f"{name}-{uuid4().hex[:8]}"
+
+
+async def parked_join(client: GroupClient) -> JoinGroupResponse:
+    """A JoinGroup that waits for a rebalance."""
+    joined = await client.join(version=5)
+    assert joined.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    return await client.join(joined.member_id, version=5)

@@ -1,0 +1,27 @@
+"""The gateway of the demo."""
+
+import pytest
+import trio
+
+from coordinator.config import GroupConfig
+from gateway.demo.gateway import run_demo_gateway
+from gateway.events.event import GatewayEvent
+from tests.support.group_client import group_client
+from tests.support.mock_cluster import running_mock_cluster
+
+
+async def test_the_demos_gateway_tells_a_listener_and_ends_when_cancelled() -> None:
+    """Its ports are the system's choice."""
+    events: list[GatewayEvent] = []
+    async with running_mock_cluster(3) as upstream, trio.open_nursery() as nursery:
+        bootstrap: str = await nursery.start(
+            run_demo_gateway, upstream.bootstrap_servers, GroupConfig(), events.append
+        )
+        host, _, port = bootstrap.rpartition(":")
+        async with group_client((host, int(port)), "g") as client:
+            assert (await client.native("n")).error_code == 0
+        assert events[0].name == "gateway_started"
+        assert {"group_created", "member_joined"} <= {event.name for event in events}
+        nursery.cancel_scope.cancel()
+    with pytest.raises(OSError, match="all attempts to connect"):
+        await trio.open_tcp_stream(host, int(port))

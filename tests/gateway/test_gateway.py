@@ -1,0 +1,82 @@
+"""A gateway as a whole: how it starts, and how it ends."""
+
+from dataclasses import replace
+
+import trio
+from structlog.testing import capture_logs
+
+from coordinator.config import GroupConfig
+from gateway.events.event import GatewayEvent
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
+from tests.support.fake_broker import running_fake_broker
+from tests.support.gateway import whole_gateway
+from tests.support.group_client import group_client, parked_join
+from tests.support.mock_cluster import running_mock_cluster
+from tests.support.offset_broker import OffsetBroker
+from tests.support.ports import free_port
+from tests.support.until import until
+
+PATIENT = GroupConfig(classic_initial_rebalance_delay_ms=60_000)
+"""A first JoinGroup is parked for a minute."""
+
+
+def _is_rebalancing(event: GatewayEvent) -> bool:
+    return event.fields.get("to_state") == "PreparingRebalance"
+
+
+async def test_stopping_answers_what_is_parked_and_ends() -> None:
+    """A JoinGroup that waits for others would hold up the drain for minutes."""
+    async with (
+        running_mock_cluster(1) as upstream,
+        whole_gateway(upstream.bootstrap, groups=PATIENT, drain_timeout_s=30) as gateway,
+        group_client(gateway.address, "g") as client,
+    ):
+        with trio.fail_after(10), capture_logs() as lines:
+            async with trio.open_nursery() as nursery:
+
+                async def wait() -> None:
+                    answer = await parked_join(client)
+                    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+                nursery.start_soon(wait)
+                await until(lambda: gateway.events and _is_rebalancing(gateway.events[-1]))
+                gateway.stop.set()
+            await gateway.ended.wait()
+    told = [line["event"] for line in lines]
+    assert [name for name in told if name.startswith(("drain", "gateway"))] == [
+        "drain_started",
+        "drain_finished",
+        "gateway_ended",
+    ]
+    assert [line["in_time"] for line in lines if line["event"] == "drain_finished"] == [True]
+
+
+async def test_a_started_gateway_says_where_it_is() -> None:
+    """And which brokers it stands for."""
+    with capture_logs() as lines:
+        async with (
+            running_mock_cluster(2) as upstream,
+            whole_gateway(upstream.bootstrap) as gateway,
+        ):
+            host, port = gateway.address
+    (line,) = [line for line in lines if line["event"] == "gateway_started"]
+    assert (line["bootstrap"], line["brokers"]) == (f"{host}:{port}", [1, 2])
+
+
+async def test_it_starts_without_the_first_of_the_brokers() -> None:
+    """That has just died, and the cluster still names it."""
+
+    class Second(OffsetBroker):
+        def metadata(self) -> MetadataResponse:
+            answer = OffsetBroker.metadata(self)
+            dead = MetadataResponseBroker(node_id=0, host="127.0.0.1", port=free_port())
+            return replace(answer, brokers=(dead, *answer.brokers))
+
+    with trio.fail_after(30):
+        async with (
+            running_fake_broker(Second()) as broker,
+            whole_gateway([broker.address]) as gateway,
+            group_client(gateway.address, "g") as client,
+        ):
+            assert (await client.native("n")).error_code == 0
