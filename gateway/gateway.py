@@ -48,6 +48,8 @@ class GatewayConfig:
     data_path: DataPathConfig
     groups: GroupConfig
     max_groups: int
+    max_groups_per_address: int | None = None
+    """Of them, those that clients of one address began; None: all."""
     forward_patterns: tuple[str, ...] = ()
     """Regular expressions: groups whose id matches stay with the cluster."""
     shows_members: bool = True
@@ -99,6 +101,7 @@ async def run_gateway(
                 hosting=hosting,
                 state_log=state_log,
                 max_groups=config.max_groups,
+                max_groups_per_address=config.max_groups_per_address,
                 nursery=nursery,
                 journal=journal,
                 offsets=offsets,

@@ -164,6 +164,8 @@ async def _run_settings(
             data_path=data_path,
             groups=settings.group_config(),
             max_groups=settings.max_groups,
+            max_groups_per_address=settings.max_groups_per_address
+            or max(1, settings.max_groups // 2),
             forward_patterns=settings.groups_forward,
             shows_members=settings.describe_groups_consumer == "members",
             anchor_linger_s=settings.anchor_linger_ms / 1000,

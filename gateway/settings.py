@@ -223,6 +223,11 @@ class Settings(BaseSettings):
         " set",
     )
     max_groups: _Count = Field(10_000, description="hosted groups at a time")
+    max_groups_per_address: _Count | None = Field(
+        None,
+        description="hosted groups at a time that clients of one address began; half of"
+        " `max_groups` if not set",
+    )
     broker_timeout_ms: _Milliseconds = Field(
         3_000,
         description="how long a broker may take to be connected to, and to answer what a member"

@@ -40,7 +40,9 @@ from gateway.groups.offset_fetch import OffsetFetchApi
 from gateway.groups.offset_fetch_shapes import failed, groups_of, response_of
 from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.refusals import GroupMessage, refusal
-from gateway.groups.registry import Registry, TooManyGroups
+from gateway.groups.registry import Registry
+from gateway.groups.room import TooManyGroups
+from gateway.state_log.log import StateLogError
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -272,7 +274,7 @@ class GroupService:
                 refused = await self._refused(request, message)
                 if refused is not None:
                     return refused
-                await self._hold(message)
+                await self._hold(request, message)
             answer = await self._ask_engine(request, message)
             if self._registry.is_live(message.group_id):
                 await self._keep(message.group_id, gives=_gives(answer))
@@ -283,7 +285,7 @@ class GroupService:
         except UpstreamError as error:
             log.warning("coordinator_unknown", group_id=message.group_id, reason=str(error))
             code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator is known"
-        except TooManyGroups as error:
+        except (StateLogError, TooManyGroups) as error:
             code, why = ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
         else:
             return answer
@@ -294,16 +296,20 @@ class GroupService:
         to nothing. Raises TooManyGroups."""
         if self._anchors.is_here(message.group_id):
             return None
-        reply = await self._registry.refusal(message.group_id, _entry(request, message))
+        reply = await self._registry.refusal(
+            message.group_id, _entry(request, message), client_host=request.client_host
+        )
         return None if reply is None else _entered(reply, request.header.api_version)
 
-    async def _hold(self, message: GroupMessage) -> None:
-        """Hold the group before somebody may be let in. Raises NotAnchored, TooManyGroups."""
+    async def _hold(self, request: GroupRequest, message: GroupMessage) -> None:
+        """Hold the group before somebody may be let in. Raises NotAnchored, StateLogError,
+        TooManyGroups."""
         group_id = message.group_id
         is_live = self._registry.is_live(group_id)
         if not (is_live or self._anchors.is_here(group_id)) and _is_a_rejoin(message):
             return  # nobody can have been here before: refused, and no reason to take the group
-        self._registry.check_room(group_id)
+        if not is_live:
+            self._registry.check_beginning(group_id, request.client_host)
         patience_s = MEMBER_PATIENCE_S if is_live else JOIN_PATIENCE_S
         await self._anchors.hold(group_id, patience_s=patience_s)
 
@@ -325,7 +331,9 @@ class GroupService:
         header = request.header
         match message:
             case JoinGroupRequest() | ConsumerGroupHeartbeatRequest():
-                reply = await self._ask(message, _entry(request, message))
+                _token, reply = await self._registry.ask(
+                    message.group_id, _entry(request, message), client_host=request.client_host
+                )
                 return _entered(reply, header.api_version)
             case SyncGroupRequest():
                 synced: SyncGroupReply = await self._ask(

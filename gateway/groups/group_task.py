@@ -45,6 +45,7 @@ from gateway.groups.aside import Aside
 from gateway.groups.batch import Batch, Decision
 from gateway.groups.clock import Clock
 from gateway.groups.inbox import Ask, Inbox, MakeRequest
+from gateway.groups.log_health import LogHealth
 from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.process_pauses import ProcessPauses
 from gateway.groups.regex_resolver import RegexResolver
@@ -89,6 +90,7 @@ class GroupTask:
         journal: Journal,
         offsets: OffsetReporter,
         aside: Aside,
+        log_health: LogHealth,
     ) -> None:
         """`aside` is where groups decide what takes long."""
         self.group_id = group_id
@@ -100,6 +102,7 @@ class GroupTask:
         self._journal = journal
         self._offsets = offsets
         self._aside = aside
+        self._log_health = log_health
         self._engine = GroupEngine(group_id, config)
         self._waiting: dict[int, Ask] = {}
         self._inbox = Inbox(clock, pauses)
@@ -329,7 +332,9 @@ class GroupTask:
         try:
             stamped = await self._write(batch)
         except StateLogError as error:
-            if isinstance(error, StateLogRefused) and len(batch.decisions) > 1:
+            if not isinstance(error, StateLogRefused):
+                self._log_health.note(error)
+            elif len(batch.decisions) > 1:
                 return await self._make_real_one_by_one(batch)
             log.error("state_log_failed", group_id=self.group_id, reason=str(error))  # noqa: TRY400
             self._undo(batch)
@@ -365,6 +370,7 @@ class GroupTask:
         last = last_events(stamped)
         records = batch.durable if last is None else (*batch.durable, last)
         await self._state_log.append(self.group_id, records)
+        self._log_health.note(None)
         return stamped
 
     def _undo(self, batch: Batch) -> None:

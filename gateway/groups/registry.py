@@ -25,9 +25,11 @@ from gateway.groups.clock import Clock
 from gateway.groups.group_task import GroupEnded, GroupFailed, GroupTask
 from gateway.groups.hosting import Hosting, Mode, Verdict
 from gateway.groups.inbox import MakeRequest
+from gateway.groups.log_health import LogHealth
 from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.process_pauses import ProcessPauses
 from gateway.groups.regex_resolver import RegexResolver
+from gateway.groups.room import Room, TooManyGroups
 from gateway.groups.topics_image import TopicsImage
 from gateway.state_log.log import StateLog, StateLogError
 from kafka_codecs.error_codes import ErrorCode
@@ -38,10 +40,6 @@ LOOK_FOR_ROOM_S = 1.0
 """How often groups that have stalled are looked for, while there is no room for others."""
 
 log = structlog.get_logger()
-
-
-class TooManyGroups(Exception):
-    """The limit of hosted groups is reached."""
 
 
 class Registry:
@@ -55,16 +53,20 @@ class Registry:
         hosting: Hosting,
         state_log: StateLog,
         max_groups: int,
+        max_groups_per_address: int | None = None,
         nursery: trio.Nursery,
         journal: Journal,
         offsets: OffsetReporter,
     ) -> None:
+        """`max_groups_per_address`: of `max_groups` those that one client address begins."""
         self._config = config
         self._cluster = cluster
         self._resolver = RegexResolver(cluster)
         self._hosting = hosting
         self._state_log = state_log
-        self._max_groups = max_groups
+        self._room = Room(
+            groups_max=max_groups, groups_per_address_max=max_groups_per_address or max_groups
+        )
         self._nursery = nursery
         self._journal = journal
         self._offsets = offsets
@@ -72,6 +74,7 @@ class Registry:
         self.pauses = ProcessPauses(self._clock, grace_max_ms=config.reconnect_timeout_ms)
         """To be run as long as groups are."""
         self._aside = Aside()
+        self._log_health = LogHealth()
         self._tasks: dict[str, GroupTask] = {}
         self._is_ending = False
         self._look_for_room_s = -math.inf
@@ -105,7 +108,7 @@ class Registry:
         if self._tasks:
             log.info("groups_resumed", groups=len(self._tasks))
         if left_out:
-            log.error("groups_left_out", groups=left_out, max_groups=self._max_groups)
+            log.error("groups_left_out", groups=left_out, hosted=len(self._tasks))
 
     async def mode_of(self, group_id: str, *, lets_in: bool = False) -> Verdict:
         """Who answers for the group. A group with members here stays here.
@@ -140,32 +143,47 @@ class Registry:
         return task is not None and task.is_live
 
     async def ask(
-        self, group_id: str, make: MakeRequest, topic_names: Iterable[str] = ()
+        self,
+        group_id: str,
+        make: MakeRequest,
+        topic_names: Iterable[str] = (),
+        *,
+        client_host: str | None = None,
     ) -> tuple[int, Reply]:
-        """Ask a hosted group; see `GroupTask.ask`. Raises TooManyGroups, GroupFailed."""
+        """Ask a hosted group, for a client at this address if it may begin the group; see
+        `GroupTask.ask`. Raises TooManyGroups, GroupFailed."""
         names = frozenset(topic_names)
         while True:
             try:
-                return await self._task(group_id).ask(make, names)
+                return await self._task(group_id, client_host).ask(make, names)
             except GroupEnded:
                 await trio.lowlevel.checkpoint()
 
-    async def refusal(self, group_id: str, make: MakeRequest) -> Reply | None:
-        """What a hosted group would refuse a request with; see `GroupTask.refusal`. Raises
+    async def refusal(self, group_id: str, make: MakeRequest, *, client_host: str) -> Reply | None:
+        """What a hosted group would refuse a client's request with; see `GroupTask.refusal`. Raises
         TooManyGroups."""
         while True:
             try:
-                return await self._task(group_id).refusal(make)
+                return await self._task(group_id, client_host).refusal(make)
             except GroupEnded:
                 await trio.lowlevel.checkpoint()
 
-    def check_room(self, group_id: str) -> None:
+    def check_beginning(self, group_id: str, client_host: str) -> None:
+        """Raises StateLogError or TooManyGroups if it is of no use to take the group in the cluster
+        for its first member."""
+        self._log_health.check()
+        self._check_room(group_id, client_host)
+
+    def _check_room(self, group_id: str, client_host: str | None) -> None:
         """Raises TooManyGroups if this one cannot be hosted as well: for now, if others have
         stalled."""
-        if group_id in self._tasks or len(self._tasks) < self._max_groups:
+        if group_id in self._tasks:
             return
-        self._make_room()
-        raise TooManyGroups(f"{self._max_groups} groups are hosted already")
+        try:
+            self._room.check(client_host)
+        except TooManyGroups:
+            self._make_room()
+            raise
 
     def _make_room(self) -> None:
         """Dissolve the groups that have stalled: a client that only ever joins, under any number of
@@ -258,10 +276,10 @@ class Registry:
         for task in self._tasks.values():
             task.release_waiting()
 
-    def _task(self, group_id: str) -> GroupTask:
+    def _task(self, group_id: str, client_host: str | None = None) -> GroupTask:
         task = self._tasks.get(group_id)
         if task is None:
-            self.check_room(group_id)
+            self._check_room(group_id, client_host)
             task = GroupTask(
                 group_id,
                 config=self._config,
@@ -273,12 +291,15 @@ class Registry:
                 journal=self._journal,
                 offsets=self._offsets,
                 aside=self._aside,
+                log_health=self._log_health,
             )
             if self._is_ending:
                 task.release_waiting()
             self._tasks[group_id] = task
+            self._room.take(group_id, client_host)
             self._nursery.start_soon(task.run, partial(self._forget, group_id))
         return task
 
     def _forget(self, group_id: str) -> None:
         del self._tasks[group_id]
+        self._room.give_back(group_id)

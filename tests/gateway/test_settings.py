@@ -93,6 +93,7 @@ def test_every_setting_can_be_set_in_every_place(
         "max_connections": "9",
         "max_connections_per_address": "8",
         "max_groups": "10",
+        "max_groups_per_address": "5",
         "anchor_linger_ms": "12",
         "broker_timeout_ms": "13",
         "drain_timeout_ms": "11",

@@ -201,7 +201,13 @@ class HostedGroups:
     """A registry, and the requests of clients to one of its groups."""
 
     def __init__(
-        self, nursery: trio.Nursery, *, config: GroupConfig, max_groups: int, log: ScriptedLog
+        self,
+        nursery: trio.Nursery,
+        *,
+        config: GroupConfig,
+        max_groups: int,
+        max_groups_per_address: int | None,
+        log: ScriptedLog,
     ) -> None:
         self.nursery = nursery
         self.config = config
@@ -224,6 +230,7 @@ class HostedGroups:
             hosting=self.hosting,
             state_log=self.log,
             max_groups=max_groups,
+            max_groups_per_address=max_groups_per_address,
             nursery=nursery,
             journal=journal,
             offsets=self.offsets,
@@ -243,9 +250,10 @@ class HostedGroups:
         *,
         group: str = GROUP,
         names: Iterable[str] = (),
+        client_host: str | None = None,
     ) -> Any:
         """The answer to a request."""
-        _token, reply = await self.registry.ask(group, make, names)
+        _token, reply = await self.registry.ask(group, make, names, client_host=client_host)
         return reply
 
     async def join(
@@ -347,6 +355,7 @@ class HostedGroups:
         regex: str | None = None,
         instance_id: str | None = None,
         client_id: str = "client",
+        begun_by: str | None = None,
     ) -> ConsumerHeartbeatReply:
         """A ConsumerGroupHeartbeat; with epoch 0 it says all that joining needs."""
         joins = epoch == 0
@@ -370,6 +379,7 @@ class HostedGroups:
                     fresh_id=uuid4(),
                 ),
                 group=group,
+                client_host=begun_by,
             ),
         )
 
@@ -452,7 +462,11 @@ class HostedGroups:
 
 @asynccontextmanager
 async def hosted_groups(
-    *, config: GroupConfig | None = None, max_groups: int = 8, log: ScriptedLog | None = None
+    *,
+    config: GroupConfig | None = None,
+    max_groups: int = 8,
+    max_groups_per_address: int | None = None,
+    log: ScriptedLog | None = None,
 ) -> AsyncIterator[HostedGroups]:
     """A registry for the length of the block, with this log or a new one."""
     async with trio.open_nursery() as nursery:
@@ -460,6 +474,7 @@ async def hosted_groups(
             nursery,
             config=config or GroupConfig(),
             max_groups=max_groups,
+            max_groups_per_address=max_groups_per_address,
             log=log or ScriptedLog(),
         )
         nursery.cancel_scope.cancel()

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from gateway.groups.log_health import TRY_AGAIN_S
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
@@ -15,6 +16,8 @@ from tests.support.group_client import GroupClient, group_client
 from tests.support.hosted_groups import ScriptedLog
 from tests.support.offset_broker import OffsetBroker
 from tests.support.until import until
+
+NAMES = 30
 
 
 @asynccontextmanager
@@ -55,6 +58,19 @@ async def test_a_malformed_heartbeat_takes_no_group() -> None:
         assert ApiKey.JOIN_GROUP not in {header.api_key for header in broker.seen}
 
 
+async def test_while_the_log_fails_hardly_any_group_is_taken() -> None:
+    """Each name would take a place in the cluster for a moment, for nothing."""
+    state_log = ScriptedLog()
+    state_log.is_failing = True
+    async with open_scene(state_log) as (broker, client):
+        for name in range(NAMES):
+            client.group = f"g{name}"
+            refused = await client.native("n")
+            assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        joins = [header for header in broker.seen if header.api_key == ApiKey.JOIN_GROUP]
+        assert 0 < len(joins) < NAMES
+
+
 async def test_a_join_that_cannot_be_written_gives_the_group_back() -> None:
     """With a full disk nobody is let in, under however many names somebody tries."""
     state_log = ScriptedLog()
@@ -64,5 +80,6 @@ async def test_a_join_that_cannot_be_written_gives_the_group_back() -> None:
         assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         await until(lambda: not broker.coordinator.group("g").member_id)
         state_log.is_failing = False
+        await trio.sleep(TRY_AGAIN_S)
         assert (await client.native("n")).error_code == 0
         assert broker.coordinator.group("g").member_id

@@ -7,7 +7,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.groups.group_task import STALLED_AFTER_S, GroupTask
 from gateway.groups.hosting import Mode
-from gateway.groups.registry import RESUME_RETRY_S, TooManyGroups
+from gateway.groups.registry import RESUME_RETRY_S
+from gateway.groups.room import TooManyGroups
 from gateway.state_log.log import StateLogUnreadable
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_groups import GROUP, hosted_groups
@@ -25,6 +26,27 @@ async def test_there_are_no_more_groups_than_allowed(autojump_clock: MockClock) 
         await groups.native("n", -1, group="b")
         await trio.sleep(2)
         assert (await groups.native("n", group="c")).error is ErrorCode.NONE
+
+
+async def test_one_address_leaves_room_for_the_others(autojump_clock: MockClock) -> None:
+    """However far its members go. A group counts for who began it, and for nobody if it was there
+    before the gateway; the log tells of it once."""
+    async with hosted_groups(max_groups=8, max_groups_per_address=2) as groups:
+        await groups.native("n", group="resumed")
+        await groups.native("n", group="a", begun_by="greedy")
+        await groups.native("n", group="b", begun_by="greedy")
+        with capture_logs() as lines:
+            for group in ("c", "d", "e"):
+                with pytest.raises(TooManyGroups, match="2 groups of this address"):
+                    await groups.native("n", group=group, begun_by="greedy")
+        assert [line["event"] for line in lines] == ["groups_refused"]
+        await groups.native("n", group="c", begun_by="modest")
+        for group in ("resumed", "a", "c"):
+            assert not (await groups.native("m", group=group, begun_by="greedy")).error
+        await groups.native("n", -1, group="a")
+        await groups.native("m", -1, group="a")
+        await trio.sleep(2)
+        assert not (await groups.native("n", group="d", begun_by="greedy")).error
 
 
 async def test_groups_that_were_only_ever_joined_make_room_for_others(
