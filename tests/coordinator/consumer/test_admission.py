@@ -4,7 +4,7 @@ from coordinator.config import GroupConfig
 from coordinator.volatile import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import given_native
+from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
 
@@ -80,3 +80,13 @@ def test_who_is_away_may_come_back_without_its_instance_id(group: GroupScript) -
     assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 11)
     assert group.named(reply.assignment) == {"foo": (0,)}
     assert group.consumer.members["n1"].instance_id == "i1"
+
+
+def test_a_member_that_turned_classic_is_fenced_at_its_former_epoch(group: GroupScript) -> None:
+    """It learns its new epoch from JoinGroup (DEV D54 is about native members): a heartbeat of its
+    native past, sent late, turns nobody native again."""
+    classic = given_classic("n1", epoch=100, previous_epoch=99, assigned={"foo": (0,)})
+    other = given_native("n2", epoch=100, assigned={"foo": (1, 2)})
+    group.given_consumer_group(classic, other, epoch=100)
+    assert group.native("n1", 99).error == ErrorCode.FENCED_MEMBER_EPOCH
+    assert group.consumer.members["n1"].is_classic

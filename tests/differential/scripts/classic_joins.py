@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from unittest.mock import ANY
 
 from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, WAITS, Duel, Owned
@@ -104,8 +105,12 @@ async def a_join_needs_a_protocol_and_a_type(duel: Duel) -> None:
     await duel.join("A", protocols=[], version=3, error=23)
     await duel.join("A", protocol_type="", error=23)
     await duel.join("A", protocol_type="", version=0, error=23)
-    await duel.describe_classic()
-    await duel.list()
+    created = Unlike(
+        deviation=Deviation.NOTHING_CREATED,
+        kafka={"groups": (ANY,)},
+        gateway={"groups": ()},
+    )
+    await duel.list(unlike=created)
     await duel.enter({"A": ALL_FOO})
     await duel.join("B", protocols=[], error=23)
     await duel.join("B", protocol_type="other", error=23)
@@ -369,7 +374,7 @@ async def ids_in_other_alphabets(duel: Duel) -> None:
     await duel.join("ä-ö-ü", instance="größe-Ω-😀", version=5)
     await duel.sync("ä-ö-ü", {"ä-ö-ü": ALL_FOO}, instance="größe-Ω-😀")
     await duel.describe_classic()
-    await duel.native("Ñ", 0, instance="größe-Ω-😀", rack="räck")
+    await duel.native("Ñ", 0, instance="größe-Ω-😀")
     await duel.describe()
     await duel.beat("ä-ö-ü", instance="größe-Ω-😀")
 

@@ -138,7 +138,7 @@ async def session_timeouts_in_a_consumer_group(duel: Duel) -> None:
         await duel.join(f"B{number}", session_timeout_ms=timeout, error=79)
 
 
-@script()
+@script(UPGRADE)
 async def made_up_ids_and_other_peoples(duel: Duel) -> None:
     await duel.native("N", 0)
     await duel.join("A", "made-up")

@@ -206,18 +206,33 @@ async def the_assignor_that_most_prefer(duel: Duel) -> None:
     await duel.describe()
     await duel.native("M", assignor="range")
     await duel.native("N", assignor="uniform")
-    await duel.native("O", assignor="uniform")
+    bumps = Unlike(
+        deviation=Deviation.ASSIGNOR_OR_RACK,
+        kafka={"member_epoch": 4},
+        gateway={"member_epoch": 5},
+    )
+    await duel.native("O", assignor="uniform", unlike=bumps)
+
+
+@script()
+async def timeouts_and_clients_bump_nothing(duel: Duel) -> None:
+    await duel.native("M", 0, rack="r1")
+    await duel.native("M", rack="r1", rebalance_timeout_ms=1_000)
+    await duel.native("M", rack=None)
+    await duel.describe()
+    await duel.native("other-client", 2, member_id="M")
     await duel.describe()
 
 
 @script()
-async def racks_and_timeouts_bump_nothing(duel: Duel) -> None:
+async def another_rack_bumps_the_epoch(duel: Duel) -> None:
     await duel.native("M", 0, rack="r1")
-    await duel.native("M", rack="r2", rebalance_timeout_ms=1_000)
-    await duel.native("M", rack=None, assignor="uniform")
-    await duel.describe()
-    await duel.native("other-client", 2, member_id="M")
-    await duel.describe()
+    bumps = Unlike(
+        deviation=Deviation.ASSIGNOR_OR_RACK,
+        kafka={"member_epoch": 2},
+        gateway={"member_epoch": 3},
+    )
+    await duel.native("M", rack="r2", unlike=bumps)
 
 
 @script()

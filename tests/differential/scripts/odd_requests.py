@@ -1,6 +1,8 @@
 """Requests that no client sends, and states that few people think of."""
 
-from tests.support.differential.deviations import UNKNOWN_NATIVE
+from unittest.mock import ANY
+
+from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import MAIN, UPGRADE
 from tests.support.differential.script import script
@@ -94,7 +96,10 @@ async def a_classic_member_turns_native_under_its_own_id(duel: Duel) -> None:
     await duel.native("A", owned=TOLD)
     await duel.beat("A")
     await duel.join("A")
-    await duel.list()
+    converts = Unlike(
+        deviation=Deviation.TARGET_BY_ITSELF, kafka={"groups": (ANY,)}, gateway={"groups": (ANY,)}
+    )
+    await duel.list(unlike=converts if duel.profile is MAIN else None)
 
 
 @script()

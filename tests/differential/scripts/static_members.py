@@ -43,14 +43,23 @@ async def a_classic_follower_restarts(duel: Duel) -> None:
 
 
 @script()
-async def restarts_with_another_subscription(duel: Duel) -> None:
+async def restarts_with_other_topics(duel: Duel) -> None:
     await duel.join("A", instance="i1", version=5)
     await duel.sync("A", {"A": ALL_FOO}, instance="i1")
-    await duel.join("A2", instance="i1", topics=["bar"])
-    await duel.sync("A2", {"A2": {"bar": [0]}}, instance="i1")
-    await duel.describe_classic()
-    await duel.join("A3", instance="i1", protocol="roundrobin")
-    await duel.sync("A3", {"A3": ALL_FOO}, instance="i1", protocol="roundrobin")
+    rebalances = Unlike(
+        deviation=Deviation.RESUBSCRIBED,
+        kafka={"generation_id": 1, "skip_assignment": True},
+        gateway={"generation_id": 2, "skip_assignment": False},
+    )
+    await duel.join("A2", instance="i1", topics=["bar"], unlike=rebalances)
+
+
+@script()
+async def restarts_with_another_protocol(duel: Duel) -> None:
+    await duel.join("A", instance="i1", version=5)
+    await duel.sync("A", {"A": ALL_FOO}, instance="i1")
+    await duel.join("A2", instance="i1", protocol="roundrobin")
+    await duel.sync("A2", {"A2": ALL_FOO}, instance="i1", protocol="roundrobin")
     await duel.describe_classic()
 
 

@@ -34,6 +34,9 @@ class Deviation(StrEnum):
     OUTLIVED = "deviation D49"
     REPEATED = "deviation D53"
     UNHEARD = "deviation D54"
+    NOTHING_CREATED = "deviation D55"
+    RESUBSCRIBED = "deviation D59"
+    ASSIGNOR_OR_RACK = "deviation D66"
     HELD = "deviation D37"
     SHORT_SUBSCRIPTION = "deviation D24"
     MALFORMED_BYTES = "deviation D38: malformed bytes"
@@ -47,6 +50,7 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
             "policies_and_groups_with_members-upgrade",
             "admins_remove_the_native_members-upgrade",
             "too_many_for_a_classic_group",
+            "a_classic_member_turns_native_under_its_own_id-main",
         }
     ),
     Deviation.NO_TOPICS: frozenset({"a_member_without_topics_gets_no_share"}),
@@ -90,6 +94,14 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
         }
     ),
     Deviation.UNHEARD: frozenset({"the_previous_epoch_once_more"}),
+    Deviation.NOTHING_CREATED: frozenset({"a_join_needs_a_protocol_and_a_type"}),
+    Deviation.RESUBSCRIBED: frozenset({"restarts_with_other_topics"}),
+    Deviation.ASSIGNOR_OR_RACK: frozenset(
+        {
+            "the_assignor_that_most_prefer",
+            "another_rack_bumps_the_epoch",
+        }
+    ),
     Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_another_members_place"}),
     Deviation.HELD: frozenset(
         {

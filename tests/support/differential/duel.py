@@ -239,6 +239,8 @@ class Duel:
         """Whether only the gateway tells the member its assignment, the one that both told last."""
         if asked.api != "ConsumerGroupHeartbeat" or kafka.get("assignment") is not None:
             return False
+        if first_error(kafka):
+            return False
         one, other = (
             {name: sorted(numbers) for name, numbers in side.held.get(asked.who, {}).items()}
             for side in self.sides
