@@ -222,6 +222,9 @@ class GroupService:
     async def _about_one_group(self, request: GroupRequest, message: GroupMessage) -> Struct:
         version = request.header.api_version
         if not message.group_id:
+            if isinstance(message, OffsetCommitRequest):
+                # Nobody can be a member of it: its offsets are all there is (rule 2.9).
+                return await _ask_cluster(request, message)
             is_native = isinstance(message, ConsumerGroupHeartbeatRequest)
             code = ErrorCode.INVALID_REQUEST if is_native else ErrorCode.INVALID_GROUP_ID
             return refusal(message, version, code, "the group id is empty")

@@ -102,8 +102,8 @@ class OffsetFetchApi:
         self, group: OffsetFetchRequestGroup, verdict: Verdict | None
     ) -> OffsetFetchRequestGroup | ErrorCode:
         """What to ask the cluster for, or why not to."""
-        if verdict is None:
-            return ErrorCode.INVALID_GROUP_ID
+        if verdict is None:  # of the empty group id the cluster alone knows (rule 2.9)
+            return group
         if verdict.mode in (Mode.UNKNOWN, Mode.ELSEWHERE):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if verdict.mode is not Mode.HOSTED:

@@ -4,6 +4,7 @@ from unittest.mock import ANY
 
 from tests.support.differential.deviations import Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
+from tests.support.differential.profiles import PROFILES
 from tests.support.differential.script import script
 
 ALL_FOO: Owned = {"foo": (0, 1, 2)}
@@ -274,3 +275,28 @@ async def describing_a_mixed_group(duel: Duel) -> None:
     await duel.join("A", instance="i1", owned={})
     await duel.native("N")
     await duel.describe()
+
+
+@script(*PROFILES)
+async def an_empty_group_id(duel: Duel) -> None:
+    """It can have offsets and no members. One broker is its coordinator, and there both sides
+    share the group."""
+    for side in duel.sides:
+        side.group = ""
+    for version in range(2, 10):
+        await duel.commit("A", {"foo": {0: version}}, member_id="", epoch=-1, version=version)
+    for version in range(1, 10):
+        await duel.fetch(of={"foo": (0, 1)}, version=version)
+        await duel.fetch(version=max(version, 2))
+    for version in (8, 9):
+        await duel.commit("A", {"foo": {0: 1}}, member_id="A", epoch=1, version=version)
+        await duel.commit("A", {"foo": {0: 1}}, member_id="A", epoch=-1, version=version)
+    await duel.fetch("A", {"foo": (0,)}, member_id="A", epoch=1)
+    await duel.describe_classic()
+    await duel.describe()
+    await duel.delete_offsets({"foo": (0,)})
+    await duel.join("A", error=24)
+    await duel.sync("A", member_id="A", generation=1)
+    await duel.beat("A", member_id="A", generation=1)
+    await duel.leave("A")
+    await duel.native("N", 0, error=42)

@@ -136,7 +136,14 @@ async def test_a_group_without_a_name_is_refused() -> None:
         client = GroupClient(scene.client.connection, "")
         assert (await client.join(version=5)).error_code == ErrorCode.INVALID_GROUP_ID
         assert (await client.native("n")).error_code == ErrorCode.INVALID_REQUEST
-        assert await client.commit({0: 1}) == {0: ErrorCode.INVALID_GROUP_ID}
+
+
+async def test_a_group_without_a_name_has_offsets_in_the_cluster() -> None:
+    """Nobody can join it, so there is nothing to check here."""
+    async with open_scene() as scene:
+        client = GroupClient(scene.client.connection, "")
+        assert await client.commit({0: 1}) == {0: 0}
+        assert (await client.committed())[0] == 1
 
 
 # -- members of the new protocol -----------------------------------------------------------------
