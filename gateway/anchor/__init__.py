@@ -1,4 +1,4 @@
-"""The gateway's own member in each hosted group of the cluster: it keeps the group ours.
+"""The anchor: the gateway's own member, which holds each hosted group in the cluster.
 
-Must not know the engine's rules, nor what clients ask.
+This package contains no rules of the engine and handles no client requests.
 """

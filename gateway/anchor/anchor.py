@@ -1,7 +1,8 @@
-"""One anchor: takes its group, keeps it, takes it again when lost, and leaves in the end.
+"""One anchor: joins its group in the cluster, keeps its place, rejoins when lost, and finally
+leaves.
 
-`run` alone sends requests and ends the phases that these begin; others may say at any time that the
-anchor is needed, in doubt, or to be dropped. Must not know who answers for the group meanwhile.
+Only `run` sends requests and completes phases. Other tasks may say at any time that they need the
+anchor, doubt it, or want it dropped.
 """
 
 import math
@@ -24,12 +25,12 @@ from gateway.cluster.errors import UpstreamError
 log = structlog.get_logger()
 
 HEARTBEAT_INTERVAL_S = 3.0
-"""On average, as in Kafka's clients; a removed anchor is noticed this late, or as soon as the group
-commits or gives partitions to somebody."""
+"""The average interval, as in Kafka's clients. The gateway notices a removed anchor at the next
+heartbeat, commit or grant of partitions."""
 SPREAD = 0.2
-"""Heartbeats come this much sooner or later, so that those of many anchors drift apart."""
+"""Random share of the interval, so that the heartbeats of many anchors drift apart."""
 ANXIOUS_INTERVAL_S = 2.0
-"""Between heartbeats while the coordinator does not answer them."""
+"""The heartbeat interval while the coordinator does not answer."""
 FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 2.0
 NO_MEMBER = ""
@@ -37,45 +38,46 @@ NO_MEMBER = ""
 
 
 class GroupHolder(Enum):
-    """Who has a group in the cluster."""
+    """The holder of a group in the cluster."""
 
     OURS = auto()
-    """We, or nobody: it may be taken."""
+    """This gateway, or no member at all: the anchor may join."""
     THEIRS = auto()
-    """Somebody else: our members are fenced."""
+    """Another member: the gateway fences its own members."""
     UNKNOWN = auto()
-    """The cluster does not say."""
+    """The cluster did not answer."""
 
 
 class Groups(Protocol):
-    """What anchors ask of those who serve the groups."""
+    """What an anchor needs from the gateway's group handling."""
 
     def is_live(self, group_id: str) -> bool:
         """Whether the group has members here."""
 
     def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
-        """How a commit ended: the cluster refuses it from now on."""
+        """Report that a commit has ended: the cluster refuses it from now on."""
 
     async def is_left_behind(self, group_id: str) -> bool:
-        """Whether an anchor with our state log is in the group, though we have none here."""
+        """Whether an anchor of an earlier process with our state log is still in the group."""
 
     async def holder_of(self, group_id: str, *, is_replaced: bool) -> GroupHolder:
-        """Who has the group, after we were refused or replaced; THEIRS: we have given way."""
+        """The holder, after our anchor was refused or replaced. THEIRS means that the gateway has
+        fenced its members."""
 
 
 class Anchor:
-    """Stable or not, and under which ids."""
+    """The anchor of one group: its phase and its ids."""
 
     def __init__(self, membership: Membership, *, groups: Groups, linger_s: float) -> None:
         self.group_id = membership.group_id
         self.phase = Phase.ABSENT
         self.why = "it is being taken"
-        """Why the group is not held, as long as it is not; for clients, too."""
+        """While the group is not held, the reason. Clients see it too."""
         self.has_given_way = False
         self.changed = trio.Event()
-        """Set when the phase has changed; a new event then takes its place."""
+        """Set at each change of phase, and then replaced by a new event."""
         self.turn = trio.Lock()
-        """Who waits for it goes on in the order of arrival: who joins first shall lead."""
+        """Serves waiting joins in order of arrival, because the first one to join leads."""
         self._membership = membership
         self._groups = groups
         self._linger_s = linger_s
@@ -83,7 +85,7 @@ class Anchor:
         self._heard_s = -math.inf
         self._lost_s = trio.current_time()
         self._needed_until_s = trio.current_time() + linger_s
-        # With members here and no anchor, the group may have been given away a moment ago.
+        # The group has members but no anchor, so the cluster may just have admitted another client.
         self._must_look = groups.is_live(self.group_id)
         self._was_replaced = False
         self._is_dropped = False
@@ -92,23 +94,22 @@ class Anchor:
         self._roused = trio.Event()
 
     def ids(self, *, since_s: float = -math.inf) -> AnchorIds | None:
-        """The ids under which the group is held, as the cluster has confirmed at that time or
-        later; None while it is not, or not surely."""
+        """The ids that the cluster confirmed at `since_s` or later; None if it has not."""
         is_held = self.phase is Phase.STABLE and trio.current_time() < self._held_until_s
         return self._ids if is_held and self._heard_s >= since_s else None
 
     @property
     def lost_for_s(self) -> float:
-        """How long the group has not been held, 0 while it is."""
+        """Seconds since the anchor lost the group; 0 while it holds it."""
         since_s = self._held_until_s if self.phase is Phase.STABLE else self._lost_s
         return max(0.0, trio.current_time() - since_s)
 
     def need(self) -> None:
-        """Somebody relies on it: it lingers from now on at the earliest."""
+        """Keep the anchor for at least the linger time from now on."""
         self._needed_until_s = trio.current_time() + self._linger_s
 
     def check(self) -> None:
-        """Let the cluster confirm now that the group is held."""
+        """Have the cluster confirm now that the anchor holds the group."""
         if self.phase is Phase.STABLE:
             self._rouse()
 
@@ -118,35 +119,37 @@ class Anchor:
         self._rouse()
 
     def doubt(self, ids: AnchorIds, error: AnchorDisplaced) -> None:
-        """The cluster refused these ids."""
+        """Report that the cluster refused these ids."""
         if self.phase is Phase.STABLE and ids == self._ids:
             self._lose(error)
 
     def renew(self, ids: AnchorIds | None, commit: Token) -> None:
-        """The answer to a commit under these ids was lost: the cluster may still store it until the
-        anchor has another member id, or is there at all if the commit was nobody's. Then, and not
-        before, the commit has ended."""
+        """Report that the answer to a commit under these ids was lost.
+
+        The cluster may still store the commit until the anchor has a new member id, or has joined
+        if the commit named no member. Only then has the commit ended.
+        """
         self._stray_commits[commit] = ids.member_id if ids is not None else NO_MEMBER
         if self.phase is Phase.STABLE:
             self._end_stray_commits()
 
     def look_around(self) -> None:
-        """The coordinator has moved: follow it now."""
+        """Report that the coordinator has moved."""
         self._membership.forget_coordinator()
         self._rouse()
 
     def announce(self) -> None:
-        """Let those who wait for a change look again."""
+        """Wake all tasks that wait for a change."""
         self.changed.set()
         self.changed = trio.Event()
 
     def start_again(self) -> None:
-        """`run` was ended by a bug: whatever it was doing, the group is to be taken again."""
+        """Prepare for another `run` after a bug ended the last one: join again."""
         self.phase = Phase.LOST
         self._lost_s = trio.current_time()
 
     async def run(self) -> None:
-        """Hold the group until nobody needs it, or somebody else has it."""
+        """Hold the group until the anchor is no longer needed or another member holds the group."""
         while await self._take():
             await self._keep()
             if self.phase is Phase.STABLE and await self._leave():
@@ -155,7 +158,8 @@ class Anchor:
     # -- taking it -------------------------------------------------------------------------------
 
     async def _take(self) -> bool:
-        """Until it is Stable. False if it is no longer needed, or somebody else has the group."""
+        """Join until Stable. False if the anchor is no longer needed or another member holds the
+        group."""
         backoff_s = 0.0
         while self._is_dropped or self._is_needed() or self._stray_commits:
             await trio.sleep(backoff_s)
@@ -202,7 +206,7 @@ class Anchor:
         return self.phase is Phase.STABLE
 
     def _end_stray_commits(self) -> None:
-        """Those under another member id than the present one are refused by the cluster."""
+        """End commits under earlier member ids, which the cluster refuses by now."""
         assert self._ids is not None
         present = self._ids.member_id
         self._end_commits(
@@ -219,7 +223,7 @@ class Anchor:
     # -- keeping it ------------------------------------------------------------------------------
 
     async def _keep(self) -> None:
-        """Until it is lost, or no longer needed."""
+        """Send heartbeats until the anchor is lost or no longer needed."""
         self._roused = trio.Event()
         interval_s = HEARTBEAT_INTERVAL_S
         while self._is_kept() and self._is_needed():
@@ -256,7 +260,7 @@ class Anchor:
         return False
 
     def _confirm(self, sent_s: float) -> None:
-        """The coordinator has heard us, no sooner than that: it keeps us for a session at least."""
+        """The coordinator answered a request sent at `sent_s`: the session lasts from then on."""
         self._heard_s = sent_s
 
     @property
@@ -271,13 +275,13 @@ class Anchor:
     # -- losing and leaving ----------------------------------------------------------------------
 
     async def _leave(self) -> bool:
-        """Whether it is surely gone, or nobody minds."""
+        """True if the anchor has certainly left, or its absence does not need to be certain."""
         assert self._ids is not None
         self._move(Phase.LEAVING)
         try:
             await self._membership.leave(self._ids)
         except AnchorDisplaced:
-            pass  # it was gone already
+            pass  # the cluster had removed it already
         except UpstreamError as error:
             log.warning("anchor_left_behind", group_id=self.group_id, reason=str(error))
             if self._stray_commits:
@@ -289,7 +293,7 @@ class Anchor:
         return True
 
     def _lose_if_stable(self, error: AnchorDisplaced | UpstreamError) -> None:
-        """A commit may have been sooner to tell."""
+        """Lose the group, unless a commit has reported the loss already."""
         if self.phase is Phase.STABLE:
             self._lose(error)
 

@@ -1,6 +1,6 @@
-"""The anchors of this gateway, one per hosted group, each with a task of its own.
+"""The anchors of this gateway, one per hosted group, each in a task of its own.
 
-Owns their number and who waits for them. Must not know what they say to the cluster.
+Limits their number, and lets requests wait for an anchor.
 """
 
 import math
@@ -19,18 +19,18 @@ from gateway.anchor.membership import CoordinatorConnections, Membership
 log = structlog.get_logger()
 
 JOIN_PATIENCE_S = 10.0
-"""How long a join waits for the anchor: Kafka's initial delay of 3 s, and then some."""
+"""How long a join waits for the anchor: more than Kafka's initial rebalance delay of 3 s."""
 MEMBER_PATIENCE_S = 3.0
-"""The same for whatever a member sends, counted from when the group was lost: its next heartbeat
-waits behind all that it has sent, and a session may be as short as 6 s."""
+"""How long a member's requests wait for the anchor, counted from the loss of the group. The
+member's next heartbeat queues behind them, and a session may be as short as 6 s."""
 RESTART_S = 5.0
-"""After a bug of ours."""
+"""The delay before an anchor restarts after a bug."""
 LEAVE_TIMEOUT_S = 5.0
-"""For all of them together, when the gateway ends."""
+"""The time for all anchors together to leave when the gateway exits."""
 
 
 class Anchors:
-    """Starts a group's anchor when it is needed; the anchor ends by itself."""
+    """Starts the anchor of a group on demand. The anchor ends by itself."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Anchors:
     async def hold(
         self, group_id: str, *, patience_s: float = JOIN_PATIENCE_S, since_s: float = -math.inf
     ) -> AnchorIds | None:
-        """The ids under which the group is held, as soon as it is, and the cluster has confirmed
-        so at `since_s` or later; None where anchors are off.
+        """Wait for ids that the cluster confirmed at `since_s` or later; None where anchors are
+        off.
 
-        In a group with members all waiting is over `patience_s` after the group was lost, however
-        many requests come: they wait one behind the other. Raises NotAnchored.
+        In a group with members, all requests stop waiting `patience_s` after the group was lost,
+        because they queue one behind the other. Raises NotAnchored.
         """
         if not self._is_on:
             return None
@@ -78,14 +78,14 @@ class Anchors:
         raise NotAnchored("the gateway is ending" if anchor is None else anchor.why)
 
     def _waited_s(self, group_id: str) -> float:
-        """How long members of the group may have waited for its anchor already."""
+        """How long the group's members have been waiting for the anchor."""
         anchor = self._anchors.get(group_id)
         if anchor is None or not self._groups.is_live(group_id):
             return 0.0
         return anchor.lost_for_s
 
     async def _held(self, anchor: Anchor, since_s: float) -> AnchorIds | None:
-        """Wait for this one; None if it came to an end instead, or the gateway does."""
+        """Wait for this anchor; None if it ends instead, or the gateway does."""
         async with anchor.turn:
             while not self._is_ending and self._anchors.get(anchor.group_id) is anchor:
                 anchor.need()
@@ -96,41 +96,42 @@ class Anchors:
         return None
 
     def need(self, group_id: str) -> None:
-        """Somebody relies on the anchor: it is being taken if it is not there. Raises
-        NotAnchored."""
+        """Start the anchor if the group has none, and keep it. Raises NotAnchored."""
         if self._is_on:
             self._needed(group_id)
 
     def is_here(self, group_id: str) -> bool:
-        """Whether we have the group's anchor, or are about to."""
+        """Whether this gateway has an anchor for the group, Stable or not."""
         return group_id in self._anchors
 
     async def is_there(self, group_id: str) -> bool:
-        """The same, or one was left behind whose place we may take: there is no passing it by."""
+        """Whether there is an anchor here, or one of an earlier process whose place we may take."""
         return self.is_here(group_id) or (
             self._is_on and await self._groups.is_left_behind(group_id)
         )
 
     def doubt(self, group_id: str, ids: AnchorIds, error: AnchorDisplaced) -> None:
-        """The cluster refused these ids; the anchor is repaired."""
+        """Report that the cluster refused these ids. The anchor rejoins."""
         if (anchor := self._anchors.get(group_id)) is not None:
             anchor.doubt(ids, error)
 
     def look_around(self, group_id: str) -> None:
-        """The group's coordinator is no longer where it was."""
+        """Report that the group's coordinator has moved."""
         if (anchor := self._anchors.get(group_id)) is not None:
             anchor.look_around()
 
     def commit_lost(self, group_id: str, ids: AnchorIds | None, commit: Token) -> None:
-        """The answer to a commit under these ids was lost; the anchor takes a new member id, or the
-        group if it was not held, and then the commit has ended."""
+        """Report that the answer to a commit under these ids was lost. The commit ends once the
+        anchor has a new member id, or has joined."""
         self._groups.end_commit(group_id, OffsetCommitEnded(commit=commit, answer_lost=True))
         if self._is_on:
             (self._anchors.get(group_id) or self._start(group_id)).renew(ids, commit)
 
     async def drop(self, group_id: str) -> None:
-        """Let go of a group that is empty, also where an anchor was left behind: by taking its
-        place. Raises NotAnchored if that takes too long, or if somebody waits to be let in."""
+        """Release an empty group. If an earlier process left an anchor, first take its place.
+
+        Raises NotAnchored if that takes too long, or if a client is waiting to join.
+        """
         if not await self.is_there(group_id):
             return
         anchor = self._needed(group_id)
@@ -143,19 +144,19 @@ class Anchors:
             raise NotAnchored("the anchor has not left yet")
 
     def let_go(self, group_id: str) -> None:
-        """Nobody was let in after all: there is nothing to linger for."""
+        """Release the group without lingering, because no member was admitted."""
         anchor = self._anchors.get(group_id)
         if anchor is not None and not anchor.turn.locked():
             anchor.drop()
 
     def release_waiting(self) -> None:
-        """From now on nobody waits here: the gateway is about to end."""
+        """End all waiting, now and from now on, because the gateway is shutting down."""
         self._is_ending = True
         for anchor in self._anchors.values():
             anchor.announce()
 
     async def leave_all(self) -> None:
-        """Let go of all groups, whoever is in them, for nothing of them will be left here."""
+        """Release all groups, with or without members: their state ends with this process."""
         with trio.move_on_after(LEAVE_TIMEOUT_S) as limit:
             async with trio.open_nursery() as nursery:
                 for anchor in self._anchors.values():
@@ -190,12 +191,12 @@ class Anchors:
         return anchor
 
     async def _run(self, anchor: Anchor) -> None:
-        structlog.contextvars.clear_contextvars()  # the connection that came first is not the group
+        structlog.contextvars.clear_contextvars()  # do not log the connection that started it
         try:
             while True:
                 try:
                     return await anchor.run()
-                except Exception:  # the boundary: a bug, and it ends no other anchor
+                except Exception:  # a bug in one anchor must not end the others
                     log.exception("anchor_failed", group_id=anchor.group_id)
                 await trio.sleep(RESTART_S)
                 anchor.start_again()

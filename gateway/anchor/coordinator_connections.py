@@ -1,7 +1,6 @@
-"""Connections to the coordinators: one each for what is answered at once, a few more for joins.
+"""Connections to the coordinators: one per broker for prompt requests, and a few more for joins.
 
-A broker may keep a JoinGroup waiting for seconds, and with it everything behind it on the same
-connection. Must not know what is asked.
+A broker may park a JoinGroup for seconds, and with it all later requests on the same connection.
 """
 
 import math
@@ -16,13 +15,14 @@ from gateway.cluster.errors import UpstreamError
 from kafka_codecs.declaration import Struct
 
 ANSWER_TIMEOUT_S = 10.0
-"""A broker that hangs still accepts connections; whoever it coordinated for finds another one."""
+"""A broker that hangs still accepts connections. After this time its groups look for another
+one."""
 JOINS_AT_ONCE_MAX = 16
-"""Per coordinator. At Kafka's usual initial delay of 3 s that is five new groups a second."""
+"""Per coordinator. With Kafka's default initial delay of 3 s that is five new groups a second."""
 
 
 class CoordinatorConnections:
-    """Opened when first needed, opened anew when lost."""
+    """Opens connections on demand and reopens lost ones."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -35,7 +35,7 @@ class CoordinatorConnections:
         self._spare: defaultdict[int, list[BrokerConnection]] = defaultdict(list)
 
     async def ask(self, node_id: int, message: Struct) -> Any:
-        """The answer of a broker, which does not keep us waiting. Raises UpstreamError."""
+        """Send a request that brokers answer promptly. Raises UpstreamError."""
         asked_s = trio.current_time()
         async with self._opening[node_id]:
             connection = self._connections.get(node_id)
@@ -47,7 +47,7 @@ class CoordinatorConnections:
         raise UpstreamError(f"broker {node_id} did not answer in {ANSWER_TIMEOUT_S:.0f} s")
 
     async def ask_patiently(self, node_id: int, message: Struct) -> Any:
-        """The answer of a broker, which may take its time. Raises UpstreamError."""
+        """Send a request that a broker may park. Raises UpstreamError."""
         limiter, spare = self._joins[node_id], self._spare[node_id]
         async with limiter:
             connection = spare.pop() if spare else await self._open(node_id)
@@ -61,18 +61,19 @@ class CoordinatorConnections:
                     connection.close()
 
     async def versions_of(self, node_id: int) -> Versions:
-        """What a broker speaks. Raises UpstreamError."""
+        """The API versions of a broker. Raises UpstreamError."""
         return await self._cluster.versions_of(node_id)
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         for connections in (self._connections.values(), *self._spare.values()):
             for connection in connections:
                 connection.close()
 
     def _check_others_luck(self, node_id: int, asked_s: float) -> None:
-        """A thousand that wait for a broker which is away are told at once, not one by one. Who
-        comes later tries anew, unlike in `cluster.py`: each anchor has its own backoff."""
+        """Fail at once if another request has found this broker away since `asked_s`, so that a
+        thousand waiting anchors do not try one after the other. Later requests try again, unlike in
+        `cluster.py`, because each anchor has its own backoff."""
         failed_s, why = self._failures.get(node_id, (-math.inf, ""))
         if failed_s > asked_s:
             raise UpstreamError(why)

@@ -1,4 +1,4 @@
-"""What the cluster may say against an anchor. Each message is one line, fit for a person."""
+"""The errors of anchors. Each message is one line for people."""
 
 from kafka_codecs.error_codes import ErrorCode
 
@@ -13,31 +13,31 @@ ABOUT_THE_ANCHOR = frozenset(
         ErrorCode.STALE_MEMBER_EPOCH,
     }
 )
-"""The last three: where our group was there is none, or one of the new protocol."""
+"""The last three: the cluster has no such group any more, or one of the new protocol."""
 
 
 class AnchorRefused(Exception):
-    """Somebody else is in the group, with whom we have no protocol in common."""
+    """Another member is in the group, and it has no protocol in common with the anchor."""
 
 
 class AnchorDisplaced(Exception):
-    """The member that we were is no longer in the group, or no longer alone."""
+    """The anchor is no longer in the group, or no longer its only member."""
 
     def __init__(self, api: str, code: ErrorCode) -> None:
         super().__init__(f"the cluster answered {api} with {code.name}")
         self.is_replaced = code is ErrorCode.FENCED_INSTANCE_ID
-        """By whoever has the same state log, or by a request of our own that came late."""
+        """Replaced by a gateway with the same state log, or by a late request of our own."""
 
 
 class AnswerLost(Exception):
-    """The cluster may still store a commit of which nobody will know."""
+    """The answer to a commit was lost, so the cluster may still store it."""
 
 
 class NotAnchored(Exception):
-    """The group is not held, and has not been for as long as a client may be kept waiting."""
+    """The gateway could not hold the group within the time that a client may wait."""
 
 
 def name_of(error_code: int) -> str:
-    """For people, who may look up in Kafka's protocol guide those that we have no name for."""
+    """The name of an error code, or its number if it is unknown here."""
     known = error_code in ErrorCode.__members__.values()
     return ErrorCode(error_code).name if known else f"error {error_code}"

@@ -1,7 +1,4 @@
-"""How an anchor is known in the cluster: to the cluster, to us, and to other gateways.
-
-What it may do under that name is not known here.
-"""
+"""The identity of an anchor: how the cluster, this gateway and other gateways recognise it."""
 
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -10,14 +7,14 @@ from gateway.cluster.broker_connection import Versions
 from kafka_codecs.apis import ApiKey
 
 PROTOCOL_TYPE = "groupferry"
-"""No consumer joins a group of this type, and no such member joins a group of consumers."""
+"""Consumers cannot join a group of this type, and anchors cannot join a group of consumers."""
 
 INSTANCE_ID = "groupferry"
-"""Fixed, so that whoever has the same state log takes the predecessor's place."""
+"""Fixed, so that a gateway with the same state log replaces its predecessor."""
 
 FIRST_COMMIT_VERSION = 7
 FIRST_TXN_COMMIT_VERSION = 3
-"""The first versions with an instance id: they fence the predecessor, the generation does not."""
+"""The first versions with an instance id. It fences the predecessor; the generation does not."""
 
 _NEEDS = {
     ApiKey.JOIN_GROUP: 5,
@@ -29,22 +26,22 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """Whose anchor it is."""
+    """The gateway that owns the anchor."""
 
     log_id: str
-    """The protocol's name: a gateway with another state log has no protocol in common with us."""
+    """The protocol name, so that gateways with different state logs have none in common."""
     run_id: str = field(default_factory=lambda: uuid4().hex)
-    """The protocol's metadata: tells this process from another one with the same log."""
+    """The protocol metadata, which distinguishes processes with the same state log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorIds:
-    """What the cluster gave the anchor; commits travel under it."""
+    """The ids that the cluster gave the anchor. Commits carry them."""
 
     member_id: str
     generation: int
 
 
 def may_hold(versions: Versions) -> bool:
-    """Whether this broker, of Kafka 2.3 or later, fences static members."""
+    """Whether the broker fences static members, as Kafka 2.3 and later do."""
     return all(versions.get(key, (0, -1))[1] >= version for key, version in _NEEDS.items())

@@ -1,7 +1,5 @@
-"""The requests that make one static member of a group, and what the coordinator says to them.
-
-When they are sent is for the anchor to say.
-"""
+"""The requests of one static member, and the coordinator's answers. The anchor decides when to send
+them."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
@@ -24,7 +22,8 @@ from kafka_codecs.leave_group import (
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 
 SESSION_TIMEOUTS_MS = (60_000, 45_000, 30_000, 10_000)
-"""The first that the cluster accepts; long, because our members' own sessions end sooner."""
+"""Tried in this order until the cluster accepts one. Long, because the sessions of the group's real
+members expire sooner."""
 
 SOMEBODY_ELSE = frozenset(
     {
@@ -33,26 +32,28 @@ SOMEBODY_ELSE = frozenset(
         ErrorCode.GROUP_MAX_SIZE_REACHED,
     }
 )
-"""Answers to a JoinGroup: consumers, a group of another kind under the same name, too many."""
+"""Answers to a JoinGroup: the group has consumers, is of another kind, or is full."""
 
 
 class CoordinatorConnections(Protocol):
-    """The way to the coordinators."""
+    """Access to the coordinators."""
 
     async def ask(self, node_id: int, message: Struct) -> Any:
-        """What is answered at once. Raises UpstreamError."""
+        """Send a request that brokers answer promptly. Raises UpstreamError."""
 
     async def ask_patiently(self, node_id: int, message: Struct) -> Any:
-        """What may be answered late. Raises UpstreamError."""
+        """Send a request that a broker may park. Raises UpstreamError."""
 
     async def versions_of(self, node_id: int) -> Versions:
-        """What a broker speaks. Raises UpstreamError."""
+        """The API versions of a broker. Raises UpstreamError."""
 
 
 class Membership:
-    """One static member; remembers where the group's coordinator is, and how long a session may
-    be. Everything here raises UpstreamError when the coordinator cannot be asked or does not know;
-    it is looked for again the next time."""
+    """One static member. Remembers the group's coordinator and the accepted session timeout.
+
+    All requests raise UpstreamError if the coordinator is unreachable or has moved; the next
+    request looks for it again.
+    """
 
     def __init__(
         self,
@@ -67,24 +68,24 @@ class Membership:
         self._connections = connections
         self._coordinator_of = coordinator_of
         self.node_id: int | None = None
-        """The coordinator as last found."""
+        """The last known coordinator."""
         self._session_timeouts_ms = list(SESSION_TIMEOUTS_MS)
 
     @property
     def session_timeout_ms(self) -> int:
-        """How long the coordinator keeps us without a word from us."""
+        """How long the coordinator keeps a silent member."""
         return self._session_timeouts_ms[0]
 
     def forget_coordinator(self) -> None:
-        """Ask for it before the next request."""
+        """Look up the coordinator before the next request."""
         self.node_id = None
 
     async def join(self) -> AnchorIds:
-        """Become the group's member under a new id, its leader, in a new generation.
+        """Join under a new member id, as leader of a new generation.
 
-        Where a predecessor was, the first JoinGroup only takes its place, in its generation, and
-        an old broker keeps that to itself; the second one, under the new id, starts a generation,
-        which the coordinator persists. Raises AnchorRefused, AnchorDisplaced.
+        If there was a predecessor, the first JoinGroup only takes its place in its generation,
+        which an old broker does not persist. The second one, under the new id, starts a generation
+        that the coordinator persists. Raises AnchorRefused, AnchorDisplaced.
         """
         joined = await self._join("")
         if joined.skip_assignment or joined.leader != joined.member_id:
@@ -109,7 +110,7 @@ class Membership:
         )
 
     async def beat(self, ids: AnchorIds) -> None:
-        """Say that we are alive. Raises AnchorDisplaced."""
+        """Send a heartbeat. Raises AnchorDisplaced."""
         await self._ask(
             "Heartbeat",
             HeartbeatRequest(
@@ -121,7 +122,7 @@ class Membership:
         )
 
     async def leave(self, ids: AnchorIds) -> None:
-        """Give the group up. Raises AnchorDisplaced if we had lost it already."""
+        """Leave the group. Raises AnchorDisplaced if it was lost already."""
         versions = await self._connections.versions_of(await self._coordinator())
         if versions[ApiKey.LEAVE_GROUP][1] < FIRST_LEAVE_VERSION_WITH_MEMBERS:
             request = LeaveGroupRequest(group_id=self.group_id, member_id=ids.member_id)

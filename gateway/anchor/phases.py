@@ -1,4 +1,4 @@
-"""Where an anchor is, and where it may go from there: the table of its legal moves.
+"""The phases of an anchor and their legal transitions.
 
 ABSENT --> JOINING --> SYNCING --> STABLE --> LEAVING --> ABSENT
               ^  \\        |          |           |
@@ -12,20 +12,20 @@ from types import MappingProxyType
 
 
 class Phase(Enum):
-    """Only a Stable anchor holds its group."""
+    """The phase of an anchor. Only a Stable anchor holds its group."""
 
     ABSENT = "Absent"
-    """Not there, and nobody needs it; or somebody else has the group."""
+    """Not in the group: it is not needed, or another member holds the group."""
     JOINING = "Joining"
-    """Its JoinGroup is on its way, or the second one, which follows a take-over."""
+    """Sending its JoinGroup, or the second one that follows a take-over."""
     SYNCING = "Syncing"
-    """Its SyncGroup is on its way: a generation is being persisted."""
+    """Sending its SyncGroup, upon which the coordinator persists the generation."""
     STABLE = "Stable"
-    """It holds the group; commits travel under its ids."""
+    """Holds the group. Commits carry its ids."""
     LOST = "Lost"
-    """It is needed, but not, or not surely, in its place: it is taken again."""
+    """Needed, but not certainly in the group: it rejoins."""
     LEAVING = "Leaving"
-    """Its LeaveGroup is on its way."""
+    """Sending its LeaveGroup."""
 
 
 MOVES: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
@@ -41,6 +41,6 @@ MOVES: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
 
 
 def check_move(before: Phase, after: Phase) -> None:
-    """Raises ValueError: a bug of ours."""
+    """Raises ValueError for an illegal transition, which is a bug."""
     if after not in MOVES[before]:
         raise ValueError(f"an anchor does not move from {before.value} to {after.value}")

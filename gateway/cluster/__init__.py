@@ -1,2 +1,2 @@
-"""The gateway's own client of the upstream cluster; it must not know the data path, or
-what a group is beyond the id that its coordinator is asked for by."""
+"""The gateway's own client of the upstream cluster. It is independent of the data path, and knows
+groups only by the id that it looks up a coordinator for."""

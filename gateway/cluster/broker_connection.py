@@ -1,8 +1,7 @@
-"""One connection of the gateway's own to a broker: an answer to each request, with limits.
+"""One connection to a broker, with requests, answers and limits.
 
-It knows frames, correlation ids and which versions both sides speak; not which broker of which
-cluster it talks to. The data path opens its upstream connections here too, and then takes the
-socket over (`detach`).
+Handles frames, correlation ids and version negotiation. The data path also opens its upstream
+connections here and then takes over the socket (`detach`).
 """
 
 import contextlib
@@ -36,8 +35,8 @@ CONNECT_TIMEOUT_S = 10
 REQUEST_TIMEOUT_S = 30
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 DECODED_AT_ONCE_BYTES_MAX = 64 * 1024
-"""A larger answer, such as all topics of a large cluster, is decoded in a thread: seconds of it
-must not hold up everybody else."""
+"""A larger answer, such as all topics of a large cluster, is decoded in a thread, because it may
+take seconds."""
 
 SOFTWARE_NAME = "groupferry"
 SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]", "-", package_version("groupferry"))
@@ -46,16 +45,15 @@ _SIZE = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">h")
 _UNSUPPORTED_VERSION = 35
 _API_VERSIONS_ASKED = (4, 3, 0)
-"""One after the other, until the broker speaks it: v4 tells features that begin at level 0, which
-are most of Kafka 4's; v3 says which client asks."""
+"""Tried in this order until the broker supports one. v4 returns features that begin at level 0, as
+most features of Kafka 4 do; v3 names the client software."""
 _TLS_ALERT = b"\x15\x03"
 
 TLS_WANTED = "it wants TLS, which is not supported yet"
 
 
 class BrokerConnection:
-    """Requests in, answers out. More tasks than one may ask: a request need not wait for the answer
-    to the one before it, and a broker answers in order.
+    """A connection that several tasks may use. It pipelines requests; a broker answers in order.
 
     After any UpstreamError the connection is closed.
     """
@@ -69,9 +67,9 @@ class BrokerConnection:
         self._correlation_ids = itertools.count()
         self.closed = False
         self.spoken = ApiVersionsResponse()
-        """What the broker said it speaks."""
+        """The broker's ApiVersions answer."""
         self.versions: Versions = {}
-        """The same by api key."""
+        """The versions in that answer, by API key."""
 
     @classmethod
     async def open(
@@ -83,9 +81,9 @@ class BrokerConnection:
         software_name: str = SOFTWARE_NAME,
         software_version: str = SOFTWARE_VERSION,
     ) -> Self:
-        """Connect and ask which versions the broker speaks.
+        """Connect and negotiate API versions.
 
-        Raises UpstreamRefused when it wants TLS, UpstreamError for everything else.
+        Raises UpstreamRefused if the broker requires TLS, UpstreamError for everything else.
         """
         address = f"{host}:{port}"
         try:
@@ -115,12 +113,12 @@ class BrokerConnection:
         self.close()
 
     def close(self) -> None:
-        """Close; whoever waits for an answer gets an UpstreamError."""
+        """Close. Requests without an answer raise UpstreamError."""
         self.closed = True
         self._stream.socket.close()
 
     def detach(self) -> socket.socket:
-        """Hand the socket over, non-blocking; nothing of any answer has been read ahead."""
+        """Hand over the socket, non-blocking. No answer has been read ahead."""
         return socket.socket(fileno=self._stream.socket.detach())
 
     def highest_version(self, key: ApiKey) -> int:
@@ -192,7 +190,7 @@ class BrokerConnection:
                 async with self._receiving:
                     answer = await self._receive_frame()
         except BaseException as error:
-            self.close()  # an answer that nobody waits for would be taken for the next one's
+            self.close()  # the next request would otherwise take this answer for its own
             if isinstance(error, trio.TooSlowError):
                 raise UpstreamError(
                     f"{self._address} did not answer {key.name} in {REQUEST_TIMEOUT_S} s"

@@ -1,7 +1,6 @@
-"""The upstream cluster as the gateway sees it: its brokers, and the topics somebody asked for.
+"""The upstream cluster as the gateway sees it: its brokers, and all topics that were asked for.
 
-It owns the gateway's own connections, one per broker, and keeps what it knows up to date. It must
-not know clients or listeners, nor of a group more than its id.
+Owns the gateway's own connections, one per broker, and keeps its knowledge up to date.
 """
 
 import contextlib
@@ -36,32 +35,32 @@ from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, Metadat
 log = structlog.get_logger()
 
 POLL_INTERVAL_S = 5.0
-"""How often brokers and topics are asked for; a new partition is seen this late at the most."""
+"""How often to refresh brokers and topics, and so the delay until a new partition is noticed."""
 PROMPT_ANSWER_TIMEOUT_S = 5.0
-"""For what any broker may be asked: then it is another one's turn. A process that hangs still
-accepts connections."""
+"""The limit for requests that any broker can answer; then the next broker is asked. A broker that
+hangs still accepts connections."""
 BOOTSTRAP_TIMEOUT_S = 10.0
-"""How long a bootstrap address may take to be connected to and to name the brokers."""
+"""The limit for connecting to a bootstrap address and getting the list of brokers."""
 TRY_AGAIN_S = 1.0
-"""A broker that could not be connected to is tried so often, however many ask; nobody waits for it.
-Clients, who have no other, do: `data_path/brokers.py`."""
+"""The minimum interval between attempts to connect to an unreachable broker. Requests fail at once
+in between. Clients, which have no other broker, do wait: `data_path/brokers.py`."""
 FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
 TOPICS_MAX = 10_000
-"""Topics that are kept up to date; asking for more is refused."""
+"""The limit of topics that are kept up to date. Requests for more are refused."""
 UNKNOWN_NAMES_MAX = 1_000
-"""Names that no topic has and that are asked for again in case one appears; of more, the one that
-was asked for first is given up."""
+"""The limit of names without a topic that are polled in case the topic appears. Beyond it, the
+oldest name is dropped."""
 
 COORDINATORS_ONE_BY_ONE_MAX = 1_000
-"""Groups whose coordinators an old broker is asked for at once: it is told one group at a time."""
+"""The limit of coordinator look-ups at an old broker, which takes one group per request."""
 
 _FIRST_BATCHED_COORDINATORS = 4
 _UNKNOWN_TOPIC = 3
 
 
 class Cluster:
-    """One Kafka cluster. `run` keeps it up to date; call the rest once that has started."""
+    """One Kafka cluster. `run` keeps it up to date; call other methods once it has started."""
 
     def __init__(
         self,
@@ -75,31 +74,31 @@ class Cluster:
         self._tell = tell
         self._connections: dict[int, BrokerConnection] = {}
         self._connecting: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
-        self._failures: dict[int, tuple[float, UpstreamError]] = {}  # the latest, and when
+        self._failures: dict[int, tuple[float, UpstreamError]] = {}  # time and error of the latest
         self._refreshing = trio.Lock()
         self._topics: dict[str, ClusterTopic] = {}
-        self._unknown: dict[str, None] = {}  # names that were asked for, and that no topic has
-        self._unseen: dict[str, None] = {}  # names that somebody is about to ask for
+        self._unknown: dict[str, None] = {}  # requested names without a topic
+        self._unseen: dict[str, None] = {}  # requested names that the next request will ask for
         self.names = TopicNames(self.ask_names, interval_s=poll_interval_s)
         """The names of all topics."""
         self.brokers: Mapping[int, Address] = {}
         """The live brokers by node id."""
         self.addresses: dict[int, Address] = {}
-        """Where each broker was last, also those that have gone."""
+        """The last address of each broker, including brokers that are gone."""
         self.cluster_id: str | None = None
         self.versions: Versions = {}
-        """What the bootstrap broker speaks that answered last."""
+        """The API versions of the bootstrap broker that answered last."""
         self._latest = MetadataResponse()
         self._unanswered_s: float | None = None
         self.changed = trio.Event()
-        """Set when brokers or topics have changed; a new event then takes its place."""
+        """Set when brokers or topics change, and then replaced by a new event."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Find the cluster, report it, then watch it for ever.
+        """Find the cluster, report that it was found, then watch it until cancelled.
 
-        Raises UpstreamError if no bootstrap address answers, UpstreamRefused if the cluster wants
-        what the gateway does not have. Later failures are logged and tried again. Closes every
-        connection at the end.
+        Raises UpstreamError if no bootstrap address answers, UpstreamRefused if the cluster
+        requires something that the gateway does not support. Later failures are logged and retried.
+        Closes every connection at the end.
         """
         try:
             await self.refresh()
@@ -112,7 +111,7 @@ class Cluster:
                 connection.close()
 
     async def refresh(self) -> None:
-        """Ask for brokers and topics now. Raises UpstreamError."""
+        """Refresh brokers and topics now. Raises UpstreamError."""
         async with self._refreshing:
             await self._refresh()
 
@@ -138,32 +137,32 @@ class Cluster:
         return answer
 
     async def recall(self, request: MetadataRequest) -> MetadataResponse | None:
-        """The answer to a Metadata request while no broker answers; None if one does, or if more is
-        asked than we remember. Topic ids are the cluster's, or derived."""
+        """The remembered answer to a Metadata request while no broker answers. None if a broker
+        does, or if the request needs more than is remembered. Topic ids are the cluster's, or
+        derived."""
         if not self._is_away(TRY_AGAIN_S):
             with contextlib.suppress(UpstreamError), trio.move_on_after(TRY_AGAIN_S):
                 await self.refresh()
         return without_leaders(self._latest, request) if self._is_away(math.inf) else None
 
     def _is_away(self, asked_within_s: float) -> bool:
-        """Whether no broker answered when they were last asked, and that was not long ago."""
+        """Whether no broker answered the last request, which was not long ago."""
         asked_s = self._unanswered_s
         return asked_s is not None and trio.current_time() - asked_s < asked_within_s
 
     async def topics_for(self, names: Iterable[str]) -> Mapping[str, ClusterTopic]:
-        """Those of the named topics that exist. From now on they are kept up to date, and so are
-        UNKNOWN_NAMES_MAX of the names that no topic has.
+        """The named topics that exist. They are kept up to date from now on, as are up to
+        UNKNOWN_NAMES_MAX names without a topic.
 
-        Asks the cluster about names only that it was not asked about yet, and never makes it create
-        a topic. Raises UpstreamError when it cannot be asked, or when there would be more than
-        TOPICS_MAX.
+        Asks the cluster only about new names, and never makes it create a topic. Raises
+        UpstreamError if the cluster does not answer, or if there would be more than TOPICS_MAX.
         """
-        names = tuple(filter(can_be_topic, names))  # anybody may name anything
+        names = tuple(filter(can_be_topic, names))  # clients may send arbitrary names
         if missing := self._not_followed(names):
             self._unseen |= dict.fromkeys(missing)
             async with self._refreshing:
                 if missing := self._not_followed(names):
-                    # The groups of a gateway that starts ask all at once: one answer serves all.
+                    # When a gateway starts, all its groups ask at once: one answer serves them all.
                     together = self._unseen | dict.fromkeys(missing)
                     self._unseen = {}
                     await self._look_at(tuple(together) if len(together) <= TOPICS_MAX else missing)
@@ -197,13 +196,13 @@ class Cluster:
             del self._unknown[name]
 
     def known_ids(self, names: Iterable[str]) -> tuple[UUID, ...]:
-        """The ids of those of the named topics that are kept up to date and exist."""
+        """The ids of the named topics, as far as they are kept up to date and exist."""
         return tuple(self._topics[name].topic_id for name in names if name in self._topics)
 
     async def names_of(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
-        """The names of those topics that exist. Raises UpstreamError.
+        """The names of these topics, as far as they exist. Raises UpstreamError.
 
-        An id that is not known makes the cluster tell all its topics, if it is time for that.
+        An unknown id triggers a listing of all topics, unless the last one was too recent.
         """
         known = {**self.names.by_id, **{t.topic_id: name for name, t in self._topics.items()}}
         if not known.keys() >= set(topic_ids):
@@ -211,15 +210,14 @@ class Cluster:
         return {topic_id: known[topic_id] for topic_id in topic_ids if topic_id in known}
 
     async def ask_names(self) -> Mapping[UUID, str]:
-        """Ask for the names of all topics, by id; `names` has them for less. Raises
-        UpstreamError."""
+        """List the names of all topics by id. `names` caches them. Raises UpstreamError."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         return names_in(await self._ask_any(request, math.inf))
 
     async def coordinator_of(self, group_id: str, *, doubtful: int | None = None) -> int:
-        """The node id of the group's coordinator; of `doubtful` no answer is expected.
+        """The node id of the group's coordinator. `doubtful` is a broker to ask last.
 
-        Raises UpstreamError if there is none for now.
+        Raises UpstreamError if the group has none for now.
         """
         found = (await self.coordinators_of((group_id,), doubtful=doubtful))[group_id]
         if isinstance(found, UpstreamError):
@@ -229,7 +227,7 @@ class Cluster:
     async def coordinators_of(
         self, group_ids: Iterable[str], *, doubtful: int | None = None
     ) -> Mapping[str, int | UpstreamError]:
-        """The node id of each group's coordinator, or why there is none for now."""
+        """The node id of each group's coordinator, or the error if it has none for now."""
         failure = UpstreamError("no broker is known")
         found: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, failure)
         missing = tuple(found)
@@ -263,10 +261,10 @@ class Cluster:
         return found
 
     async def ask(self, node_id: int, message: Struct, version: int | None = None) -> Any:
-        """The answer of one broker, in the highest version both know unless told otherwise.
+        """Send a request to one broker, by default in the highest common version.
 
-        A broker closes connections that have been idle for long, so a request on an old connection
-        may be sent a second time: for questions, not for commands. Raises UpstreamError.
+        Brokers close idle connections, so a request on an old connection may be sent twice. Use it
+        for idempotent requests only. Raises UpstreamError.
         """
         old = self._connections.get(node_id)
         connection = await self._connection(node_id)
@@ -278,7 +276,7 @@ class Cluster:
         return await (await self._connection(node_id)).ask(message, version)
 
     async def versions_of(self, node_id: int) -> Versions:
-        """What a broker speaks. Raises UpstreamError."""
+        """The API versions of a broker. Raises UpstreamError."""
         return (await self._connection(node_id)).versions
 
     async def _watch(self) -> None:
@@ -307,7 +305,7 @@ class Cluster:
             raise UpstreamError("the cluster names no broker yet")
         topics = topics_in(answer)
         for topic in answer.topics:
-            # Only a plain "no such topic" takes away what is known; other errors pass.
+            # Only "no such topic" removes a known topic; other errors are transient.
             if topic.error_code not in {0, _UNKNOWN_TOPIC} and topic.name in self._topics:
                 topics[topic.name] = self._topics[topic.name]
         news = (brokers, answer.cluster_id, topics) != (self.brokers, self.cluster_id, self._topics)
@@ -345,7 +343,7 @@ class Cluster:
         return trio.current_time() - failed_s < TRY_AGAIN_S
 
     def _nodes_in_turn(self, doubtful: int | None = None) -> list[int]:
-        """The brokers, those first that are connected already."""
+        """The brokers, connected ones first."""
 
         def is_connected(node_id: int) -> bool:
             connection = self._connections.get(node_id)
@@ -375,7 +373,7 @@ class Cluster:
         raise error
 
     async def _ask_bootstrap(self, message: Struct) -> Any:
-        """Ask each bootstrap address in turn. Raises UpstreamRefused as soon as one refuses."""
+        """Ask each bootstrap address in turn. Raises UpstreamRefused at the first refusal."""
         reasons = []
         for host, port in self._bootstrap:
             try:

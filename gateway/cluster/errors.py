@@ -1,13 +1,13 @@
-"""What can go wrong with the upstream cluster. Each message is one line, fit for whoever runs the
-gateway: it may name a broker's address, so it goes to the log and into no answer to a client."""
+"""Errors of the upstream cluster. Each message is one line for the operator. It may contain a
+broker's address, so it belongs in the log and never in an answer to a client."""
 
 
 class UpstreamError(Exception):
-    """The cluster could not be asked, or its answer was no use. Asking again later may help."""
+    """The cluster did not answer, or not usefully. A retry may help."""
 
 
 class UpstreamRefused(UpstreamError):
-    """The cluster wants something that the gateway does not have; asking again will not help."""
+    """The cluster requires something that the gateway does not support. A retry will not help."""
 
 
 class UpstreamClosed(UpstreamError):

@@ -1,4 +1,4 @@
-"""What our own clients of librdkafka have in common."""
+"""Common configuration of the gateway's own librdkafka clients."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -7,19 +7,19 @@ from typing import Any
 from gateway.cluster.broker_connection import Address
 
 _silent = logging.getLogger(__name__)
-"""What goes wrong is raised where we ask; librdkafka need not tell the console as well."""
+"""Errors are raised at the call, so librdkafka need not print them as well."""
 _silent.addHandler(logging.NullHandler())
 _silent.propagate = False
 
 
 def client_config(upstream: Sequence[Address], client_id: str) -> Mapping[str, Any]:
-    """For a client of any kind."""
+    """The configuration of a producer, consumer or admin client."""
     return {
         "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in upstream),
         "client.id": client_id,
         "logger": _silent,
         "broker.address.family": "any",
-        # A topic that is deleted while we write is not to come back with settings of the broker's.
+        # A topic that is deleted while we write must not be recreated with default settings.
         "allow.auto.create.topics": False,
         "reconnect.backoff.max.ms": 1_000,
     }

@@ -1,7 +1,7 @@
-"""What is told of topics and brokers while no broker answers.
+"""Metadata answers while no broker answers. Pure.
 
-A client that is told of an error for a whole topic may take it for gone and rebalance; so only what
-is remembered is told, with partitions that have no leader for now. Pure.
+Clients take an error for a whole topic as its deletion and rebalance. The answer therefore has only
+remembered topics, whose partitions have no leader for now.
 """
 
 from dataclasses import replace
@@ -13,8 +13,8 @@ _NOBODY = -1
 
 
 def without_leaders(latest: MetadataResponse, request: MetadataRequest) -> MetadataResponse | None:
-    """The answer to a request, made from the latest one of the cluster, of which the topics that
-    exist are left; None if more is asked."""
+    """The answer to a request, made from the existing topics of the cluster's latest answer; None
+    if the request needs more."""
     if request.topics is None:
         return None
     by_name = {topic.name: topic for topic in latest.topics}

@@ -1,6 +1,6 @@
-"""Topics of our own in the cluster: made if they are not there, and what their settings are.
+"""Creates the gateway's own topics in the cluster and reads their settings.
 
-Everything here blocks, and belongs in a thread. Must not know what a topic is for.
+Everything here blocks and belongs in a thread.
 """
 
 import time
@@ -22,14 +22,15 @@ R = TypeVar("R")
 
 
 def is_there(config: Mapping[str, Any], topic: str) -> bool:
-    """Whether there is such a topic. Raises KafkaException."""
+    """Whether the topic exists. Raises KafkaException."""
     return topic in AdminClient(dict(config)).list_topics(timeout=CLUSTER_TIMEOUT_S).topics
 
 
 def made_or_found(
     config: Mapping[str, Any], topic: str, *, partitions: int, settings: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Let there be such a topic; all its settings. Those of a topic that is there stay as they are.
+    """Create the topic unless it exists, and return all its settings. An existing topic is not
+    changed.
 
     Raises KafkaException.
     """
@@ -63,7 +64,7 @@ def _make(admin: AdminClient, wanted: NewTopic) -> None:
 
 
 def _once_known(ask: Callable[[], Future[R]]) -> R:
-    """Not every broker knows a new topic at once."""
+    """Retry, because not every broker knows a new topic at once."""
     give_up_at = time.monotonic() + CLUSTER_TIMEOUT_S
     while True:
         try:

@@ -1,7 +1,6 @@
-"""The names of all topics of a cluster, kept up to date for as long as somebody wants them.
+"""The names of all topics of a cluster, refreshed while they are in use.
 
-A look at them costs what the cluster is large, so that it is taken neither often nor in vain. Must
-not know what the names are for.
+A listing costs in proportion to the size of the cluster, so it runs rarely and only on demand.
 """
 
 import contextlib
@@ -15,14 +14,14 @@ import trio
 from gateway.cluster.errors import UpstreamError
 
 SHARE_OF_TIME = 20
-"""After a look nobody looks for so many times as long as it took."""
+"""The pause after a listing, as a multiple of the time it took."""
 
 Look = Callable[[], Awaitable[Mapping[UUID, str]]]
-"""Asks the cluster for the names of all its topics, by id. Raises UpstreamError."""
+"""Lists the names of all topics of the cluster, by id. Raises UpstreamError."""
 
 
 class TopicNames:
-    """`run` looks again while somebody wants the names; `get` has them at once, or looks."""
+    """`run` refreshes the names on demand; `get` returns them, from the cache if possible."""
 
     def __init__(self, look: Look, *, interval_s: float) -> None:
         self._look = look
@@ -32,13 +31,13 @@ class TopicNames:
         self._failure: UpstreamError | None = None
         self._wanted = trio.Event()
         self.by_id: Mapping[UUID, str] = {}
-        """What the last look saw."""
+        """The names of the last listing."""
         self.version = 0
-        """Grows whenever a name appears: the wall-clock millisecond when it was seen, so that it
-        does not fall over a restart."""
+        """Grows when a name appears: the wall-clock millisecond of that listing, so that it does
+        not decrease across a restart."""
 
     async def get(self) -> Mapping[UUID, str]:
-        """The names by id, as they were not long ago. Raises UpstreamError."""
+        """Recent names by id. Raises UpstreamError."""
         async with self._turn:
             if trio.current_time() >= self._next_look_s:
                 await self._look_now()
@@ -47,12 +46,12 @@ class TopicNames:
         return self.by_id
 
     def want(self) -> None:
-        """Let a further look be taken, when it is time for one; `version` tells if it was worth
-        it. Who wants to be kept up to date asks again and again."""
+        """Request one more listing when the pause is over. `version` shows whether it found a new
+        name. Callers that want fresh names call this repeatedly."""
         self._wanted.set()
 
     async def run(self) -> None:
-        """Look while somebody wants it, for ever."""
+        """Run requested listings until cancelled."""
         while True:
             await self._wanted.wait()
             await trio.sleep_until(self._next_look_s)

@@ -1,4 +1,4 @@
-"""What the gateway knows of a topic, and the id it gives to a topic whose cluster has no ids."""
+"""Topics as the gateway sees them, and ids for clusters without topic ids."""
 
 import re
 from collections.abc import Mapping
@@ -8,14 +8,16 @@ from uuid import UUID, uuid5
 from kafka_codecs.metadata import NO_TOPIC_ID, MetadataResponse, MetadataResponseTopic
 
 TOPIC_NAME = "[a-zA-Z0-9._-]{1,249}"
-"""What Kafka takes for a topic's name, as a regular expression."""
+"""Kafka's rule for topic names, as a regular expression."""
 
-_NAMESPACE = UUID("1f0e0a5b-6a43-4b07-9d4b-6f6c1c0c6d5e")  # drawn once; another would move every id
+_NAMESPACE = UUID(
+    "1f0e0a5b-6a43-4b07-9d4b-6f6c1c0c6d5e"
+)  # random; changing it would change every id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTopic:
-    """A topic that exists."""
+    """An existing topic."""
 
     topic_id: UUID
     partition_count: int
@@ -24,7 +26,7 @@ class ClusterTopic:
 
 
 def can_be_topic(name: str) -> bool:
-    """Whether a topic of this name could exist."""
+    """Whether the name is a legal topic name."""
     return re.fullmatch(TOPIC_NAME, name) is not None
 
 
@@ -52,15 +54,15 @@ def names_in(answer: MetadataResponse) -> dict[UUID, str]:
 
 
 def derived_topic_id(cluster_id: str | None, name: str) -> UUID:
-    """A stable id for a topic of a cluster without topic ids: a hash of the two names.
+    """A stable id for a topic of a cluster without topic ids: a hash of cluster id and name.
 
-    A topic that is deleted and created anew keeps it; clusters with ids give it another.
+    A recreated topic keeps this id. A cluster with topic ids would give it a new one.
     """
     return uuid5(_NAMESPACE, f"{cluster_id or ''}\0{name}")
 
 
 def topic_id_of(topic: MetadataResponseTopic, cluster_id: str | None) -> UUID:
-    """The id that the cluster tells, or else the derived one."""
+    """The cluster's topic id, or else the derived one."""
     if topic.topic_id != NO_TOPIC_ID or topic.name is None:
         return topic.topic_id
     return derived_topic_id(cluster_id, topic.name)
