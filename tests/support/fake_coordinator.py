@@ -13,7 +13,12 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupMember, JoinGroupRequest, JoinGroupResponse
-from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from kafka_codecs.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
@@ -123,7 +128,9 @@ class FakeCoordinator:
         )
 
     def _leave(self, group: FakeGroup, request: LeaveGroupRequest) -> LeaveGroupResponse:
-        (member,) = request.members
+        (member,) = request.members or (
+            MemberIdentity(member_id=request.member_id, group_instance_id=None),
+        )
         code = _checked(group, member.member_id, member.group_instance_id, group.generation)
         if not code:
             group.remove_member()

@@ -45,39 +45,6 @@ async def test_it_is_held_once_joined_and_synced(autojump_clock: MockClock) -> N
         assert (scene.group.protocol_type, scene.group.protocol) == ("groupferry", "log-1")
 
 
-async def test_whoever_takes_a_predecessors_place_joins_twice(autojump_clock: MockClock) -> None:
-    """A bare replacement keeps the generation, and old brokers do not persist it."""
-    async with anchor_scene() as scene:
-        scene.coordinator.groups[GROUP] = FakeGroup(
-            protocol_type="groupferry",
-            protocol="log-1",
-            instance_id="groupferry",
-            member_id="predecessor",
-            generation=7,
-            is_synced=True,
-        )
-        ids = await scene.anchors.hold(GROUP)
-        assert ids is not None
-        assert ids.generation == 8
-        first, second = (m for _, m in scene.connections.asked if isinstance(m, JoinGroupRequest))
-        assert (first.member_id, second.member_id) == ("", ids.member_id)
-
-
-@pytest.mark.parametrize(
-    ("longest_ms", "session_ms"),
-    [(300_000, 60_000), (50_000, 45_000), (30_000, 30_000), (15_000, 10_000)],
-)
-async def test_the_session_is_as_long_as_the_cluster_allows(
-    longest_ms: int, session_ms: int, autojump_clock: MockClock
-) -> None:
-    """INVALID_SESSION_TIMEOUT: the next shorter one is tried, and kept."""
-    async with anchor_scene() as scene:
-        scene.coordinator.longest_session_ms = longest_ms
-        await scene.anchors.hold(GROUP)
-        joins = [m for _, m in scene.connections.asked if isinstance(m, JoinGroupRequest)]
-        assert joins[-1].session_timeout_ms == session_ms
-
-
 async def test_heartbeats_are_spread(autojump_clock: MockClock) -> None:
     """A few seconds apart, never quite the same."""
     async with anchor_scene() as scene:

@@ -1,0 +1,35 @@
+"""How an anchor is known, and which brokers can hold one."""
+
+import pytest
+
+from gateway.anchor.identity import Gateway, may_hold
+from kafka_codecs.apis import ApiKey
+
+KAFKA_2_3: dict[int, tuple[int, int]] = {
+    ApiKey.JOIN_GROUP: (0, 5),
+    ApiKey.SYNC_GROUP: (0, 3),
+    ApiKey.HEARTBEAT: (0, 3),
+    ApiKey.OFFSET_COMMIT: (0, 7),
+}
+"""The first release with static members (KIP-345)."""
+
+
+def test_a_broker_of_kafka_2_3_may_hold_an_anchor() -> None:
+    """And any later one."""
+    assert may_hold(KAFKA_2_3)
+    assert may_hold({key: (0, most + 3) for key, (_, most) in KAFKA_2_3.items()})
+
+
+@pytest.mark.parametrize("key", KAFKA_2_3)
+def test_an_older_broker_fences_no_predecessor(key: int) -> None:
+    """One api without an instance id is enough: two anchors could commit."""
+    least, most = KAFKA_2_3[key]
+    assert not may_hold({**KAFKA_2_3, key: (least, most - 1)})
+    assert not may_hold({other: KAFKA_2_3[other] for other in KAFKA_2_3 if other != key})
+
+
+def test_two_processes_with_one_log_are_told_apart() -> None:
+    """They have the protocol in common, and not its metadata."""
+    first, second = Gateway(log_id="log"), Gateway(log_id="log")
+    assert first.log_id == second.log_id
+    assert first.run_id != second.run_id

@@ -1,0 +1,47 @@
+"""The Fetch that a broker is asked in place of one that names what is the gateway's alone."""
+
+from gateway.data_path.fetch_held import FETCHED_BYTES_MAX, held_fetch
+from kafka_codecs import decode, encode
+from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+VERSION = 12
+PARTITION = FetchPartition(partition=3, fetch_offset=17, partition_max_bytes=1 << 20)
+ASKED = FetchRequest(
+    max_wait_ms=500,
+    min_bytes=1,
+    max_bytes=50 << 20,
+    isolation_level=1,
+    session_id=77,
+    session_epoch=0,
+    topics=(FetchTopic(topic="numbers", partitions=(PARTITION,)),),
+    forgotten_topics_data=(ForgottenTopic(topic="letters", partitions=(1,)),),
+    rack_id="a",
+)
+
+
+def test_the_client_gets_what_it_asked_for() -> None:
+    """The same partitions from the same offsets, as its isolation level and its rack want."""
+    held = held_fetch(ASKED)
+    assert held.topics == ASKED.topics
+    assert (held.isolation_level, held.rack_id) == (1, "a")
+    assert decode(FetchRequest, encode(held, VERSION), VERSION) == held
+
+
+def test_the_broker_answers_at_once() -> None:
+    """The gateway holds the answer whole, and other requests of the connection wait behind it."""
+    assert held_fetch(ASKED).max_wait_ms == 0
+
+
+def test_an_answer_is_no_longer_than_can_be_held() -> None:
+    """Nor longer than the client wants it."""
+    assert held_fetch(ASKED).max_bytes == FETCHED_BYTES_MAX
+    assert (
+        held_fetch(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=9, topics=())).max_bytes == 9
+    )
+
+
+def test_no_session_is_opened() -> None:
+    """It would name a topic only once, and the next Fetch may not be held."""
+    held = held_fetch(ASKED)
+    assert (held.session_id, held.session_epoch) == (0, -1)
+    assert held.forgotten_topics_data == ()
