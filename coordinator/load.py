@@ -126,8 +126,11 @@ def _arm_member(
     if not member.is_classic:
         # It may not have heard of its assignment; if it has, it acknowledged before the load. From
         # its first heartbeat on, wherever in its session that is, it has its rebalance timeout.
-        until_ms = rebalance_at_ms + length_ms
-        yield RepetitionMoved(member_id, Repetition(until_ms=until_ms))
+        repetition = Repetition(
+            until_ms=rebalance_at_ms + length_ms,
+            must_state_owned=bool(current.pending_revocation),
+        )
+        yield RepetitionMoved(member_id, repetition)
     if member.is_classic and current.member_epoch < group.assignment_epoch:
         yield MemberPhaseMoved(member_id, MemberPhase.PREPARE_REBALANCE)
         yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN, member_id), rebalance_at_ms)

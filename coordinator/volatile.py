@@ -208,9 +208,13 @@ class MemberPhaseMoved:
 class Repetition:
     """Every answer tells a native member its assignment until the member acknowledges it. After a
     load nobody knows whether it has: then the repetition ends at `until_ms`, wall-clock
-    milliseconds, for a member that has nothing to acknowledge."""
+    milliseconds, for a member that has nothing to acknowledge.
+
+    `must_state_owned`: the member may already believe what it is told, and then acknowledges
+    nothing. It is refused until it states what it owns (deviation D67)."""
 
     until_ms: int | None = None
+    must_state_owned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.consumer.validation import JOIN_EPOCH, check_heartbeat
 from coordinator.conversion.upgrade import enter_consumer_group
+from coordinator.errors import GroupError
 from coordinator.events import ConsumerHeartbeatReceived
 from coordinator.member_ids import member_id_from
 from coordinator.native.leave import leave
@@ -17,6 +18,7 @@ from coordinator.replies import ConsumerHeartbeatReply
 from coordinator.step_builder import StepBuilder
 from coordinator.topics import Partition
 from coordinator.volatile import DeadlineKind, Repetition, RepetitionMoved
+from kafka_codecs.error_codes import ErrorCode
 
 
 def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
@@ -46,6 +48,13 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     current = group.assignments[member_id]
     is_changed = current is not current_before and _assigned(current) != _assigned(current_before)
     is_awaited = _awaits_acknowledgement(step, event, current, is_changed=is_changed)
+    repetition = group.repetitions.get(member_id)
+    if repetition is not None and repetition.must_state_owned:
+        why = "state the partitions that you own: it is unknown whether you heard of them all"
+        step.answer(
+            event.token, event.refused(GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why))
+        )
+        return
     # Joining is full, too: `check_heartbeat` saw to that.
     must_tell = event.is_full or is_behind or is_changed or is_awaited
     step.answer(
@@ -67,6 +76,10 @@ def _awaits_acknowledgement(
     DEV D53: what changes at the epoch that the member states is repeated until it states to own
     just that: the answer may be lost, and nothing else would show it. What changes with the epoch
     needs no repetition: whoever states the new one has heard the answer.
+
+    DEV D67: a partition that is revoked before the member acknowledged it may be one that it never
+    heard of. Then the member believes just what it is told, takes that for no change and
+    acknowledges nothing: it must be made to state what it owns.
     """
     member_id, now_ms = event.member_id, step.now_ms
     before = step.consumer.repetitions.get(member_id)
@@ -76,8 +89,10 @@ def _awaits_acknowledgement(
     after = before if is_open else None
     if is_acknowledged or event.member_epoch != current.member_epoch:
         after = None
-    elif is_changed or event.owned is not None:
+    elif event.owned is not None:
         after = Repetition()
+    elif is_changed:
+        after = Repetition(must_state_owned=is_open and bool(current.pending_revocation))
     if after != before:
         step.emit(RepetitionMoved(member_id, after))
     return is_awaited

@@ -59,7 +59,7 @@ from coordinator.simulation.replay import (
 )
 from coordinator.topic_regex import match_topics
 from coordinator.topics import Partition, Topics
-from coordinator.volatile import DeadlineKey, DeadlineKind
+from coordinator.volatile import DeadlineKey, DeadlineKind, RepetitionMoved
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import GivenMember, classic_group, consumer_group
 from tests.support.group_values import (
@@ -198,7 +198,8 @@ class GroupScript:
         has_target: bool = True,
         regexes: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
-        """Begin with a consumer group; its target is of the group epoch unless stated."""
+        """Begin with a consumer group whose members have acknowledged what they are assigned; its
+        target is of the group epoch unless stated."""
         if assignment_epoch is None and has_target:
             assignment_epoch = epoch
         self.load(
@@ -211,6 +212,8 @@ class GroupScript:
                 regexes=regexes or {},
             )
         )
+        for member_id in list(self.consumer.repetitions):
+            self.engine.apply(RepetitionMoved(member_id, None))
 
     def given_classic_group(
         self, *members: ClassicGroupMember, generation: int = 0, protocol_type: str = "consumer"

@@ -212,6 +212,53 @@ def test_a_grant_at_the_same_epoch_is_repeated_until_it_is_acknowledged(group: G
     assert group.native("n2", 11).assignment is None
 
 
+@pytest.mark.parametrize("is_topic_deleted", [False, True])
+@pytest.mark.parametrize("is_loaded_again", [False, True])
+def test_who_is_revoked_what_it_may_not_have_heard_of_has_to_state_what_it_owns(
+    group: GroupScript, is_topic_deleted: bool, is_loaded_again: bool
+) -> None:
+    """It may believe just what it is told: it would take that for no change, and acknowledge
+    nothing. COORDINATOR_NOT_AVAILABLE makes clients state everything (deviation D67)."""
+    group.given_consumer_group(
+        given_native("n1", assigned=ALL, target={"foo": (0,)}),
+        given_native("n2", target={"foo": (1, 2)}),
+        epoch=11,
+    )
+    group.native("n2", 10, owned={})
+    group.native("n1", 10, owned={"foo": (0,)})
+    assert group.named(group.native("n2", 11).assignment) == {"foo": (1, 2)}  # which is lost
+    if is_topic_deleted:
+        group.topics = make_topics(version=2)
+    else:
+        group.native("n3")
+    assert group.native("n2", 11).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if is_loaded_again:
+        group.restart()
+    assert group.native("n2", 11).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert group.native("n2", 11, owned={}).member_epoch == 12
+    assert group.native("n2", 12).error == ErrorCode.NONE
+    assert group.left_ms(DeadlineKind.REVOCATION, "n2") is None
+
+
+def test_who_has_heard_of_it_gives_it_up_as_ever(group: GroupScript) -> None:
+    """It states what it owns, and is told what to keep."""
+    group.given_consumer_group(
+        given_native("n1", assigned=ALL, target={"foo": (0,)}),
+        given_native("n2", target={"foo": (1, 2)}),
+        epoch=11,
+    )
+    group.native("n2", 10, owned={})
+    group.native("n1", 10, owned={"foo": (0,)})
+    group.native("n2", 11)
+    group.native("n3")
+    assert group.native("n2", 11).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    left = group.assigned("n2")
+    for owned in ({"foo": (1, 2)}, None):
+        assert group.named(group.native("n2", 11, owned=owned).assignment) == left
+    assert len(left["foo"]) == 1
+    assert group.native("n2", 11, owned=left).member_epoch == 12
+
+
 def test_who_states_its_previous_epoch_is_told_until_it_states_the_new_one(
     group: GroupScript,
 ) -> None:
@@ -235,6 +282,7 @@ def test_after_a_load_everybody_is_told_once_more(group: GroupScript) -> None:
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}), given_native("n2", assigned={"foo": (1, 2)})
     )
+    group.restart()
     assert group.named(group.native("n1", 10).assignment) == {"foo": (0,)}
     assert group.native("n1", 10, owned={"foo": (0,)}).assignment is None
     assert group.native("n1", 10).assignment is None

@@ -1,5 +1,6 @@
 """Native clients, as librdkafka behaves where it differs from Java's."""
 
+from coordinator.consumer.group import ConsumerGroup
 from coordinator.simulation.client import RETRY_MS
 from tests.coordinator.simulation.test_native_client import heartbeats
 from tests.support.simulation import Stage
@@ -65,3 +66,25 @@ def test_it_states_everything_after_it_lost_its_coordinator() -> None:
     assert client.is_settled
     assert sum(beat.is_full for beat in heartbeats(stage, "l1")) >= 2
     assert not heartbeats(stage, "l1")[-1].is_full
+
+
+def test_it_gives_up_at_once_what_it_never_heard_of() -> None:
+    """The answer that gave it a partition was withheld, and then the topic vanishes: it states what
+    it owns because it is refused, and need not wait for its rebalance timeout."""
+    stage = Stage()
+    stage.cluster.create("bar", 1)
+    first = stage.librdkafka("l1")
+    stage.wait()
+    second = stage.librdkafka("l2", topics=("bar", "foo"), rebalance_timeout_ms=60_000)
+    while len(first.claims) == 4:
+        stage.wait(1)
+    stage.network.withheld_rate = 1.0
+    stage.wait(2_000)
+    group = stage.driver.engine.state.group
+    assert isinstance(group, ConsumerGroup)
+    assert len(group.assignments["l2"].assigned) > 1
+    assert len(second.claims) == 1
+    stage.network.withheld_rate = 0.0
+    stage.cluster.delete("foo")
+    stage.wait(5_000)
+    assert all(group.is_settled(member_id) for member_id in group.members)
