@@ -128,6 +128,7 @@ async def run_gateway(
                 tell=journal.tell,
             )
             await cluster.topics_for(config.private_topics)  # from now on their ids are known
+            cluster.needed_topics = lambda: {*config.private_topics, *registry.topic_names()}
             private_names = PrivateNames(
                 config.private_topics,
                 config.private_transactional_ids,

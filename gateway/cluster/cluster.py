@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -47,7 +47,10 @@ in between. Clients, which have no other broker, do wait: `data_path/brokers.py`
 FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
 TOPICS_MAX = 10_000
-"""The limit of topics that are kept up to date. Requests for more are refused."""
+"""The limit of topics that are kept up to date. At the limit, topics that nobody needs any more are
+dropped; requests for more are refused."""
+GIVE_UP_INTERVAL_S = 10.0
+"""The shortest time between two searches for such topics, which cost what all groups name."""
 UNKNOWN_NAMES_MAX = 1_000
 """The limit of names without a topic that are polled in case the topic appears. Beyond it, the
 oldest name is dropped."""
@@ -77,6 +80,9 @@ class Cluster:
         self._failures: dict[int, tuple[float, UpstreamError]] = {}  # time and error of the latest
         self._refreshing = trio.Lock()
         self._topics: dict[str, ClusterTopic] = {}
+        self._next_give_up_s = -math.inf
+        self.needed_topics: Callable[[], Iterable[str]] = lambda: self._topics
+        """Names the topics that must be kept. By default, all of them."""
         self._unknown: dict[str, None] = {}  # requested names without a topic
         self._unseen: dict[str, None] = {}  # requested names that the next request will ask for
         self.names = TopicNames(self.ask_names, interval_s=poll_interval_s)
@@ -155,7 +161,7 @@ class Cluster:
         UNKNOWN_NAMES_MAX names without a topic.
 
         Asks the cluster only about new names, and never makes it create a topic. Raises
-        UpstreamError if the cluster does not answer, or if there would be more than TOPICS_MAX.
+        UpstreamError if the cluster does not answer, or if more than TOPICS_MAX are needed.
         """
         names = tuple(filter(can_be_topic, names))  # clients may send arbitrary names
         if missing := self._not_followed(names):
@@ -165,17 +171,21 @@ class Cluster:
                     # When a gateway starts, all its groups ask at once: one answer serves them all.
                     together = self._unseen | dict.fromkeys(missing)
                     self._unseen = {}
-                    await self._look_at(tuple(together) if len(together) <= TOPICS_MAX else missing)
+                    await self._look_at(
+                        tuple(together) if len(together) <= TOPICS_MAX else missing, keep=names
+                    )
         return {name: self._topics[name] for name in names if name in self._topics}
 
     def _not_followed(self, names: Iterable[str]) -> Sequence[str]:
         return [name for name in names if name not in self._topics and name not in self._unknown]
 
-    async def _look_at(self, names: Sequence[str]) -> None:
+    async def _look_at(self, names: Sequence[str], *, keep: Collection[str]) -> None:
         if len(names) > TOPICS_MAX:
             raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
         answer = await self._metadata_of(names)
         found = topics_in(answer)
+        if len(self._topics) + len(found) > TOPICS_MAX:
+            self._give_up_unneeded(keep)
         if len(self._topics) + len(found) > TOPICS_MAX:
             raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
         self._follow_unknown(name for name in names if name not in found)
@@ -186,6 +196,16 @@ class Cluster:
             known = with_topic_ids(answer).topics
             self._latest = replace(self._latest, topics=(*self._latest.topics, *known))
             self._note_change()
+
+    def _give_up_unneeded(self, keep: Collection[str]) -> None:
+        """Whoever asks for one of them again makes the cluster be asked again."""
+        if trio.current_time() < self._next_give_up_s:
+            return
+        self._next_give_up_s = trio.current_time() + GIVE_UP_INTERVAL_S
+        needed = {*keep, *self.needed_topics()}
+        self._topics = {name: topic for name, topic in self._topics.items() if name in needed}
+        kept = tuple(topic for topic in self._latest.topics if topic.name in self._topics)
+        self._latest = replace(self._latest, topics=kept)
 
     def _follow_unknown(self, names: Iterable[str]) -> None:
         self._unknown |= dict.fromkeys(names)

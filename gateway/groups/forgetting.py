@@ -4,6 +4,7 @@ names that no group has.
 Must not know where either is stored.
 """
 
+import random
 from collections.abc import Callable
 
 import structlog
@@ -30,13 +31,16 @@ log = structlog.get_logger()
 LOOK_INTERVAL_S = 24 * 60 * 60.0
 """How often the cluster is asked what it has forgotten; it keeps offsets for days (Kafka's
 `offsets.retention.minutes`)."""
+FIRST_LOOK_S = (5 * 60.0, 15 * 60.0)
+"""When it is asked first, at random in between: also a gateway that is restarted every day forgets,
+and gateways that are started together do not ask together."""
 LOOKS_WITHOUT_GROUP = 7
 """Configs of a name are forgotten when so many looks in a row found no group of that name, in the
 cluster neither: they may be set before the first member comes."""
 
 
 class Forgetting:
-    """`run` looks once a day."""
+    """`run` looks soon after the start, and then once a day."""
 
     def __init__(
         self, registry: Registry, hosting: Hosting, is_held: Callable[[str], bool]
@@ -50,12 +54,13 @@ class Forgetting:
 
     async def run(self) -> None:
         """Look for ever."""
+        await trio.sleep(random.uniform(*FIRST_LOOK_S))  # noqa: S311
         while True:
-            await trio.sleep(LOOK_INTERVAL_S)
             try:
                 await self.look()
             except (StateLogError, TooManyGroups, GroupFailed) as error:
                 log.warning("forgetting_postponed", reason=str(error))
+            await trio.sleep(LOOK_INTERVAL_S)
 
     async def look(self) -> None:
         """Forget what is to be forgotten now. Raises StateLogError, TooManyGroups, GroupFailed."""

@@ -5,7 +5,7 @@ records cannot be written, nothing has happened, and the client is told to try a
 know Kafka's messages, or on which connection somebody waits.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import partial
 
 import structlog
@@ -174,6 +174,11 @@ class GroupTask:
     def describe_configs(self) -> tuple[ConfigView, ...]:
         """The group's configs as admin tools see them."""
         return self._engine.describe_configs()
+
+    @property
+    def topic_names(self) -> Set[str]:
+        """The topics that the group has named lately."""
+        return self._topics.names
 
     @property
     def has_group(self) -> bool:

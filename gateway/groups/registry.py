@@ -5,7 +5,7 @@ Owns the tasks and their number. Must not know what a request means, or who sent
 
 import contextlib
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from functools import partial
 
 import structlog
@@ -199,6 +199,10 @@ class Registry:
         log.warning("group_dissolved", group_id=task.group_id, reason="its members never went on")
         with contextlib.suppress(GroupEnded, GroupFailed):
             await task.dissolve()
+
+    def topic_names(self) -> Set[str]:
+        """The topics that hosted groups have named lately."""
+        return frozenset().union(*(task.topic_names for task in self._tasks.values()))
 
     def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
         """Let a group know how a commit ended; a group that has ended holds none."""

@@ -67,6 +67,11 @@ class TopicsImage:
         self._image = Topics(by_name, version=self._image.version + 1)
 
     @property
+    def names(self) -> Set[str]:
+        """Those that are followed, whether there are such topics or not."""
+        return self._names
+
+    @property
     def is_crowded(self) -> bool:
         """Whether it is time to `keep_only` what the group needs."""
         return len(self._names) > self._crowded_at

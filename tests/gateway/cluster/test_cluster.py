@@ -267,6 +267,29 @@ async def test_topics_kept_up_to_date_are_limited(
         nursery.cancel_scope.cancel()
 
 
+async def test_topics_that_nobody_needs_make_room(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups come and go with their topics; the next question is about those that are left. What
+    is looked up just now stays as well."""
+    monkeypatch.setattr(cluster_module, "TOPICS_MAX", 3)
+    monkeypatch.setattr(cluster_module, "GIVE_UP_INTERVAL_S", 0)
+    async with running_mock_cluster(1) as upstream:
+        for name in "abcde":
+            await upstream.create_topic(name, 1)
+        cluster = Cluster(upstream.bootstrap)
+        await nursery.start(cluster.run)
+        await cluster.topics_for(["a", "b", "c"])
+        cluster.needed_topics = lambda: ["b"]
+        assert (await cluster.topics_for(["c", "d"])).keys() == {"c", "d"}
+        assert len(cluster.known_ids("abcd")) == len("bcd")
+        cluster.needed_topics = lambda: ["b", "c", "d"]
+        with pytest.raises(UpstreamError, match="more than 3 topics"):
+            await cluster.topics_for(["e"])
+        assert (await cluster.topics_for("bcd")).keys() == set("bcd")
+        nursery.cancel_scope.cancel()
+
+
 async def test_made_up_names_are_asked_for_once_and_given_up(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:

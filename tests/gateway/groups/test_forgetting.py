@@ -122,10 +122,22 @@ async def test_a_group_stays_while_the_cluster_does_not_tell(autojump_clock: Moc
         assert len(await groups.registry.group_ids()) == 1
 
 
+async def test_a_gateway_that_is_restarted_every_day_forgets(autojump_clock: MockClock) -> None:
+    """It looks soon after the start."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        await groups.native("n", -1)
+        cluster_knows(groups)
+        groups.nursery.start_soon(forgetting(groups).run)
+        await trio.sleep(60 * 60)
+        assert await groups.registry.group_ids() == ()
+
+
 async def test_it_looks_again_and_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And goes on after a time when the log could not be read."""
+    monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
     monkeypatch.setattr(module, "LOOK_INTERVAL_S", 60.0)
     async with hosted_groups() as groups:
         await groups.native("n")
