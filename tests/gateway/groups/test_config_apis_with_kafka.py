@@ -197,7 +197,8 @@ async def test_a_request_about_many_things(kafka: KafkaCluster) -> None:
             await check_same(us, them, group)
         about = [(type_, name) for type_, name, _ in resources if type_ != UNKNOWN_TYPE]
         described = list(await us.describe(*about, synonyms=False))
-        assert described == of_topics_and_groups(await them.describe(*about, synonyms=False))
+        once = list(dict.fromkeys(about))  # DEV D50: Kafka answers every mention
+        assert described == of_topics_and_groups(await them.describe(*once, synonyms=False))
         assert await us.describe() == await them.describe() == ()
 
 
