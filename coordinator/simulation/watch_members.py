@@ -250,7 +250,8 @@ class SilenceWatch:
             case HeartbeatReceived() | JoinGroupReceived():
                 pass
             case ConsumerHeartbeatReceived(member_epoch=epoch) if epoch >= JOIN_EPOCH:
-                pass
+                # Who has to state what it owns is refused, and has been heard (DEV D67).
+                accepted |= {ErrorCode.COORDINATOR_NOT_AVAILABLE}
             case SyncGroupReceived() if self._facts.kind is ConsumerGroup:
                 accepted = {ErrorCode.NONE}
             case OffsetCommitReceived() if self._facts.kind is ClassicGroup:

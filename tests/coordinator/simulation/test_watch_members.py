@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
 from coordinator.config import MigrationPolicy
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.events import OffsetCommitReceived, TimePassed
+from coordinator.events import ConsumerHeartbeatReceived, OffsetCommitReceived, TimePassed
 from coordinator.records import MemberMetadata, RemovalCause
-from coordinator.replies import OffsetVerdict
+from coordinator.replies import ConsumerHeartbeatReply, OffsetVerdict
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.volatile import SyncReleased
 from kafka_codecs.error_codes import ErrorCode
@@ -113,3 +114,26 @@ def test_a_sync_that_is_answered_at_once_is_a_sign_of_life() -> None:
     synced = Step(records=(SyncReleased(client.member_id),))
     silence.after_step(state, TimePassed(), synced, config, now_ms + 5_000)
     silence.after_step(state, TimePassed(), Step(), config, now_ms + 9_000)
+
+
+def test_who_is_refused_until_it_states_what_it_owns_has_been_heard() -> None:
+    """The engine says COORDINATOR_NOT_AVAILABLE to a member (deviation D67); fenced is another
+    matter."""
+    stage, _group = two_members()
+    beat = ConsumerHeartbeatReceived(
+        token=-1,
+        version=1,
+        member_id="n1",
+        member_epoch=1,
+        client_id="n1",
+        client_host="/127.0.0.1",
+        fresh_id=uuid4(),
+    )
+    silence = stage.watch.silence
+    for code, is_heard in (
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, True),
+        (ErrorCode.FENCED_MEMBER_EPOCH, False),
+    ):
+        refusal = ConsumerHeartbeatReply(error=code)
+        step = Step(replies=((-1, refusal),))
+        assert silence._who_spoke(beat, step) == ({"n1"} if is_heard else set())
