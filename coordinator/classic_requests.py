@@ -1,4 +1,4 @@
-"""The four classic requests: which kind of group they meet (rules 2.2 to 2.8, 5.1)."""
+"""Dispatches the four classic requests by kind of group (rules 2.2 to 2.8, 5.1)."""
 
 from coordinator.classic.group import ClassicGroup
 from coordinator.classic.heartbeat import heartbeat as classic_heartbeat
@@ -23,7 +23,7 @@ from coordinator.replies import LeaveGroupReply, LeftMember
 from coordinator.step_builder import StepBuilder
 from kafka_codecs.error_codes import ErrorCode
 
-# From SyncGroup v5 on the protocol must be named, though the wire allows null.
+# SyncGroup v5 and later must name the protocol, although the wire format allows null.
 FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 
 
@@ -66,7 +66,7 @@ def heartbeat(step: StepBuilder, event: HeartbeatReceived) -> None:
 
 
 def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
-    """LeaveGroup; without a group every entry is unknown."""
+    """LeaveGroup; without a group every entry gets UNKNOWN_MEMBER_ID."""
     match step.state.group:
         case ClassicGroup():
             classic_leave(step, event)

@@ -8,7 +8,7 @@ INT32_MAX = 2**31 - 1
 
 
 class MigrationPolicy(StrEnum):
-    """Which conversions a group with members may take (group.consumer.migration.policy)."""
+    """The conversions that a group with members may undergo (group.consumer.migration.policy)."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -49,24 +49,25 @@ class GroupConfig:
     consumer_regex_refresh_interval_ms: int = 600_000
 
     classic_pending_id_timeout_ms: int = INT32_MAX
-    """How long an id handed out with MEMBER_ID_REQUIRED blocks a join phase, at most: a client that
-    lost it asks for another, and nobody needs to wait for the first. Not longer than a session, as
-    in Kafka, where that is the only limit."""
+    """The longest time that an id handed out with MEMBER_ID_REQUIRED blocks a join phase. A client
+    that lost its id asks for another, so the first need not block the group. Never longer than the
+    session timeout, which is Kafka's only limit."""
 
     classic_new_member_join_timeout_ms: int = 300_000
-    """How long a new member's parked JoinGroup is kept. A constant in Kafka, a field for tests."""
+    """How long a new member's JoinGroup stays parked. A constant in Kafka, a field here for
+    tests."""
 
     lost_commit_hold_ms: int | None = 5_000
-    """How long a commit whose answer was lost keeps its partitions held: the cluster either has
-    stored it by then or given up on it (Kafka's offsets.commit.timeout.ms). None: until the driver
-    says that the cluster refuses it from now on."""
+    """How long a commit whose answer was lost holds its partitions. By then the cluster has stored
+    it or given it up (Kafka's offsets.commit.timeout.ms). None: until the driver reports that the
+    cluster refuses it."""
 
     reconnect_timeout_ms: int = 15_000
-    """How long a session lasts at least that begins with the loading of the group. Clients wait
-    longer and longer between attempts to reconnect, librdkafka and Java up to 10 s by default, and
-    a member must not be lost because its coordinator was."""
+    """The minimum length of the first session after a load. Clients back off between reconnects, by
+    default up to 10 s in librdkafka and Java, and must not lose their membership because the
+    coordinator was away."""
 
     @property
     def longest_session_ms(self) -> int:
-        """How long any member may be silent, whatever it or its group asks for."""
+        """The longest session that any member can have."""
         return max(self.classic_max_session_timeout_ms, self.consumer_max_session_timeout_ms)

@@ -1,4 +1,4 @@
-"""Counts that follow from other tables, and are kept with them."""
+"""Counts derived from other tables and updated with them."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -9,17 +9,17 @@ K = TypeVar("K")
 
 
 class CountTable(Table[K, int]):
-    """How often each key counts; one that does not count has no row."""
+    """A count per key. A key with count zero has no row."""
 
     __slots__ = ()
 
     def add(self, keys: Iterable[K]) -> None:
-        """Each of these counts once more."""
+        """Increase the count of each key by one."""
         for key in keys:
             self.put(key, self.get(key, 0) + 1)
 
     def remove(self, keys: Iterable[K]) -> None:
-        """Each of these, which were added before, counts once less."""
+        """Decrease the count of each key by one. Each was added before."""
         for key in keys:
             count = self[key] - 1
             if count:

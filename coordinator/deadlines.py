@@ -1,4 +1,4 @@
-"""The next deadline of a group, and those that are due, found without looking at all of them."""
+"""Finds the next deadline of a group, and the due ones, without a scan of all deadlines."""
 
 import heapq
 from collections.abc import Iterator, Mapping
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from coordinator.volatile import DeadlineKey, DeadlineSet
 
 ENTRIES_PER_DEADLINE_MAX = 16
-"""Each restart of a deadline leaves an entry behind; with more of them the queue is made anew."""
+"""Each restart of a deadline leaves a stale entry. Beyond this ratio the queue is rebuilt."""
 
 
 class DeadlineQueue:
-    """An index over the deadlines of a state; entries that no longer hold are dropped lazily."""
+    """An index over the deadlines of a state. Stale entries are dropped lazily."""
 
     __slots__ = ("_heap",)
 
@@ -21,17 +21,17 @@ class DeadlineQueue:
         return len(self._heap)
 
     def copy(self) -> "DeadlineQueue":
-        """The same entries, to change without this one noticing."""
+        """An independent copy."""
         twin = DeadlineQueue({})
         twin._heap = self._heap.copy()
         return twin
 
     def note(self, record: DeadlineSet) -> None:
-        """Take in a deadline; that it was cleared or moved is found out when its turn comes."""
+        """Add a deadline. If it is later cleared or moved, its entry becomes stale."""
         heapq.heappush(self._heap, (record.at_ms, record.key))
 
     def next_ms(self, deadlines: Mapping[DeadlineKey, int]) -> int | None:
-        """When the next deadline is due, None if there is none."""
+        """The time of the next deadline, or None."""
         if len(self._heap) > ENTRIES_PER_DEADLINE_MAX * (len(deadlines) + 1):
             self._rebuild(deadlines)
         while self._heap:
@@ -42,12 +42,12 @@ class DeadlineQueue:
         return None
 
     def due(self, deadlines: Mapping[DeadlineKey, int], now_ms: int) -> list[DeadlineKey]:
-        """Those that ran out by now, in the order in which they did. Changes nothing."""
+        """The deadlines that have expired, in order. Changes nothing."""
         reached = {entry for entry in self._reached(now_ms) if deadlines.get(entry[1]) == entry[0]}
         return [key for _, key in sorted(reached)]
 
     def _reached(self, now_ms: int) -> Iterator[tuple[int, DeadlineKey]]:
-        """In a heap no entry comes before the one above it: below a later one, all are later."""
+        """The entries up to `now_ms`. In a heap, all children of a later entry are later too."""
         below = [0]
         while below:
             position = below.pop()

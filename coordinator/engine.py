@@ -1,7 +1,7 @@
-"""The engine of one group: `handle` decides, `apply` changes, nothing else does.
+"""The engine of one group. Only `handle` decides, and only `apply` changes the state.
 
-The driver makes the durable records of a step durable, applies every record, and only then lets
-the replies leave. If the records cannot be written the step is dropped: nothing has happened.
+The driver writes the durable records of a step to the log, applies every record, and only then
+sends the replies. If the log refuses the records, the driver drops the step: nothing has happened.
 """
 
 from collections.abc import Iterable
@@ -60,13 +60,13 @@ from kafka_codecs.error_codes import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one event leads to. The driver acts on the fields in this order."""
+    """The outcome of one event. The driver acts on the fields in this order."""
 
     records: tuple[Record, ...] = ()
-    """First the durable ones into the log, all or none; then `apply` every one."""
+    """Write the durable ones to the log, all or none; then `apply` every one."""
 
     replies: tuple[tuple[Token, Reply], ...] = ()
-    """Only now; a parked request is answered by a later step."""
+    """Send these last. A later step answers parked requests."""
 
     @property
     def durable(self) -> tuple[DurableRecord, ...]:
@@ -75,8 +75,8 @@ class Step:
 
     @property
     def resolution(self) -> RegexResolution | None:
-        """Regular expressions to match against the names of all topics of the cluster, without
-        holding up the group; `RegexesResolved` must follow."""
+        """Regular expressions to match against all topic names of the cluster, in the background.
+        `RegexesResolved` must follow."""
         for record in self.records:
             if isinstance(record, RegexResolutionMoved) and record.resolution is not None:
                 return record.resolution
@@ -84,17 +84,16 @@ class Step:
 
 
 class GroupEngine:
-    """One group. Deadlines are part of its state: ask `next_deadline_ms` and send `TimePassed`."""
+    """One group. Deadlines are part of its state: poll `next_deadline_ms` and send `TimePassed`."""
 
     def __init__(self, group_id: str, config: GroupConfig) -> None:
         self._broker_config = config
-        self._config = config  # with what the group overrides
+        self._config = config  # including the group's overrides
         self.state = GroupState(group_id)
         self._deadlines = DeadlineQueue({})
 
     def fork(self) -> Self:
-        """The same group, to decide on and change without this one noticing; this one must not
-        change meanwhile."""
+        """A copy-on-write copy of the group. The original must not change while it is in use."""
         twin = type(self)(self.state.group_id, self._broker_config)
         twin._config = self._config
         twin.state = self.state.fork()
@@ -102,15 +101,15 @@ class GroupEngine:
         return twin
 
     def load(self, records: Iterable[DurableRecord], *, now_ms: int) -> None:
-        """Take up a group from its log, and start its timers anew (rules 2.10, 3.12)."""
+        """Load a group from its log and restart its timers (rules 2.10, 3.12)."""
         for record in newest(records):
             self.apply(record)
         for volatile in arm_after_load(self.state, self._config, now_ms=now_ms):
             self.apply(volatile)
 
     def keep_commits(self, before: Self) -> None:
-        """Take over the commits on their way from the engine that served the group so far: they
-        are in no log, but the cluster may still store them."""
+        """Take over the commits in flight from the previous engine of the group. They are in no
+        log, but the cluster may still store them."""
         for commit, in_flight in before.state.commits.items():
             self.apply(CommitStarted(commit, in_flight))
         for key, at_ms in before.state.deadlines.items():
@@ -120,11 +119,11 @@ class GroupEngine:
     def handle(
         self, event: Event, *, now_ms: int, topics: Topics, may_take_long: bool = True
     ) -> Step:
-        """Decide. Raises InvariantError if a rule of the engine itself broke.
+        """Decide what an event leads to, without changing the state.
 
-        Unless it `may_take_long`, raises LongComputation rather than compute the target of a large
-        group: then the driver asks again where nobody else has to wait, such as in a thread.
-        Deciding changes nothing, and only `apply` must wait for it.
+        Without `may_take_long`, raises LongComputation instead of computing the target of a large
+        group. The driver then repeats the call in a thread, and applies nothing until it returns.
+        Raises InvariantError if a rule of the engine itself broke.
         """
         step = StepBuilder(
             self.state,
@@ -154,7 +153,7 @@ class GroupEngine:
         return Step(records=tuple(step.records), replies=tuple(step.replies))
 
     def apply(self, record: Record) -> None:
-        """Make one record of a step real."""
+        """Apply one record of a step to the state."""
         self.state.apply(record)
         if isinstance(record, DeadlineSet):
             self._deadlines.note(record)
@@ -162,7 +161,7 @@ class GroupEngine:
             self._config = group_configs.in_force(self._broker_config, record.overrides)
 
     def next_deadline_ms(self) -> int | None:
-        """When `TimePassed` is to be handled next, wall-clock milliseconds."""
+        """When to handle `TimePassed` next, in wall-clock milliseconds."""
         return self._deadlines.next_ms(self.state.deadlines)
 
     def describe(self, topics: Topics) -> GroupView:
@@ -170,7 +169,7 @@ class GroupEngine:
         return describe(self.state, config=self._config, topics=topics)
 
     def describe_configs(self) -> tuple[ConfigView, ...]:
-        """The group's configs as admin tools see them, whether there is a group or not."""
+        """The group's configs as admin tools see them. The group itself need not exist."""
         return group_configs.describe(self.state.config_overrides, self._broker_config)
 
     def _decide(self, step: StepBuilder, event: Request) -> None:
@@ -213,14 +212,14 @@ class GroupEngine:
 
     def _pass_time(self, step: StepBuilder) -> None:
         for key in self._deadlines.due(self.state.deadlines, step.now_ms):
-            # An earlier one may have cleared or moved it.
+            # An earlier deadline of this loop may have cleared or moved this one.
             if step.state.deadlines.get(key) == self.state.deadlines[key]:
                 deadline_reached(step, key)
 
 
 def _check_group_id(group_id: str, event: Event) -> None:
-    """Raises GroupError: INVALID_REQUEST from the new protocol (rule 3.2), whose ids may not be
-    blank, INVALID_GROUP_ID from all others, who may not leave it empty."""
+    """Raises GroupError: INVALID_REQUEST for a blank id in the new protocol (rule 3.2),
+    INVALID_GROUP_ID for an empty id in all other requests."""
     if isinstance(event, ConsumerHeartbeatReceived):
         if not group_id.strip():
             raise GroupError(ErrorCode.INVALID_REQUEST, "the group id is blank")

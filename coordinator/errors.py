@@ -1,13 +1,13 @@
-"""What can go wrong in a group: a refusal that Kafka defines, or a rule of our own that broke."""
+"""Errors of a group: a refusal that Kafka defines, or a broken rule of the engine."""
 
 from kafka_codecs.error_codes import ErrorCode
 
 
 class GroupError(Exception):
-    """A refusal: the request is answered with `code`, no record is written, nothing changes.
+    """A refused request: it is answered with `code`, writes no record and changes nothing.
 
-    `why` is for people (the heartbeat's error message, the log). `member_id` is what a JoinGroup
-    answer echoes.
+    `why` is for people (the heartbeat's error message, the log). A JoinGroup response echoes
+    `member_id`.
     """
 
     def __init__(self, code: ErrorCode, why: str, *, member_id: str = "") -> None:
@@ -18,14 +18,14 @@ class GroupError(Exception):
 
 
 class InvariantError(Exception):
-    """A rule of the engine itself broke: the group stops and is loaded again from its records."""
+    """A rule of the engine itself broke. The driver stops the group and reloads it from the log."""
 
 
 class LongComputation(Exception):
-    """The step computes the target of a large group: nothing is decided yet."""
+    """The step would compute the target of a large group. It has decided nothing yet."""
 
 
 def ensure(condition: bool, broken_rule: str) -> None:
-    """Guard a rule that protects data; unlike `assert` it survives `python -O`."""
+    """Guard a rule that protects data. Unlike `assert`, it survives `python -O`."""
     if not condition:
         raise InvariantError(broken_rule)

@@ -1,8 +1,8 @@
-"""What can happen to a group: requests that arrived, answers from the cluster, time that passed.
+"""The events of a group: requests, answers from the cluster, and passing time.
 
-Fields are those of Kafka's messages, without versions' quirks: what a version does not carry is
-None or the default. `token` names the request in the answer. Each request knows how a refusal
-of it looks.
+Fields are those of Kafka's messages, independent of their version: a field that a version lacks is
+None or the default. `token` identifies the request in its reply. `refused` makes the reply to a
+refused request.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from coordinator.volatile import Token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupReceived:
-    """`fresh_id` is random and used only if the engine has to name a new member."""
+    """A JoinGroup. `fresh_id` is random; the engine uses it if it has to name a new member."""
 
     token: Token
     version: int
@@ -49,7 +49,7 @@ class JoinGroupReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroupReceived:
-    """`assignments` counts from the leader of a classic group only."""
+    """A SyncGroup. The engine uses `assignments` only if the leader of a classic group sends it."""
 
     token: Token
     version: int
@@ -79,7 +79,7 @@ class HeartbeatReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaver:
-    """One entry of a LeaveGroup. An empty member id with an instance id: an admin's removal."""
+    """One entry of a LeaveGroup. An admin's removal has an instance id and no member id."""
 
     member_id: str
     instance_id: str | None = None
@@ -98,7 +98,7 @@ class LeaveGroupReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeatReceived:
-    """A ConsumerGroupHeartbeat. None (or -1 for the timeout): unchanged since the last one."""
+    """A ConsumerGroupHeartbeat. None (or -1 for the timeout) means unchanged."""
 
     token: Token
     version: int
@@ -114,12 +114,12 @@ class ConsumerHeartbeatReceived:
     server_assignor: str | None = None
     owned: frozenset[Partition] | None = None
     lists_owned_topics: bool = False
-    """True as soon as the list of owned partitions has an entry, even one without partitions."""
+    """True if the list of owned partitions has an entry, even one without partitions."""
     fresh_id: UUID
 
     @property
     def is_full(self) -> bool:
-        """States everything, as a client does after joining and after any error (rule 3.9)."""
+        """Whether every field is set, as after joining and after any error (rule 3.9)."""
         return (
             self.rebalance_timeout_ms != -1
             and (self.topic_names is not None or self.topic_regex is not None)
@@ -140,9 +140,9 @@ class OffsetCommitReceived:
     instance_id: str | None
     epoch: int
     partitions: frozenset[Partition]
-    """Of the topics that the cluster knows."""
+    """The partitions, as far as the cluster knows their topics."""
     topic_names: frozenset[str] = frozenset()
-    """Of all topics."""
+    """The names of all topics in the commit."""
     is_transactional: bool = False
 
     def refused(self, error: GroupError) -> OffsetVerdict:
@@ -151,7 +151,7 @@ class OffsetCommitReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitEnded:
-    """The cluster answered an accepted commit, or its answer was lost on the way."""
+    """The cluster answered an accepted commit, or the answer was lost."""
 
     commit: Token
     answer_lost: bool = False
@@ -172,7 +172,7 @@ class OffsetFetchReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetDeleteReceived:
-    """An admin's wish to delete offsets of some topics."""
+    """An admin's request to delete offsets of some topics."""
 
     token: Token
     topic_names: tuple[str, ...]
@@ -183,7 +183,7 @@ class OffsetDeleteReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroupReceived:
-    """An admin's wish to delete the group."""
+    """An admin's request to delete the group."""
 
     token: Token
 
@@ -192,7 +192,7 @@ class DeleteGroupReceived:
 
 
 class ConfigOperation(Enum):
-    """What to do with a config; the last two are for lists."""
+    """The operation on a config. The last two are for lists."""
 
     SET = auto()
     DELETE = auto()
@@ -211,7 +211,7 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigsReceived:
-    """An admin's wish to change the group's configs, or to know whether that would be possible."""
+    """An admin's request to change the group's configs, or to validate such a change."""
 
     token: Token
     changes: tuple[ConfigChange, ...]
@@ -223,9 +223,9 @@ class ConfigsReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegexesResolved:
-    """What regular expressions matched (`Step.resolution`), None if that could not be found out.
+    """The result of `Step.resolution`; None if the resolution failed.
 
-    `version` is that of the names they were matched against, see `Topics.names_version`.
+    `version` is the `Topics.names_version` of the names that were matched.
     """
 
     topics: Mapping[str, frozenset[str]] | None
@@ -234,7 +234,8 @@ class RegexesResolved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLost:
-    """Somebody else serves the group's partitions now, so its members here must give them up."""
+    """Another coordinator serves the group now, so its members here must give up their
+    partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +256,6 @@ Request = (
     | ConfigsReceived
 )
 Happening = OffsetCommitEnded | RegexesResolved | GroupLost | TimePassed
-"""What nobody asked for and nobody can refuse."""
+"""Events that are no requests and cannot be refused."""
 
 Event = Request | Happening

@@ -1,26 +1,25 @@
-"""State whose fork costs nothing, and then what is looked at and written."""
+"""State with lazy forks: a fork costs only what is read and written on it."""
 
 from typing import TYPE_CHECKING, Any, Self
 
 
 class Forkable:
-    """A bundle of fields, which are slots: values that never change, tables, and other bundles,
-    that is, things that have a `fork` of their own.
+    """An object with slots, which hold immutable values, tables, and other forkable objects.
 
-    A fork takes up each field when somebody first asks for it; most rules need few. The original
-    must not be written while a fork is in use.
+    A fork copies each field at its first use, because most rules use few. The original must not be
+    written while a fork is in use.
     """
 
     __slots__ = ("_original",)
     _original: Self
 
     def fork(self) -> Self:
-        """The same state, to decide on without this one noticing."""
+        """A lazy copy to decide on, independent of the original."""
         twin = type(self).__new__(type(self))
         twin._original = self
         return twin
 
-    if not TYPE_CHECKING:  # for the type checker, a name that is no field is an error
+    if not TYPE_CHECKING:  # so that the type checker still reports unknown attributes
 
         def __getattr__(self, name: str) -> Any:
             """Called only for slots that are still empty."""

@@ -1,9 +1,9 @@
-"""The configs of one group: what may be set, what is then in force, how it is described (KIP-848,
-"Group Configurations"; rules 1.2, 1.5).
+"""The configs of one group: validation, effective values and description (KIP-848, "Group
+Configurations"; rules 1.2, 1.5).
 
-Overrides belong to the group's id. They need no group, and they outlive its conversions, its last
-member and DeleteGroups. Defaults and bounds are the broker's: `GroupConfig`, whose fields are named
-alike. Must not know in which request somebody asked.
+Overrides belong to the group id. They exist independently of the group and survive its conversions,
+its last member and DeleteGroups. Defaults and bounds come from `GroupConfig`, whose fields have the
+same names.
 """
 
 import re
@@ -22,9 +22,9 @@ from kafka_codecs.error_codes import ErrorCode
 Overrides = Mapping[str, int]
 
 QUOTED_MAX = 64
-"""Characters of a client's text that a refusal repeats."""
+"""How many characters of a client's text a refusal quotes."""
 
-# What Java's Integer.parseInt takes, apart from the range. Its digits are Unicode's.
+# The syntax of Java's Integer.parseInt, which accepts Unicode digits.
 _NUMBER = re.compile(r"([+-]?)0*(\d{1,10})")
 _JAVA_WHITESPACE = "".join(map(chr, range(ord(" ") + 1)))
 _KAFKAS_DEFAULTS = GroupConfig()
@@ -32,7 +32,7 @@ _KAFKAS_DEFAULTS = GroupConfig()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigKey:
-    """One config of a group, in milliseconds. `least` holds whatever the broker's bounds are."""
+    """One config of a group, in milliseconds. `least` is the minimum under any broker bounds."""
 
     name: str
     least: int
@@ -67,14 +67,14 @@ HEARTBEAT_INTERVAL = ConfigKey(
     documentation="The heartbeat interval given to the members of a consumer group.",
 )
 KEYS = {key.name: key for key in (SESSION_TIMEOUT, ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL)}
-"""In the order in which Kafka describes and parses them."""
+"""Kafka describes and parses them in this order."""
 
 _BOUNDS_CHECKED = (HEARTBEAT_INTERVAL, SESSION_TIMEOUT, ASSIGNMENT_INTERVAL)
 
 
 def in_force(config: GroupConfig, overrides: Overrides) -> GroupConfig:
-    """What the group goes by. Bounds may have changed since: an override counts as far as they
-    allow."""
+    """The effective configs. The broker's bounds may have changed since, so they clamp
+    overrides."""
     if not overrides:
         return config
     return replace(
@@ -86,7 +86,7 @@ def in_force(config: GroupConfig, overrides: Overrides) -> GroupConfig:
 
 
 def describe(overrides: Overrides, config: GroupConfig) -> tuple[ConfigView, ...]:
-    """Every config. An override is shown as it was set, even where bounds now limit it."""
+    """Every config. An override is shown as it was set, even where bounds now clamp it."""
     return tuple(
         ConfigView(
             name=name,
@@ -113,7 +113,7 @@ def alter(step: StepBuilder, event: ConfigsReceived, config: GroupConfig) -> Non
     if after != before and not event.validate_only:
         step.emit(GroupConfigs(overrides=after))
         step.config = in_force(config, after)
-        step.disarm(DeadlineKind.TARGET_DUE)  # another interval may have begun
+        step.disarm(DeadlineKind.TARGET_DUE)  # the assignment interval may have changed
     step.answer(event.token, ConfigsReply())
 
 
@@ -137,7 +137,7 @@ def _check_form(changes: Sequence[ConfigChange]) -> None:
 
 
 def _altered(before: Overrides, changes: Sequence[ConfigChange]) -> Iterator[tuple[str, int]]:
-    """The overrides after these changes; deleting what is not set, or not known, is fine."""
+    """The overrides after these changes. Deleting an unset or unknown config is no error."""
     texts = {
         change.name: None if change.operation is ConfigOperation.DELETE else change.value
         for change in changes
@@ -164,7 +164,7 @@ def _parsed(key: ConfigKey, text: str) -> int:
 
 
 def _check_bounds(overrides: Overrides, config: GroupConfig) -> None:
-    """Of all overrides, also of those that stay: the broker's bounds may have changed."""
+    """Check all overrides, also unchanged ones, because the broker's bounds may have changed."""
     for key in _BOUNDS_CHECKED:
         if key.name in overrides:
             low, high = _bounds(key, config)

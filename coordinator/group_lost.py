@@ -1,6 +1,6 @@
-"""Somebody else has the group: every member here is fenced, for a partition has one owner only.
+"""Another coordinator has the group, so every member here is fenced: a partition has one owner.
 
-DEV D36: in Kafka a group is in one place. Who took it is not known here.
+DEV D36: in Kafka a group has only one coordinator.
 """
 
 from coordinator.classic.group import ClassicGroup
@@ -12,7 +12,7 @@ from coordinator.step_builder import StepBuilder
 
 
 def fence_all_members(step: StepBuilder) -> None:
-    """Fence them all; whoever waits for a rebalance is told so."""
+    """Fence all members and answer their parked requests."""
     match step.state.group:
         case ClassicGroup() as group:
             for member_id in list(group.members):

@@ -1,10 +1,9 @@
-"""What counts of a group's log, and what a group needs after it was read: sessions, deadlines,
-phases.
+"""Loads a group: selects the newest records of its log and restores sessions, deadlines and phases.
 
-None of these is stored. Sessions restart at full length at least (rules 2.10, 3.12); a classic
-member of a consumer group keeps its own session length, and one that is behind the assignment
-epoch has to rejoin (DEV D7). A rebalance that was due when a classic group was stored
-begins anew.
+The log stores none of these. Sessions restart at full length or longer (rules 2.10, 3.12). A
+classic member of a consumer group keeps its own session length, and has to rejoin if it is behind
+the assignment epoch (DEV D7). A rebalance that was due when a classic group was stored starts
+again.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
@@ -37,11 +36,12 @@ from coordinator.volatile import (
 
 
 def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
-    """Of each key the last record, in the order of writing. A log that is read during its
-    compaction has lost some of the older ones but not all: what is left need not fit together.
+    """The last record of each key, in the order of writing.
 
-    The gateway's logs hand out nothing else; that a group is its newest records is for the engine
-    to know all the same, whose simulation loads logs that are whole or compacted in part."""
+    A log that is read during its compaction has lost some older records but not all, and the rest
+    need not be consistent. The gateway's logs already return only the newest records; the simulator
+    loads logs that are complete or partly compacted.
+    """
     last: dict[Hashable, DurableRecord] = {}
     for record in records:
         last.pop(record.key, None)
@@ -50,12 +50,12 @@ def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
 
 
 def has_group(records: Iterable[DurableRecord]) -> bool:
-    """Whether a log is about a group, or only about the configs that one would have."""
+    """Whether a log contains a group, and not only configs."""
     return any(not isinstance(record, GroupConfigs) for record in records)
 
 
 def overrides_in(records: Iterable[DurableRecord]) -> Mapping[str, int]:
-    """The configs that a log overrides, told without loading it."""
+    """The config overrides in a log, without loading the group."""
     for record in records:
         if isinstance(record, GroupConfigs):
             return record.overrides
@@ -63,7 +63,7 @@ def overrides_in(records: Iterable[DurableRecord]) -> Mapping[str, int]:
 
 
 def has_members(records: Iterable[DurableRecord]) -> bool:
-    """Whether somebody is in the group of a log, told without loading it."""
+    """Whether the group in a log has members, without loading it."""
     for record in records:
         match record:
             case MemberMetadata(value=Member()):
@@ -78,7 +78,7 @@ def has_members(records: Iterable[DurableRecord]) -> bool:
 def arm_after_load(
     state: GroupState, config: GroupConfig, *, now_ms: int
 ) -> Iterator[VolatileRecord]:
-    """The volatile records that bring a loaded group to life."""
+    """The volatile records that start a loaded group."""
     match state.group:
         case ClassicGroup() as group:
             yield from _arm_classic_group(group, config, now_ms)
@@ -96,7 +96,7 @@ def _arm_classic_group(
         key = DeadlineKey(DeadlineKind.SESSION, member.member_id)
         length_ms = _first_session_ms(member.session_timeout_ms, config)
         yield DeadlineSet(key, now_ms + length_ms)
-    # Without a leader a downgrade had begun a rebalance; too large, the group no longer fits.
+    # No leader: a downgrade had started a rebalance. Too many members: the size limit was lowered.
     is_too_large = len(group.members) > config.classic_max_size
     is_due = group.members and (group.core.leader is None or is_too_large)
     if is_due or group.removals:
@@ -124,8 +124,8 @@ def _arm_member(
     if current.pending_revocation:
         yield DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, member_id), rebalance_at_ms)
     if not member.is_classic:
-        # It may not have heard of its assignment; if it has, it acknowledged before the load. From
-        # its first heartbeat on, wherever in its session that is, it has its rebalance timeout.
+        # The member may have missed its assignment, or acknowledged it before the load. It gets its
+        # rebalance timeout from its first heartbeat on, which may come late in its session.
         repetition = Repetition(
             until_ms=rebalance_at_ms + length_ms,
             must_state_owned=bool(current.pending_revocation),
@@ -137,5 +137,5 @@ def _arm_member(
 
 
 def _first_session_ms(session_timeout_ms: int, config: GroupConfig) -> int:
-    """DEV D41: no shorter than clients take to come back to a coordinator that was away."""
+    """DEV D41: at least as long as clients take to reconnect to a coordinator that was away."""
     return max(session_timeout_ms, config.reconnect_timeout_ms)

@@ -1,12 +1,12 @@
 """Offsets of a group of either kind: the engine checks, the cluster stores (rules 2.9, 3.15).
 
-DEV D34: checking here and storing there is not atomic. Therefore a commit that was accepted is in
-flight, and its partitions count as held by its committer, until the cluster has answered it or can
-no longer store it. While such a commit is a stray one (its answer was lost, its committer is gone,
-or it is nobody's and members came since) nobody may commit or fetch its partitions, or an offset
-could go back.
+DEV D34: checking here and storing there is not atomic. An accepted commit is therefore in flight,
+and its partitions count as held by its committer, until the cluster has answered it or can no
+longer store it. A commit in flight is stray if its answer was lost, if its committer is gone, or if
+it named no member and members joined since. Until it ends, its partitions can be neither committed
+nor fetched, because an offset could go back.
 
-Deleting a group is here too: it deletes the group's offsets.
+Deleting a group also deletes its offsets, so it is here too.
 """
 
 from dataclasses import replace
@@ -42,10 +42,10 @@ from coordinator.volatile import (
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
 
-# OffsetCommit v9 is the first that may say that the group is not there.
+# OffsetCommit v9 is the first version that may be answered with GROUP_ID_NOT_FOUND.
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 
-# The committer, where there is no member: an admin, or a consumer that assigns itself.
+# The committer of a commit without a member: an admin, or a consumer that uses assign().
 NO_MEMBER = ""
 
 
@@ -71,9 +71,13 @@ def commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
 
 
 def _in_flight(step: StepBuilder, event: OffsetCommitReceived) -> CommitInFlight:
-    """In a consumer group a member may commit, at its own epoch, what it does not hold (rule 3.15):
-    that keeps nothing from others. Of a classic group only the leader knows who has what. Nobody,
-    such as an admin who resets an empty group, holds nothing."""
+    """The commit in flight, with the partitions that it keeps held.
+
+    A member of a consumer group may commit, at its own epoch, partitions that it does not hold
+    (rule 3.15); those stay free for others. In a classic group only the leader knows the
+    assignment. A commit without a member, such as an admin's reset of an empty group, holds
+    nothing.
+    """
     held, group = event.partitions, step.state.group
     if group is None or event.member_id not in group.members:
         return CommitInFlight(member_id=NO_MEMBER, partitions=event.partitions, held=frozenset())
@@ -84,7 +88,8 @@ def _in_flight(step: StepBuilder, event: OffsetCommitReceived) -> CommitInFlight
 
 
 def commit_ended(step: StepBuilder, event: OffsetCommitEnded) -> None:
-    """The cluster answered, or its answer was lost: then time tells, or the driver does later."""
+    """Note that the cluster answered, or that the answer was lost: then a timer or the driver ends
+    the commit later."""
     in_flight = step.state.commits.get(event.commit)
     if in_flight is None:
         return
@@ -97,7 +102,7 @@ def commit_ended(step: StepBuilder, event: OffsetCommitEnded) -> None:
 
 
 def end_commit(step: StepBuilder, commit_token: Token) -> None:
-    """The partitions of this commit are no longer held by it; a join phase may wait for that."""
+    """Release the partitions of this commit. A join phase may be waiting for that."""
     step.emit(CommitEnded(commit_token))
     step.disarm(DeadlineKind.LOST_COMMIT, str(commit_token))
     if isinstance(step.state.group, ClassicGroup):
@@ -114,7 +119,7 @@ def fetch(step: StepBuilder, event: OffsetFetchReceived) -> None:
 
 
 def delete(step: StepBuilder, event: OffsetDeleteReceived) -> None:
-    """Decide which offsets may be deleted: none of a topic that some member subscribes to.
+    """Decide which offsets may be deleted: those of topics that no member subscribes to.
 
     Raises GroupError NON_EMPTY_GROUP if the members speak another embedded protocol.
     """
@@ -125,7 +130,7 @@ def delete(step: StepBuilder, event: OffsetDeleteReceived) -> None:
         case ClassicGroup(core=core) as group if group.members:
             if core.protocol_type != CONSUMER_PROTOCOL_TYPE:
                 raise GroupError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
-            # As long as nobody knows, all of them (rule 2.9).
+            # While the subscriptions are unknown, every topic counts as subscribed (rule 2.9).
             known = topics_in_force(group)
             subscribed = names if known is None else names & known
         case _:
@@ -152,7 +157,7 @@ def delete_group(step: StepBuilder, event: DeleteGroupReceived) -> None:
 
 
 def _check_simple_commit(event: OffsetCommitReceived) -> None:
-    """Without a group, only commits that name no generation are fine (rule 2.9)."""
+    """Without a group, only commits without a generation are accepted (rule 2.9)."""
     if event.epoch < 0:
         return
     if event.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND and not event.is_transactional:
@@ -161,10 +166,10 @@ def _check_simple_commit(event: OffsetCommitReceived) -> None:
 
 
 def _check_no_stray_commit(step: StepBuilder, partitions: frozenset[Partition] | None) -> None:
-    """Raises GroupError COORDINATOR_LOAD_IN_PROGRESS while the cluster may still store a commit
-    of these partitions that nobody waits for: its answer was lost, or its member is gone and
-    somebody else (a static member's new incarnation, say) has the partitions now, or it is nobody's
-    and there are members by now."""
+    """Raises GroupError COORDINATOR_LOAD_IN_PROGRESS while the cluster may still store a stray
+    commit of these partitions: its answer was lost, or its member is gone and another one (such as
+    a static member's new incarnation) has the partitions, or it named no member and the group has
+    members by now."""
     group = step.state.group
     committers = (group.members if group is not None else ()) or (NO_MEMBER,)
     for in_flight in step.state.commits.values():

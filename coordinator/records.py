@@ -1,8 +1,8 @@
-"""The durable records: the KIP's data model (KIP-848, "Record Schema"), the only ones logged.
+"""The durable records, which the state log stores: the data model of KIP-848 ("Record Schema").
 
-One request leaves one batch of them, all or none. `None` as a value is a tombstone. `cause` says
-why, so that events can be told from the records alone, also after a restart. The volatile
-records, which a restart forgets, are in `volatile.py`.
+Each request writes one batch of them, all or none. The value `None` is a tombstone. `cause` has the
+reason, so that events can be made from the records alone. The volatile records, which a restart
+forgets, are in `volatile.py`.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from coordinator.topics import Partition
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""A classic member's protocol list, most wanted first: (name, embedded subscription)."""
+"""A classic member's protocols, preferred first: (name, embedded subscription)."""
 
 
 class RemovalCause(StrEnum):
@@ -47,7 +47,7 @@ class EpochCause(StrEnum):
 
 
 class MemberState(IntEnum):
-    """How far a member of a consumer group is with its target (stored as Kafka stores it)."""
+    """A member's progress towards its target; the numbers are Kafka's."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -56,10 +56,10 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroupMember:
-    """A member of a classic group. `assignment` is what the leader gave it, opaque bytes.
+    """A member of a classic group. `assignment` has the leader's opaque bytes.
 
-    DEV D43: the whole protocol list is kept, where Kafka keeps the selected one only: after a
-    restart a rejoin with the same list is then no change.
+    DEV D43: the record keeps the whole protocol list, where Kafka keeps only the selected protocol.
+    After a restart, a rejoin with the same list is then no change.
     """
 
     member_id: str
@@ -78,7 +78,7 @@ class ClassicGroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroupValue:
-    """A classic group as it stood when its leader last distributed an assignment."""
+    """A classic group at the time when its leader last distributed an assignment."""
 
     protocol_type: str | None
     generation: int
@@ -86,7 +86,7 @@ class ClassicGroupValue:
     leader: str | None
     members: tuple[ClassicGroupMember, ...] = ()
     unwatched_hash: int | None = None
-    """The metadata hash of the members' topics, while no leader watches them; None if one does."""
+    """The metadata hash of the members' topics while no leader watches them; None if one does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +102,9 @@ class ClassicGroupMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberRemoval:
-    """A member of the newest `ClassicGroupMetadata` that is in the group no longer. Its client may
-    have been told, so a restart must not bring it back. A tombstone, without a cause, once that
-    record is written again or gone."""
+    """A member of the newest `ClassicGroupMetadata` that has left the group since. Its client may
+    know, so a restart must not bring it back. The next `ClassicGroupMetadata` or its tombstone
+    makes this record obsolete; it then gets a tombstone, which has no cause."""
 
     member_id: str
     cause: RemovalCause | None
@@ -129,14 +129,14 @@ class GroupEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMetadata:
-    """What makes a member of a consumer group a classic one: it came by JoinGroup."""
+    """The classic part of a member of a consumer group that joined by JoinGroup."""
 
     session_timeout_ms: int
     protocols: Protocols
 
 
 class Subscription(NamedTuple):
-    """What a member subscribes to: the union of both. `topic_names` is sorted."""
+    """A subscription: the union of names and regular expression. `topic_names` is sorted."""
 
     topic_names: tuple[str, ...]
     topic_regex: str
@@ -206,10 +206,10 @@ class TargetAssignmentMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a member holds. Both mappings give the assignment epoch of each partition.
+    """The partitions that a member holds, with the assignment epoch of each.
 
-    `assigned` is granted; `pending_revocation` was granted, must be given up and still counts as
-    held (KIP-848, "Reconciliation").
+    `assigned` partitions are granted. `pending_revocation` partitions must be given up, and still
+    count as held (KIP-848, "Reconciliation").
     """
 
     member_epoch: int
@@ -220,13 +220,13 @@ class Assignment:
 
     @property
     def held(self) -> Mapping[Partition, int]:
-        """What nobody else may be granted."""
+        """The partitions that no other member may be granted."""
         return {**self.assigned, **self.pending_revocation}
 
     def covers(self, epoch: int, partitions: Iterable[Partition]) -> bool:
         """Whether the member may commit these partitions with this epoch (rule 3.15).
 
-        An older epoch will do for partitions that it has held ever since (KIP-1251).
+        An older epoch suffices for partitions that the member has held since then (KIP-1251).
         """
         if epoch == self.member_epoch:
             return True
@@ -238,7 +238,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentAssignment:
-    """What one member of a consumer group holds now."""
+    """The current assignment of one member of a consumer group."""
 
     member_id: str
     value: Assignment | None
@@ -250,8 +250,8 @@ class CurrentAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfigs:
-    """What the group overrides, by Kafka's names. Not part of the group: nothing but another one of
-    these takes it back. Names that nobody knows any more are kept and do nothing."""
+    """The group's config overrides, by Kafka's names. They are independent of the group: only
+    another such record changes them. Names that are no longer known are kept and have no effect."""
 
     overrides: Mapping[str, int]
 
@@ -272,7 +272,7 @@ class ResolvedRegex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegularExpression:
-    """A regular expression that members subscribe with, and what it stands for."""
+    """A subscribed regular expression and its resolution."""
 
     regex: str
     value: ResolvedRegex | None
@@ -296,7 +296,7 @@ DurableRecord = (
 
 
 def is_tombstone(record: DurableRecord) -> bool:
-    """Whether a record only says that what its key stands for is gone."""
+    """Whether a record deletes its key."""
     match record:
         case GroupEpoch(epoch=None) | TargetAssignmentMetadata(epoch=None):
             return True

@@ -1,4 +1,4 @@
-"""What the engine answers, without versions or bytes: the gateway turns these into messages."""
+"""The engine's replies, independent of versions. The gateway turns them into messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from kafka_codecs.error_codes import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedMember:
-    """What the leader of a classic group is told of each member."""
+    """A member, as the JoinGroup response of a classic leader lists it."""
 
     member_id: str
     instance_id: str | None
@@ -19,7 +19,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupReply:
-    """Answers a JoinGroup. `why` is for the log: the classic answers carry no message."""
+    """Answers a JoinGroup. `why` is for the log, because classic responses carry no message."""
 
     error: ErrorCode = ErrorCode.NONE
     why: str = ""
@@ -44,8 +44,8 @@ class SyncGroupReply:
 
     @classmethod
     def refusal(cls, code: ErrorCode, why: str = "") -> "SyncGroupReply":
-        """While its coordinator loads, a member is told to rejoin, as by Kafka: the generation may
-        be lost, and some clients take any other answer to be fatal."""
+        """While the coordinator loads, the member is asked to rejoin, as in Kafka. The generation
+        may be lost, and other errors are fatal to some clients."""
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             code = ErrorCode.REBALANCE_IN_PROGRESS
         return cls(error=code, why=why)
@@ -60,8 +60,8 @@ class HeartbeatReply:
 
     @classmethod
     def refusal(cls, code: ErrorCode, why: str = "") -> "HeartbeatReply":
-        """While its coordinator loads, a member is told that all is well (rule 2.7): its session
-        begins anew with the loaded group, and some clients take that error to be fatal."""
+        """While the coordinator loads, the heartbeat succeeds (rule 2.7). The loaded group restarts
+        the session, and the error would be fatal to some clients."""
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return cls()
         return cls(error=code, why=why)
@@ -87,7 +87,7 @@ class LeaveGroupReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeatReply:
-    """Answers a ConsumerGroupHeartbeat. `assignment` None means: as you were."""
+    """Answers a ConsumerGroupHeartbeat. `assignment` None means unchanged."""
 
     error: ErrorCode = ErrorCode.NONE
     why: str = ""
@@ -99,8 +99,8 @@ class ConsumerHeartbeatReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetVerdict:
-    """Whether the cluster may be asked to store or fetch these offsets; not those of topics that
-    are `gone` (UNKNOWN_TOPIC_OR_PARTITION)."""
+    """Whether the gateway may store or fetch these offsets in the cluster. Offsets of topics that
+    are `gone` get UNKNOWN_TOPIC_OR_PARTITION."""
 
     error: ErrorCode = ErrorCode.NONE
     why: str = ""
@@ -127,7 +127,7 @@ class DeleteGroupReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigsReply:
-    """Whether the group's configs are now, or could be, what was asked for."""
+    """Whether the requested configs are now in force, or valid."""
 
     error: ErrorCode = ErrorCode.NONE
     why: str = ""
@@ -135,8 +135,7 @@ class ConfigsReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigView:
-    """One config of a group: its own value if it overrides the broker's, which comes from the
-    broker's settings or is Kafka's default."""
+    """One config of a group: its override, or else the broker's setting or Kafka's default."""
 
     name: str
     override: int | None
@@ -158,7 +157,7 @@ class MemberView:
     rack_id: str | None = None
     member_epoch: int = 0
     phase: str = ""
-    """Of a classic member of a consumer group: how far it is with its rejoin."""
+    """The rejoin phase of a classic member of a consumer group."""
     topic_names: tuple[str, ...] = ()
     topic_regex: str = ""
     assignment: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

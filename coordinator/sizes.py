@@ -1,8 +1,8 @@
-"""How much a client may make a group remember of one member.
+"""Limits on what a group stores about one member.
 
-A request is read whole, but what it says of a member stays, is logged, and is looked at whenever
-another member joins. In Kafka a record that is too large for the log sets the limit (rule 1.6), or
-a string that is too long for an answer.
+The group keeps and logs the description of each member, and reads it whenever another member joins.
+In Kafka the limits are the largest record of the log (rule 1.6) and the longest string of a
+response.
 """
 
 from collections.abc import Collection, Iterable
@@ -20,15 +20,16 @@ from coordinator.topics import Topics
 from kafka_codecs.error_codes import ErrorCode
 
 MEMBER_BYTES_MAX = 1024 * 1024
-"""As large as a record may be by default (Kafka's message.max.bytes)."""
+"""The default size limit of a record (Kafka's message.max.bytes)."""
 
 NAME_BYTES_MAX = 0x7FFF - len("-00000000-0000-0000-0000-000000000000")
-"""Of a classic client's id or instance id: a member id is one of them and a UUID, and a string."""
+"""The limit for a classic client id or instance id. A member id appends a UUID to one of them and
+must fit into a string."""
 
 
 UNKNOWN_TOPICS_MAX = 1_000
-"""Topics that a member may name though the cluster does not have them. DEV D57: Kafka has no limit;
-here each is asked for again and again, in case it appears."""
+"""How many nonexistent topics a member may name. DEV D57: Kafka has no limit; the gateway polls
+each of them in case it appears."""
 
 
 def check_size(event: Event, topics: Topics) -> None:

@@ -1,6 +1,6 @@
-"""The state of one group, of either kind, and `apply`: the only place where it changes.
+"""The state of one group of either kind, and `apply`, the only place where it changes.
 
-Knows nothing of time or requests; which record follows from which is for the rules to say.
+Time and requests do not occur here. The rules decide which records to write.
 """
 
 from collections.abc import Mapping
@@ -51,13 +51,15 @@ RecordBesideTheGroup = (
     | RegexResolutionMoved
     | GroupConfigs
 )
-"""What changes nothing in the group itself, whatever its kind."""
+"""Records that do not change the group itself, whatever its kind."""
 
 
 class GroupState(Forkable):
-    """`group` is None while the group does not exist. Deadlines, commits in flight and the
-    resolution of regular expressions belong to no kind, so that they outlive a conversion;
-    overrides of configs outlive the group."""
+    """The state of one group. `group` is None while the group does not exist.
+
+    Deadlines, commits in flight and the resolution of regular expressions are independent of the
+    kind of group, so they survive a conversion. Config overrides survive the group.
+    """
 
     __slots__ = ("commits", "config_overrides", "deadlines", "group", "group_id", "resolution")
 
@@ -71,7 +73,8 @@ class GroupState(Forkable):
 
     @property
     def is_quiet(self) -> bool:
-        """No member, nothing parked, nothing running: the state may leave memory."""
+        """Whether there is no member, parked request or running deadline: the state may be
+        unloaded."""
         if self.deadlines or self.commits:
             return False
         match self.group:
@@ -83,8 +86,8 @@ class GroupState(Forkable):
                 return True
 
     def apply(self, record: Record) -> None:
-        """Change the state as the record says. Replay calls it with the durable records only;
-        it then tolerates what the compaction of a log leaves (rule 8.4)."""
+        """Apply a record. Replay passes only durable records, in any combination that log
+        compaction can leave (rule 8.4)."""
         if isinstance(record, RecordBesideTheGroup):
             self._apply_beside_the_group(record)
             return

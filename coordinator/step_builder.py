@@ -1,7 +1,7 @@
-"""What one event leads to, while it is being decided.
+"""Builds the step of one event.
 
-Rules read and write a fork of the state: `emit` records a change and shows it to the rules that
-follow. Nothing is real before the driver has made the records durable and applied them.
+Rules read and write a fork of the state: `emit` records a change and makes it visible to the rules
+that follow. The group itself changes only when the driver has logged the records and applies them.
 """
 
 from coordinator.classic.group import ClassicGroup
@@ -22,7 +22,7 @@ from coordinator.volatile import (
 
 
 class StepBuilder:
-    """The decision in the making. `now_ms` is wall-clock milliseconds that never go backwards."""
+    """A step under construction. `now_ms` is wall-clock milliseconds and never goes back."""
 
     __slots__ = ("config", "may_take_long", "now_ms", "records", "replies", "state", "topics")
 
@@ -45,20 +45,20 @@ class StepBuilder:
 
     @property
     def classic(self) -> ClassicGroup:
-        """The group, which the caller knows to be a classic one."""
+        """The group. The caller knows that it is a classic group."""
         if not isinstance(self.state.group, ClassicGroup):
             raise InvariantError("a rule of classic groups met another kind of group")
         return self.state.group
 
     @property
     def consumer(self) -> ConsumerGroup:
-        """The group, which the caller knows to be a consumer group."""
+        """The group. The caller knows that it is a consumer group."""
         if not isinstance(self.state.group, ConsumerGroup):
             raise InvariantError("a rule of consumer groups met another kind of group")
         return self.state.group
 
     def emit(self, *records: Record) -> None:
-        """Decide a change of state."""
+        """Add records, and apply them to the fork."""
         for record in records:
             if isinstance(record, CurrentAssignment):
                 self._guard_single_owner(record)
@@ -66,7 +66,7 @@ class StepBuilder:
             self.state.apply(record)
 
     def answer(self, token: Token, reply: Reply) -> None:
-        """Decide an answer, which leaves once every record of this step is durable."""
+        """Add a reply. It leaves once every record of this step is durable."""
         self.replies.append((token, reply))
 
     def arm(self, kind: DeadlineKind, owner: str, length_ms: int) -> None:
@@ -74,7 +74,7 @@ class StepBuilder:
         self.emit(DeadlineSet(DeadlineKey(kind, owner), self.now_ms + length_ms))
 
     def disarm(self, kind: DeadlineKind, owner: str = "") -> None:
-        """Stop a deadline, if it runs."""
+        """Stop a deadline if it runs."""
         if self.is_armed(kind, owner):
             self.emit(DeadlineCleared(DeadlineKey(kind, owner)))
 
@@ -82,10 +82,10 @@ class StepBuilder:
         return DeadlineKey(kind, owner) in self.state.deadlines
 
     def is_free_for(self, partition: Partition, member_id: str) -> bool:
-        """Whether nobody but this member holds the partition.
+        """Whether no other member holds the partition.
 
-        DEV D34: a partition with a commit in flight counts as held by its committer until the
-        cluster has answered: a new owner could otherwise start from before that commit.
+        DEV D34: the committer holds a partition until the cluster has answered its commit in
+        flight. A new owner could otherwise start from an offset before that commit.
         """
         if self.consumer.holders.get(partition, member_id) != member_id:
             return False
@@ -95,7 +95,7 @@ class StepBuilder:
         )
 
     def _guard_single_owner(self, record: CurrentAssignment) -> None:
-        """Never may a partition have two owners: the invariant behind everything (rule 3.1)."""
+        """A partition never has two owners (rule 3.1)."""
         group = self.state.group
         if record.value is None or not isinstance(group, ConsumerGroup):
             return

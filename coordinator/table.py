@@ -1,4 +1,4 @@
-"""A mapping whose fork costs nothing, and then what is written to it."""
+"""A mapping with copy-on-write forks: a fork costs only what is written to it."""
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain
@@ -12,11 +12,11 @@ _MISSING: Any = object()
 
 
 class Table(Mapping[K, V], Generic[K, V]):
-    """Rows of one kind. `handle` decides on forks of the tables, `apply` writes the real ones.
+    """Rows of one kind. `handle` decides on forks of the tables; `apply` writes the originals.
 
-    A fork lays its own rows over those it borrowed, and hides what it dropped of these; it
-    iterates in the order that a dict written alike would have. The original must not be written
-    while a fork is in use: the engine drops its step before it applies the records.
+    A fork overlays the borrowed rows with its own and hides the rows that it dropped. It iterates
+    in the order of an equivalent dict. The original must not be written while a fork is in use: the
+    engine discards the forks of a step before it applies the records.
     """
 
     __slots__ = ("_borrowed", "_hidden", "_own", "_replaced_count")
@@ -28,7 +28,7 @@ class Table(Mapping[K, V], Generic[K, V]):
         self._hidden: set[K] | None = None
 
     def fork(self) -> Self:
-        """A table with the same rows, to write without the original noticing."""
+        """A table with the same rows, independent of the original."""
         twin = type(self).__new__(type(self))
         if self._borrowed:
             twin._own, twin._borrowed = self._own.copy(), self._borrowed
@@ -46,7 +46,7 @@ class Table(Mapping[K, V], Generic[K, V]):
         self._own[key] = value
 
     def drop(self, key: K) -> None:
-        """Remove one row, if it is there."""
+        """Remove one row if it exists."""
         was_own = self._own.pop(key, _MISSING) is not _MISSING
         if self._borrowed and self._shows(key):
             self._replaced_count -= was_own
@@ -99,11 +99,11 @@ class Table(Mapping[K, V], Generic[K, V]):
         return self._rows().items()
 
     def _shows(self, key: object) -> bool:
-        """Whether there is a borrowed row of this key, replaced or not, that was not dropped."""
+        """Whether a borrowed row has this key and was not dropped; it may be replaced."""
         return key in self._borrowed and not (self._hidden and key in self._hidden)
 
     def _rows(self) -> dict[K, V]:
-        """All rows; looking at all of them is the one thing that may cost as much."""
+        """All rows. This costs the size of the table."""
         if not self._borrowed:
             return self._own
         if not (self._own or self._hidden):

@@ -1,4 +1,4 @@
-"""What happens when a deadline is due (rules 2.5, 2.7, 3.12, 5.9). Who set it is not known here."""
+"""Handles expired deadlines (rules 2.5, 2.7, 3.12, 5.9)."""
 
 from coordinator.classic import rebalance
 from coordinator.classic.group import ClassicGroup
@@ -19,7 +19,7 @@ FENCE_CAUSES = {
 
 
 def deadline_reached(step: StepBuilder, key: DeadlineKey) -> None:
-    """Act on a deadline that ran out; it runs no longer."""
+    """Handle a deadline that has expired and is already cleared."""
     step.emit(DeadlineCleared(key))
     if key.kind is DeadlineKind.LOST_COMMIT:
         end_commit(step, int(key.owner))

@@ -1,6 +1,6 @@
-"""Which topics the image must hold for a decision: names go to ids in many places.
+"""The topics that the image must contain for a decision, because rules map names to ids.
 
-Bytes that do not decode name no topic here; the rules refuse them where they matter.
+Undecodable bytes contribute no topic. The rules refuse them where they matter.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,8 @@ from kafka_codecs.consumer_protocol import decode_assignment, decode_subscriptio
 
 
 def topics_of_group(state: GroupState) -> frozenset[str]:
-    """The topics that a group's members subscribe to, or in a classic group own or were given."""
+    """The topics that a group's members subscribe to; in a classic group also those that they own
+    or were assigned."""
     match state.group:
         case ConsumerGroup() as group:
             return frozenset(group.subscribers)
@@ -58,7 +59,7 @@ def _described(protocols: Protocols) -> Iterator[str]:
         except WireError:
             continue
         yield from subscription.topics
-        # What is owned may be of a topic that nobody subscribes to any more.
+        # A member may own partitions of a topic that no member subscribes to any more.
         yield from (each.topic for each in subscription.owned_partitions)
 
 

@@ -1,8 +1,7 @@
-"""Regular expressions over topic names, as KIP-848 wants them: RE2, and the complete name
-(rule 3.13).
+"""Regular expressions over topic names: RE2 syntax, matched against the complete name (rule 3.13).
 
-RE2 takes time in proportion to the name, whatever the pattern. A broker uses RE2J, which knows the
-same syntax. Must not know groups, or where the names come from.
+RE2 takes time linear in the length of the name, whatever the pattern. Brokers use RE2J, which has
+the same syntax.
 """
 
 from collections.abc import Collection
@@ -14,17 +13,17 @@ from coordinator.errors import GroupError
 from kafka_codecs.error_codes import ErrorCode
 
 REGEX_LENGTH_MAX = 4_096
-"""Characters; clients join several patterns into one."""
+"""In characters. Clients join several patterns into one."""
 
 REGEX_BYTES_MAX = 1024 * 1024
-"""Memory for one compiled pattern, which bounds repetitions in it."""
+"""The memory limit of one compiled pattern, which bounds its repetitions."""
 
 
 class CompiledRegex(Protocol):
-    """A pattern, ready for use."""
+    """A compiled pattern."""
 
     def fullmatch(self, text: bytes) -> object | None:
-        """Something, if the complete text matches."""
+        """A match object if the complete text matches, or None."""
 
 
 def compile_regex(regex: str) -> CompiledRegex:
@@ -51,9 +50,9 @@ def compile_regex(regex: str) -> CompiledRegex:
 def match_topics(
     regexes: Collection[str], topic_names: Collection[str]
 ) -> dict[str, frozenset[str]]:
-    """The topics that each of the regular expressions matches, which were checked before.
+    """The topics that each regular expression matches. All expressions were checked before.
 
-    It takes about a microsecond for each pair of the two: not for a thread that has other duties.
+    Each pair of expression and topic takes about a microsecond, so this belongs in a worker thread.
     """
     by_bytes = {name.encode(): name for name in topic_names}
     matches = {}
@@ -66,6 +65,6 @@ def match_topics(
 
 
 def _reason(broken: Exception) -> str:
-    """RE2 tells it in bytes."""
+    """The message of an RE2 error, which has it in bytes."""
     why = broken.args[0] if broken.args else b""
     return why.decode(errors="replace") if isinstance(why, bytes) else str(why)

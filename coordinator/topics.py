@@ -1,4 +1,4 @@
-"""What the engine knows of the cluster's topics: an image, handed in with every event."""
+"""The topic image: what the engine knows about the cluster's topics. Every event comes with one."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from uuid import UUID
 
 
 class Partition(NamedTuple):
-    """One partition, named as KIP-848 does: by topic id, which a recreated topic does not keep."""
+    """One partition, identified by topic id as in KIP-848. A recreated topic has a new id."""
 
     topic_id: UUID
     number: int
@@ -26,11 +26,11 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics of the cluster that a group may care about.
+    """The topics of the cluster that are relevant to a group.
 
-    `version` grows whenever the image changes, so that a group compares its metadata hash only
-    when there is something to compare. `names_version` grows whenever a topic appears anywhere in
-    the cluster, which a regular expression may match; it does not fall over a restart.
+    `version` grows whenever the image changes; a group recomputes its metadata hash only then.
+    `names_version` grows whenever a topic appears in the cluster, because a regular expression may
+    match it. It does not decrease across a restart.
     """
 
     by_name: Mapping[str, Topic] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Topics:
         object.__setattr__(self, "by_id", {t.topic_id: t for t in self.by_name.values()})
 
     def ids(self, names: Iterable[str]) -> frozenset[UUID]:
-        """The ids of those names that exist."""
+        """The ids of the existing topics among these names."""
         return frozenset(self.by_name[name].topic_id for name in names if name in self.by_name)
 
     def partitions(self, owned: Iterable[tuple[str, Iterable[int]]]) -> frozenset[Partition]:
@@ -64,9 +64,9 @@ class Topics:
         return {name: tuple(by_name[name]) for name in sorted(by_name)}
 
     def metadata_hash(self, names: Iterable[str]) -> int:
-        """A stable 63-bit hash over the subscribed topics: id, name, partition count, racks.
+        """A stable 63-bit hash of the subscribed topics: id, name, partition count and racks.
 
-        Zero means that none of them exists (KIP-1101).
+        Zero if none of them exists (KIP-1101).
         """
         known = [self.by_name[name] for name in sorted(names) if name in self.by_name]
         if not known:
@@ -79,7 +79,7 @@ class Topics:
 
 
 def by_topic(partitions: Iterable[Partition]) -> dict[UUID, tuple[int, ...]]:
-    """Partitions grouped by topic id, numbers ascending: the shape that the wire uses."""
+    """Partition numbers by topic id, ascending, as on the wire."""
     grouped: dict[UUID, list[int]] = {}
     for partition in sorted(partitions):
         grouped.setdefault(partition.topic_id, []).append(partition.number)

@@ -1,5 +1,4 @@
-"""How a group looks to admin tools, old and new (rule 3.14). Changes nothing, and must not know in
-which request or version somebody asked."""
+"""The view of a group for admin tools, independent of request and version (rule 3.14)."""
 
 from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig
@@ -14,12 +13,12 @@ from coordinator.topics import Topics
 from coordinator.volatile import ClassicPhase
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
-# A native member has no embedded protocol of its own: old dashboards read version 0.
+# A native member has no embedded protocol; version 0 is what old dashboards can read.
 EMBEDDED_VERSION_OF_NATIVE_MEMBERS = 0
 
 
 def describe(state: GroupState, *, config: GroupConfig, topics: Topics) -> GroupView:
-    """The whole group; topics that the cluster does not know are left out."""
+    """The whole group, without topics that the cluster does not know."""
     match state.group:
         case None:
             return GroupView(group_id=state.group_id, group_type=None, state="Dead")
@@ -42,7 +41,7 @@ def describe(state: GroupState, *, config: GroupConfig, topics: Topics) -> Group
 
 
 def _classic_view(group_id: str, group: ClassicGroup) -> GroupView:
-    # Kafka shows a protocol and what belongs to it only while it is in force.
+    # Kafka shows a protocol and its metadata only in the Stable state.
     is_stable = group.phase is ClassicPhase.STABLE
     return GroupView(
         group_id=group_id,

@@ -1,8 +1,7 @@
-"""The volatile records: state that a restart may forget, yet changed only by `apply`.
+"""The volatile records: changes of state that a restart forgets. `apply` handles them like others.
 
-Parked requests, ids handed out but not used yet, deadlines, the phase of a classic join, commits
-on their way to the cluster, regular expressions being resolved. Never logged; replay does not see
-them.
+They cover parked requests, ids handed out but not used yet, deadlines, the phase of a classic join,
+commits in flight and regular expressions being resolved. The state log never has them.
 """
 
 from collections.abc import Mapping
@@ -14,12 +13,12 @@ from coordinator.records import Assignment, ClassicGroupMember, RemovalCause
 from coordinator.topics import Partition
 
 Token = int
-"""Names a request that waits for its answer; made by the driver."""
+"""Identifies a request until its reply. The driver creates it."""
 
 
 class DeadlineKind(StrEnum):
-    """What runs out: first what belongs to a member (or to the id of one to be), then to a commit,
-    then to the group."""
+    """The kinds of deadlines: first those of a member (or of a pending id), then of a commit, then
+    of the group."""
 
     SESSION = "session"
     JOIN = "join"
@@ -33,12 +32,12 @@ class DeadlineKind(StrEnum):
     SYNC_PHASE = "sync_phase"
     TARGET_DUE = "target_due"
 
-    # Every heartbeat looks deadlines up by their keys; an enum's own hash is a call of Python.
+    # Every heartbeat looks up deadlines by key, and the default hash of an enum is slow.
     __hash__ = str.__hash__
 
 
 class DeadlineKey(NamedTuple):
-    """One deadline; `owner` is a member id, a commit, or empty for the group's own."""
+    """Identifies a deadline. `owner` is a member id, a commit token, or empty for the group."""
 
     kind: DeadlineKind
     owner: str = ""
@@ -46,7 +45,7 @@ class DeadlineKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadlineSet:
-    """The deadline of this key is now at `at_ms`, wall-clock milliseconds."""
+    """The deadline was set to `at_ms`, in wall-clock milliseconds."""
 
     key: DeadlineKey
     at_ms: int
@@ -54,7 +53,7 @@ class DeadlineSet:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineCleared:
-    """The deadline of this key no longer runs."""
+    """The deadline was stopped."""
 
     key: DeadlineKey
 
@@ -87,21 +86,21 @@ class ClassicCore:
     leader: str | None = None
     initial_delay: InitialDelay | None = None
     unwatched_hash: int | None = None
-    """As in `ClassicGroupValue`."""
+    """See `ClassicGroupValue.unwatched_hash`."""
     topics: frozenset[str] | None = None
-    """What the members subscribed to when this generation began, None if nobody knows."""
+    """The topics subscribed when this generation began; None if unknown."""
     topics_hash: int | None = None
-    """The metadata hash of `topics` at that moment."""
+    """The metadata hash of `topics` at that time."""
     topics_checked: int = -1
-    """The version of the topics' image that `unwatched_hash` was compared with."""
+    """The version of the topic image that `unwatched_hash` was last compared with."""
     held_at_downgrade: Mapping[str, Assignment] | None = None
-    """A consumer group until now, and no rebalance completed since: what each member held. One
-    that presents its older epoch is known to lag, not a stranger (deviation D8)."""
+    """What each member held at the downgrade, until the first rebalance completes. It identifies
+    members that lag at an older epoch (deviation D8)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicCoreMoved:
-    """The classic group's scalars are now these."""
+    """The scalars of the classic group changed."""
 
     core: ClassicCore
 
@@ -115,7 +114,7 @@ class ClassicGroupMemberPut:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupMemberDropped:
-    """A member is no longer in the classic group."""
+    """A member was removed from the classic group."""
 
     member_id: str
     cause: RemovalCause
@@ -123,22 +122,22 @@ class ClassicGroupMemberDropped:
 
 @dataclass(frozen=True, slots=True)
 class PendingIdAdded:
-    """An id was handed out with MEMBER_ID_REQUIRED; it holds up the join phase."""
+    """An id was handed out with MEMBER_ID_REQUIRED. It blocks the join phase."""
 
     member_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class PendingIdDropped:
-    """That id was used, given back, or timed out."""
+    """A pending id was used, given back, or timed out."""
 
     member_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedJoin:
-    """A JoinGroup that is answered when the join phase completes. That of a new member waits at
-    most until `NEW_MEMBER_JOIN` is due."""
+    """A JoinGroup that waits for the end of the join phase. A new member's JoinGroup waits until
+    `NEW_MEMBER_JOIN` at the latest."""
 
     token: Token
     is_new: bool
@@ -146,7 +145,7 @@ class ParkedJoin:
 
 @dataclass(frozen=True, slots=True)
 class JoinParked:
-    """This member's JoinGroup waits."""
+    """A JoinGroup was parked."""
 
     member_id: str
     join: ParkedJoin
@@ -154,14 +153,14 @@ class JoinParked:
 
 @dataclass(frozen=True, slots=True)
 class JoinReleased:
-    """This member's JoinGroup is answered."""
+    """A parked JoinGroup was answered."""
 
     member_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class SyncParked:
-    """This member's SyncGroup waits for the leader's."""
+    """A SyncGroup was parked until the leader sends its own."""
 
     member_id: str
     token: Token
@@ -169,27 +168,28 @@ class SyncParked:
 
 @dataclass(frozen=True, slots=True)
 class SyncReleased:
-    """This member's SyncGroup is answered."""
+    """A parked SyncGroup was answered."""
 
     member_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class SyncsExpected:
-    """A generation began, or ended: these members are to send a SyncGroup in it."""
+    """The set of members that have yet to send a SyncGroup, set when a generation begins or
+    ends."""
 
     member_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReceived:
-    """This member has sent its SyncGroup in this generation."""
+    """A member has sent its SyncGroup in this generation."""
 
     member_id: str
 
 
 class MemberPhase(StrEnum):
-    """Where a classic member of a consumer group is with its rejoin; see `consumer/phases.py`."""
+    """The rejoin phase of a classic member of a consumer group; see `consumer/phases.py`."""
 
     PREPARE_REBALANCE = "PrepareRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
@@ -198,7 +198,7 @@ class MemberPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemberPhaseMoved:
-    """A classic member of a consumer group is now in this phase."""
+    """A classic member of a consumer group entered a phase."""
 
     member_id: str
     phase: MemberPhase
@@ -206,12 +206,12 @@ class MemberPhaseMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """Every answer tells a native member its assignment until the member acknowledges it. After a
-    load nobody knows whether it has: then the repetition ends at `until_ms`, wall-clock
-    milliseconds, for a member that has nothing to acknowledge.
+    """Every answer repeats a native member's assignment until the member acknowledges it. After a
+    load it is unknown whether the member has. For a member without anything to acknowledge, the
+    repetition then ends at `until_ms`, in wall-clock milliseconds.
 
-    `must_state_owned`: the member may already believe what it is told, and then acknowledges
-    nothing. It is refused until it states what it owns (deviation D67)."""
+    `must_state_owned`: the member may already believe that it has exactly this assignment, and
+    would acknowledge nothing. It is refused until it states what it owns (deviation D67)."""
 
     until_ms: int | None = None
     must_state_owned: bool = False
@@ -219,7 +219,7 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True)
 class RepetitionMoved:
-    """The member's assignment is repeated from now on; None: it no longer is."""
+    """The repetition of a member's assignment starts, or ends (None)."""
 
     member_id: str
     repetition: Repetition | None
@@ -227,17 +227,18 @@ class RepetitionMoved:
 
 @dataclass(frozen=True, slots=True)
 class TopicsChecked:
-    """The metadata hash was compared with this version of the topics' image."""
+    """The metadata hash was compared with this version of the topic image."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitInFlight:
-    """A commit that the cluster has not answered. Those of its `partitions` that the committer
-    held when it sent it, count as held until then. `member_id` is empty if it is nobody's.
+    """A commit that the cluster has not answered. Until then its `partitions` count as held by the
+    committer, as far as it held them when it committed. `member_id` is empty for a commit without a
+    member.
 
-    If the answer was lost, the cluster may still store it, until `LOST_COMMIT` is due.
+    If the answer was lost, the cluster may still store the commit until `LOST_COMMIT` is due.
     """
 
     member_id: str
@@ -248,7 +249,7 @@ class CommitInFlight:
 
 @dataclass(frozen=True, slots=True)
 class CommitStarted:
-    """The engine accepted a commit, which now travels to the cluster."""
+    """The engine accepted a commit, which is now in flight."""
 
     commit: Token
     in_flight: CommitInFlight
@@ -256,14 +257,14 @@ class CommitStarted:
 
 @dataclass(frozen=True, slots=True)
 class CommitEnded:
-    """The cluster answered the commit, or can no longer be about to store it."""
+    """The cluster answered the commit, or can no longer store it."""
 
     commit: Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegexResolution:
-    """Regular expressions that are being matched against the names of all topics."""
+    """Regular expressions that the driver is matching against all topic names."""
 
     regexes: frozenset[str]
     started_ms: int
@@ -271,8 +272,8 @@ class RegexResolution:
 
 @dataclass(frozen=True, slots=True)
 class RegexResolutionMoved:
-    """The driver has to match these, one resolution of a group at a time; None: it has, or could
-    not."""
+    """The driver has to match these expressions (one resolution per group at a time); None: it has
+    finished or failed."""
 
     resolution: RegexResolution | None
 
