@@ -1,8 +1,8 @@
-"""Server-side assignors: who should have which partition (rule 9.3).
+"""Server-side assignors (rule 9.3).
 
-An assignor is a pure function of the members' subscriptions, the topics' partition counts and
-the old target. It returns the members whose part changes. With that, each partition of a subscribed
-topic is given to exactly one subscriber, and no member has a topic it does not subscribe to.
+An assignor is a pure function of the members' subscriptions, the topics' partition counts and the
+old target. It returns only the members whose target changes. In the new target each partition of a
+subscribed topic belongs to exactly one of its subscribers.
 
 Raises GroupError UNKNOWN_SERVER_ERROR if it meets a topic that it does not know.
 """

@@ -1,4 +1,4 @@
-"""What an assignor is told of a group, and the shape of its answer."""
+"""The input and output types of an assignor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Subscriber:
 class GroupSpec:
     """A group as an assignor sees it.
 
-    `target` is the old one, without the members that have nothing; `owners` and `loads` are the
-    same target seen from the partitions, and by size. To look at all of `members` or `target` costs
-    what the group costs; all else is as good as free.
+    `target` is the old target, without members that have no partitions. `owners` indexes it by
+    partition and `loads` by size. Iterating over `members` or `target` costs the size of the group;
+    all other access is cheap.
     """
 
     members: Mapping[str, Subscriber]
@@ -55,7 +55,7 @@ class GroupSpec:
             ) from None
 
     def changed(self, target: Mapping[str, set[Partition]]) -> Target:
-        """Of a whole new target, the members for whom it is a change."""
+        """The entries of a complete new target that differ from the old one."""
         return {
             member_id: frozenset(partitions)
             for member_id, partitions in target.items()

@@ -1,7 +1,7 @@
-"""The uniform assignor where subscriptions differ (rule 9.1).
+"""The uniform assignor for groups with different subscriptions (rule 9.1).
 
-Partitions start where they were, those of nobody go to the least loaded subscriber, and then no
-single move improves the balance, as far as a bounded number of passes gets.
+Partitions start with their old owners, and those without an owner go to the least loaded
+subscriber. A bounded number of passes then moves single partitions while that improves the balance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ BALANCING_PASSES_MAX = 16
 
 
 def assign_heterogeneously(spec: GroupSpec) -> Target:
-    """Costs what the group costs, not only what changes."""
+    """Compute the target. The cost follows the size of the group, not only the change."""
     plan = _Plan(spec)
     plan.spread()
     for _ in range(BALANCING_PASSES_MAX):
@@ -25,8 +25,8 @@ def assign_heterogeneously(spec: GroupSpec) -> Target:
 
 
 class _Plan:
-    """A target in the making. Least loaded are those with the fewest partitions; of these, the
-    one whose id comes first."""
+    """A target under construction. The least loaded member has the fewest partitions; the smallest
+    member id breaks a tie."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self._counts = {id_: spec.partition_count(id_) for id_ in spec.subscriber_counts}
@@ -46,7 +46,8 @@ class _Plan:
                 self._subscribers[topic_id].append(member_id)
 
     def spread(self) -> None:
-        """Topics with the most partitions per subscriber first, then fewer subscribers."""
+        """Assign free partitions: topics with most partitions per subscriber first, then those with
+        fewer subscribers."""
         for topic_id in sorted(self._counts, key=self._urgency):
             ranking = _Ranking(self.target, self._subscribers[topic_id])
             for number in range(self._counts[topic_id]):
@@ -55,8 +56,8 @@ class _Plan:
                     self._give(partition, ranking)
 
     def improve(self) -> bool:
-        """Move each partition to its least loaded subscriber where that helps; False if none
-        moved."""
+        """Move each partition to its least loaded subscriber if that improves the balance. False if
+        none moved."""
         has_moved = False
         for topic_id in sorted(self._counts):
             ranking = _Ranking(self.target, self._subscribers[topic_id])
@@ -82,7 +83,7 @@ class _Plan:
 
 
 class _Ranking:
-    """The subscribers of a topic by load; what no longer holds is dropped when its turn comes."""
+    """The subscribers of a topic by load. Stale entries are dropped lazily."""
 
     def __init__(self, target: Mapping[str, set[Partition]], member_ids: Sequence[str]) -> None:
         self._target = target

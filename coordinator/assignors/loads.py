@@ -1,7 +1,7 @@
-"""Members by load: how many partitions they are to have, hence who has more and who has less.
+"""Members by load, the number of partitions in their target.
 
-An index that is kept with the target, so that the member to take from or to give to is found
-without a look at the others. Members of one load come in the order in which they got their target.
+An index kept with the target, so that an assignor finds members with more or fewer partitions
+without a scan. Members of equal load are in the order in which they got their target.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _NO_MEMBERS: Table[str, None] = Table()
 
 
 class Loads(Forkable):
-    """Each member of a group has a load, if only 0."""
+    """The load of each member; every member has one, possibly 0."""
 
     __slots__ = ("_by_load", "_load_of", "_written")
 
@@ -30,13 +30,13 @@ class Loads(Forkable):
         return twin
 
     def put(self, member_id: str, load: int) -> None:
-        """Note a member's load; it goes behind those that have the same."""
+        """Set a member's load. The member sorts behind others of the same load."""
         self.drop(member_id)
         self._load_of.put(member_id, load)
         self._writable(load).put(member_id, None)
 
     def drop(self, member_id: str) -> None:
-        """Forget a member, if it is known."""
+        """Remove a member if it is known."""
         load = self._load_of.get(member_id)
         if load is None:
             return
@@ -52,19 +52,19 @@ class Loads(Forkable):
         return iter(self._by_load.get(load, _NO_MEMBERS))
 
     def above(self, load: int) -> Iterator[str]:
-        """The members with more, those with most first."""
+        """The members with a greater load, greatest first."""
         return chain.from_iterable(
             self.at(more) for more in sorted(self._by_load, reverse=True) if more > load
         )
 
     def below(self, load: int) -> Iterator[str]:
-        """The members with less, those with most first."""
+        """The members with a smaller load, greatest first."""
         return chain.from_iterable(
             self.at(less) for less in sorted(self._by_load, reverse=True) if less < load
         )
 
     def count_above(self, load: int) -> int:
-        """How many members have more."""
+        """The number of members with a greater load."""
         return sum(len(peers) for more, peers in self._by_load.items() if more > load)
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
-"""The target seen from the partitions: who is to have each, and which are meant for nobody.
+"""The target by partition: the target owner of each, and the partitions without one.
 
-An index that is kept with the target, so that the partitions of a member that left, or of a topic
-that grew, are found without a look at all the others.
+An index kept with the target, so that an assignor finds the partitions of a member that left, or of
+a topic that grew, without a scan.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -12,13 +12,13 @@ from coordinator.table import Table
 from coordinator.topics import Partition
 
 BLOCK = 1_024
-"""How many partitions of a topic share a row. Not all of a topic's do: numbers come from clients
-as well, through the classic assignments that a conversion takes over, and may be huge."""
+"""How many partitions of a topic share a row. A row per topic could be huge, because partition
+numbers also come from clients, in the classic assignments that an upgrade takes over."""
 
 
 class Owners(Forkable):
-    """`_owned` has a row for each block of a topic's partitions in which some have an owner: an
-    integer whose bits say which."""
+    """The owners. `_owned` has a row for each block of partitions with at least one owner: an
+    integer with a bit for each owned partition."""
 
     __slots__ = ("_members", "_owned")
 
@@ -27,15 +27,15 @@ class Owners(Forkable):
         self._owned: Table[tuple[UUID, int], int] = Table()
 
     def give(self, partitions: Collection[Partition], member_id: str) -> None:
-        """The member is to have these, whoever was before."""
+        """Make the member the owner of these partitions, in place of any other."""
         for partition in partitions:
             self._members.put(partition, member_id)
         for block, bits in _places(partitions).items():
             self._owned.put(block, self._owned.get(block, 0) | bits)
 
     def take(self, partitions: Collection[Partition], member_id: str) -> None:
-        """The member is no longer to have these. It may be told after their next owner is: of two
-        members between which a partition moves, either may be written first."""
+        """Remove the member as owner of these partitions. Their next owner may be set before: of
+        two members between which a partition moves, either record may come first."""
         mine = [partition for partition in partitions if self._members.get(partition) == member_id]
         for partition in mine:
             self._members.drop(partition)
@@ -47,11 +47,11 @@ class Owners(Forkable):
                 self._owned.drop(block)
 
     def __getitem__(self, partition: Partition) -> str:
-        """Who is to have it. Raises KeyError if nobody is."""
+        """The target owner. Raises KeyError if there is none."""
         return self._members[partition]
 
     def missing(self, topic_id: UUID, count: int) -> Iterator[Partition]:
-        """The partitions below `count` that nobody is to have, ascending."""
+        """The partitions below `count` without an owner, ascending."""
         for number in range(0, count, BLOCK):
             size = min(BLOCK, count - number)
             owned = self._owned.get((topic_id, number // BLOCK), 0)
@@ -59,7 +59,7 @@ class Owners(Forkable):
                 yield Partition(topic_id, number + at)
 
     def beyond(self, counts: Mapping[UUID, int]) -> Iterator[Partition]:
-        """Owned partitions of other topics than these, and those not below their counts."""
+        """Owned partitions of topics that are not in `counts`, or not below their count."""
         for (topic_id, block), owned in self._owned.items():
             first = block * BLOCK
             count = counts.get(topic_id, 0) if first >= 0 else first
@@ -81,7 +81,7 @@ class Owners(Forkable):
 
 
 def _places(partitions: Iterable[Partition]) -> dict[tuple[UUID, int], int]:
-    """The bits of these partitions, block by block."""
+    """The bits of these partitions by block."""
     places: dict[tuple[UUID, int], int] = {}
     for topic_id, number in partitions:
         block, at = divmod(number, BLOCK)
@@ -90,7 +90,7 @@ def _places(partitions: Iterable[Partition]) -> dict[tuple[UUID, int], int]:
 
 
 def _bits(number: int) -> Iterator[int]:
-    """Which bits are set, ascending."""
+    """The positions of the set bits, ascending."""
     while number:
         lowest = number & -number
         yield lowest.bit_length() - 1

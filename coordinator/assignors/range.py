@@ -1,6 +1,6 @@
 """The range assignor: a contiguous block of each topic for each subscriber (rule 9.2).
 
-It does not look at the old target: stickiness exists as far as ids are stable. Topics with equal
+It ignores the old target, so it is sticky only as far as ids are stable. Topics with equal
 subscribers and partition counts are co-partitioned.
 """
 
@@ -12,7 +12,7 @@ from coordinator.topics import Partition
 
 
 def assign_range(spec: GroupSpec) -> Target:
-    """Every member's share of each topic it subscribes to; the first ones get one more."""
+    """Assign each subscriber its share of each topic. The first subscribers get the remainder."""
     target: dict[str, set[Partition]] = {member_id: set() for member_id in spec.members}
     for topic_id, subscribers in _ranked_subscribers(spec.members).items():
         share, extra = divmod(spec.partition_count(topic_id), len(subscribers))

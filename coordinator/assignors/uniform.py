@@ -1,7 +1,7 @@
-"""The uniform assignor: equal numbers of partitions, moving as few as possible (rule 9.1).
+"""The uniform assignor: balances the number of partitions with as few moves as possible (rule 9.1).
 
-Balance comes before stickiness. With equal subscriptions the loads differ by one at most, and the
-work follows the change: only members whose load must change are looked at.
+Balance takes precedence over stickiness. With equal subscriptions loads differ by at most one, and
+the cost follows the change: it visits only members whose load changes.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from coordinator.topics import Partition
 
 
 def assign_uniformly(spec: GroupSpec) -> Target:
-    """Keep of the old target what balance allows, and spread the rest."""
+    """Keep as much of the old target as balance allows, and distribute the rest."""
     if not spec.members:
         return {}
     if not spec.is_homogeneous:
@@ -45,8 +45,8 @@ def assign_uniformly(spec: GroupSpec) -> Target:
 def _without_lost_partitions(
     spec: GroupSpec, counts: Mapping[UUID, int]
 ) -> dict[str, frozenset[Partition]]:
-    """What is left to the members that had partitions which are gone, or not subscribed any
-    more."""
+    """The remaining target of members that lost partitions, because these no longer exist or are no
+    longer subscribed."""
     kept: dict[str, set[Partition]] = {}
     for partition in spec.owners.beyond(counts):
         member_id = spec.owners[partition]
@@ -55,10 +55,10 @@ def _without_lost_partitions(
 
 
 def _new_loads(loads: Loads, total: int) -> dict[str, int]:
-    """The members whose load must change for all loads to be within one, and what it becomes.
+    """The new loads of the members whose load must change, so that all loads differ by at most one.
 
-    The one more stays with members that have it, or more (KAFKA-18688: the first members got it,
-    and partitions moved without need).
+    Members that already have the larger load keep it. (KAFKA-18688: the first members got it, and
+    partitions moved needlessly.)
     """
     share, extra = divmod(total, len(loads))
     heavy, light = list(loads.above(share + 1)), list(loads.below(share))

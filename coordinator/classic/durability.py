@@ -1,8 +1,8 @@
-"""What of a classic group is durable: how it stood when it was stored last, and who went since.
+"""Stores classic groups: the whole group at certain times, and removals of members in between.
 
-A leader's assignment is stored with the whole group, as in Kafka, and so is a group that became
-empty. DEV D61: a member that is removed in between costs one small record, or a restart would bring
-it back, and its partitions would have no owner until its session ended.
+As in Kafka, the whole group is stored when its leader distributes an assignment and when it becomes
+empty. DEV D61: each removal in between writes one small record. Without it a restart would bring
+the member back, and its partitions would have no owner until its session expired.
 """
 
 from coordinator.classic.group import ClassicGroup
@@ -12,7 +12,7 @@ from coordinator.volatile import ClassicGroupMemberDropped
 
 
 def store_group(step: StepBuilder, value: ClassicGroupValue | None) -> None:
-    """Store the group as it is now, or delete it; the removals before that count no longer."""
+    """Store the group as it is now, or delete it. Earlier removals become obsolete."""
     removals = tuple(step.classic.removals)
     step.emit(ClassicGroupMetadata(value=value))
     for member_id in removals:
@@ -20,7 +20,7 @@ def store_group(step: StepBuilder, value: ClassicGroupValue | None) -> None:
 
 
 def store_removals(step: StepBuilder, group: ClassicGroup) -> None:
-    """At the end of a step: whom it removed and did not leave out of a stored group."""
+    """At the end of a step, store the removals that no stored group covers."""
     for record in tuple(step.records):
         if isinstance(record, ClassicGroupMemberDropped) and record.member_id in group.stored:
             step.emit(ClassicMemberRemoval(member_id=record.member_id, cause=record.cause))

@@ -1,6 +1,6 @@
 """The state of a classic group and how records change it.
 
-The group knows nothing of time or requests; the rules are in the modules beside this one.
+Time and requests do not occur here. The rules are in the other modules of this package.
 """
 
 from dataclasses import replace
@@ -40,10 +40,10 @@ ClassicRecord = ClassicGroupMetadata | ClassicMemberRemoval | ClassicVolatileRec
 class ClassicGroup(Forkable):
     """A leader-based group (rule 2.1).
 
-    `joins` and `syncs` are parked requests by member id, `unsynced` the members whose SyncGroup
-    of this generation is missing, `instances` maps instance ids to member ids, `offers` counts
-    the members that offer a protocol. `stored` are the members that a restart brings back,
-    `removals` those of the stored group that it does not.
+    `joins` and `syncs` have the parked requests by member id, and `unsynced` the members whose
+    SyncGroup of this generation is missing. `instances` maps instance ids to member ids. `offers`
+    counts the members that offer a protocol. `stored` has the members of the stored group that a
+    restart restores, `removals` those that it does not.
     """
 
     __slots__ = (
@@ -78,11 +78,11 @@ class ClassicGroup(Forkable):
 
     @property
     def is_quiet(self) -> bool:
-        """Nobody is in, nobody waits."""
+        """Whether there is no member, pending id or parked request."""
         return not (self.members or self.pending_ids or self.joins or self.syncs)
 
     def stored_value(self) -> ClassicGroupValue:
-        """The group as its durable record tells it."""
+        """The value of the group's durable record."""
         return ClassicGroupValue(
             protocol_type=self.core.protocol_type,
             generation=self.core.generation,
@@ -135,7 +135,7 @@ class ClassicGroup(Forkable):
                 self.unsynced.drop(member_id)
 
     def _load(self, value: ClassicGroupValue) -> None:
-        """A stored group is Stable, or Empty without members (rule 2.10)."""
+        """Restore a stored group: Stable, or Empty if it has no members (rule 2.10)."""
         self.core = replace(
             self.core,
             phase=ClassicPhase.STABLE if value.members else ClassicPhase.EMPTY,
@@ -156,7 +156,7 @@ class ClassicGroup(Forkable):
             self.stored.put(member.member_id, None)
 
     def _remove(self, member_id: str) -> None:
-        """A stored member is gone; in a log that is read, only this record says so."""
+        """Remove a stored member. On replay, this record is the only sign of its removal."""
         self._drop(member_id)
         if self.core.leader == member_id:
             self.core = replace(self.core, leader=None)

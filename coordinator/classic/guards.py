@@ -1,4 +1,4 @@
-"""Checks that several requests to a classic group share."""
+"""Checks shared by several requests to a classic group."""
 
 from coordinator.classic.group import ClassicGroup
 from coordinator.errors import GroupError
@@ -9,10 +9,10 @@ from kafka_codecs.error_codes import ErrorCode
 def known_member(
     group: ClassicGroup, member_id: str, instance_id: str | None
 ) -> ClassicGroupMember:
-    """The member that these ids name (rule 2.4, KIP-345).
+    """The member with these ids (rule 2.4, KIP-345).
 
-    Raises GroupError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when the instance id belongs to
-    another member by now.
+    Raises GroupError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if the instance id belongs to
+    another member.
     """
     if instance_id is not None:
         holder = group.instances.get(instance_id)
@@ -39,11 +39,11 @@ def known_member(
 
 
 def is_laggard(group: ClassicGroup, member_id: str, generation: int) -> bool:
-    """DEV D8: whether the member presents the epoch it had when the group was
-    downgraded, and no rebalance has completed since.
+    """DEV D8: whether the member presents the epoch that it had at the downgrade, and no rebalance
+    has completed since.
 
-    Kafka answers ILLEGAL_GENERATION, upon which clients drop their partitions as lost. It is
-    enough to tell the member to rejoin: the join phase is a barrier for all.
+    Kafka answers ILLEGAL_GENERATION, which makes clients drop their partitions as lost. Asking the
+    member to rejoin is enough, because the join phase is a barrier for all members.
     """
     held = (group.core.held_at_downgrade or {}).get(member_id)
     return held is not None and held.member_epoch == generation

@@ -41,14 +41,14 @@ from coordinator.volatile import (
 )
 from kafka_codecs.error_codes import ErrorCode
 
-# JoinGroup v4 made clients come back with the id they were given (KIP-394).
+# From JoinGroup v4 on, clients repeat the request with the id that they were given (KIP-394).
 FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
-# JoinGroup v9 lets a returning static leader know that it leads (KIP-814).
+# From JoinGroup v9 on, a returning static leader learns that it leads (KIP-814).
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 PENDING_IDS_MAX = 1_000
-"""Ids handed out and not used yet. With one more the oldest is forgotten: whoever still comes with
-it is told that it is unknown, and asks for another."""
+"""The limit of ids handed out and not used yet. Beyond it the oldest is forgotten; its client gets
+UNKNOWN_MEMBER_ID and asks for another."""
 
 
 def check_session_timeout(step: StepBuilder, event: JoinGroupReceived) -> None:
@@ -66,8 +66,8 @@ def check_session_timeout(step: StepBuilder, event: JoinGroupReceived) -> None:
 def join(step: StepBuilder, event: JoinGroupReceived) -> None:
     """Decide a JoinGroup; the caller knows that the group is classic or missing.
 
-    A missing group is created by its first JoinGroup without an id. DEV D55: not by one that is
-    refused, which would leave an empty group behind for every name that somebody tries.
+    The first JoinGroup without an id creates a missing group. DEV D55: a refused JoinGroup does
+    not, because it would leave an empty group behind for every name that a client tries.
     """
     was_nothing = step.state.group is None and not step.records
     if step.state.group is None:
@@ -149,9 +149,9 @@ def _join_without_id(step: StepBuilder, event: JoinGroupReceived) -> None:
 
 
 def _hand_out(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:
-    """The id blocks the join phase until its client comes with it, or takes too long.
+    """Hand out an id. It blocks the join phase until its client uses it or takes too long.
 
-    DEV D12: how long is a setting, and their number has a limit; in Kafka each
+    DEV D12: that time is a setting, and the number of pending ids is limited. In Kafka each id
     blocks for a session timeout.
     """
     pending_ids = step.classic.pending_ids
@@ -206,13 +206,13 @@ def _rejoin(step: StepBuilder, event: JoinGroupReceived, member: ClassicGroupMem
 
 
 def _repeat_answer(step: StepBuilder, event: JoinGroupReceived, reply: JoinGroupReply) -> None:
-    """The client lost the answer: tell it again, nobody else is disturbed."""
+    """Repeat a lost answer without a rebalance."""
     restart_session(step, step.classic.members[reply.member_id])
     step.answer(event.token, reply)
 
 
 def _replace_static_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:
-    """The same instance came back under a new id (KIP-345)."""
+    """Replace a static member that returned under a new id (KIP-345)."""
     group = step.classic
     assert event.instance_id is not None
     old_id = group.instances[event.instance_id]
@@ -228,9 +228,9 @@ def _replace_static_member(step: StepBuilder, event: JoinGroupReceived, member_i
     if leads:
         step.emit(ClassicCoreMoved(replace(group.core, leader=member_id)))
     protocol_now = selected([member.protocols for member in group.members.values()])
-    # DEV D11: what a leader missed while it was away, nobody else noticed.
+    # DEV D11: no other member noticed topic changes while the leader was away.
     is_quiet = protocol_now == protocol_before and not (leads and have_topics_changed(step))
-    # DEV D59: nobody would assign what it subscribes to now, or what it no longer does.
+    # DEV D59: without a rebalance, the assignment would not follow the new subscription.
     if (
         group.phase is ClassicPhase.STABLE
         and is_quiet
@@ -258,12 +258,12 @@ def _replaced_reply(
     if event.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
         members = joined_members(group) if is_leader else ()
         return replace(reply, members=members, skip_assignment=is_leader)
-    # An older client that hears it leads would assign again: let it believe it follows.
+    # An older client would assign again if it learned that it leads, so it is told that it follows.
     return replace(reply, leader=old_id) if is_leader else reply
 
 
 def _rejoined(member: ClassicGroupMember, event: JoinGroupReceived) -> ClassicGroupMember:
-    """A member is for life who it was when it first came: static or not, and which client."""
+    """A member keeps its instance id and client from its first join for its whole life."""
     return replace(
         member,
         session_timeout_ms=event.session_timeout_ms,

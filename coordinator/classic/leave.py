@@ -16,8 +16,8 @@ from kafka_codecs.error_codes import ErrorCode
 
 
 def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
-    """Decide a LeaveGroup; the caller knows that the group is classic. Each entry has its own code,
-    and the others rebalance once, when all that may go are gone."""
+    """Decide a LeaveGroup; the caller knows that the group is classic. Each entry gets its own
+    error code. The group rebalances once, after all removals."""
     group = step.classic
     count_before = len(group.members)
     answers = tuple(

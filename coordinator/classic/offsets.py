@@ -1,4 +1,4 @@
-"""Which offset requests a classic group lets through (rule 2.9)."""
+"""Offset commits of a classic group: membership and generation checks (rule 2.9)."""
 
 from coordinator.classic.guards import check_generation, is_laggard, known_member
 from coordinator.classic.rebalance import is_join_phase_over, restart_session
@@ -14,7 +14,7 @@ def check_commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
     REBALANCE_IN_PROGRESS, COORDINATOR_LOAD_IN_PROGRESS."""
     group = step.classic
     if event.epoch < 0 and group.phase is ClassicPhase.EMPTY:
-        # Also from a consumer that assigns itself: it may send an instance id all the same.
+        # A consumer that uses assign() may send an instance id too.
         return
     if event.epoch < 0 and not event.member_id and event.instance_id is None:
         if event.is_transactional:
@@ -28,7 +28,8 @@ def check_commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
     if group.phase is ClassicPhase.COMPLETING_REBALANCE and not event.is_transactional:
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the generation is not complete")
     if is_join_phase_over(step):
-        # DEV D34: it waits for the commits in flight only, or one member could hold it up for ever.
+        # DEV D34: the generation waits only for commits already in flight. Otherwise one member
+        # could delay it for ever.
         raise GroupError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the next generation is about to begin"
         )

@@ -1,4 +1,4 @@
-"""Which protocols the members of a group have in common, and which one they choose (rule 2.5)."""
+"""Common protocols of a group's members, and the choice among them (rule 2.5)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from coordinator.records import Protocols
 
 
 def names(protocols: Protocols) -> tuple[str, ...]:
-    """Each name once, most wanted first."""
+    """Each name once, preferred first."""
     return tuple(dict.fromkeys(name for name, _ in protocols))
 
 
@@ -21,11 +21,11 @@ def supported_by_all(lists: Iterable[Protocols]) -> frozenset[str]:
 
 
 def is_acceptable(offered: Protocols, offers: Mapping[str, int], member_count: int) -> bool:
-    """Whether a member with this list may join so many members, of whom `offers` counts those that
-    offer a protocol (rule 2.2 row 7).
+    """Whether a member with this list may join `member_count` members; `offers` counts those that
+    offer each protocol (rule 2.2 row 7).
 
-    DEV D38: a name may be in the list once only, or nobody could tell which metadata counts; Kafka
-    stumbles over it.
+    DEV D38: a list with a repeated name is refused, because its metadata is ambiguous. Kafka fails
+    on it later.
     """
     candidates = names(offered)
     if len(candidates) < len(offered):
@@ -36,9 +36,9 @@ def is_acceptable(offered: Protocols, offers: Mapping[str, int], member_count: i
 
 
 def selected(lists: Sequence[Protocols]) -> str:
-    """The protocol with most votes; each member votes for its first that all support.
+    """The protocol with most votes. Each member votes for its first protocol that all support.
 
-    Ties go to the candidate whose name comes first, so that the choice is reproducible.
+    The alphabetically first name wins a tie, so that the choice is reproducible.
     """
     candidates = supported_by_all(lists)
     votes = Counter(

@@ -1,6 +1,7 @@
-"""The join phase of a classic group: who is gathered, when it completes, who is removed.
+"""The join phase of a classic group: parking joins, completing the phase, removing members.
 
-A member's parked request stops its session: a client that waits for us cannot heartbeat.
+A parked request stops its member's session, because a client that waits for an answer cannot send
+heartbeats.
 """
 
 from dataclasses import replace
@@ -30,14 +31,14 @@ from coordinator.volatile import (
 from kafka_codecs.error_codes import ErrorCode
 
 NOBODY_JOINED_WAIT_MS_MIN = 1_000
-"""A join phase that nobody joined begins anew, but not at once and for ever, as it would with
-rebalance timeouts of zero."""
+"""A join phase without any join starts again after at least this time. With rebalance timeouts of
+zero it would restart in a loop."""
 
 
 def park_join(step: StepBuilder, event: JoinGroupReceived, member_id: str, *, is_new: bool) -> None:
-    """Keep the request until the join phase completes.
+    """Park the request until the join phase completes.
 
-    DEV D33: a request of the same member that already waits is answered; Kafka forgets it
+    DEV D33: an earlier parked request of the same member is answered. Kafka forgets it
     (KAFKA-20938).
     """
     release_join(step, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -70,7 +71,7 @@ def release_sync(step: StepBuilder, member_id: str, error: ErrorCode) -> None:
 
 
 def restart_session(step: StepBuilder, member: ClassicGroupMember) -> None:
-    """Any sign of life restarts the session, unless a parked request has stopped it."""
+    """Restart the session, unless a parked request has stopped it."""
     group = step.classic
     if member.member_id not in group.joins and member.member_id not in group.syncs:
         step.arm(DeadlineKind.SESSION, member.member_id, member.session_timeout_ms)
@@ -94,7 +95,7 @@ def prepare_rebalance(step: StepBuilder) -> None:
 
 
 def rebalance_or_complete(step: StepBuilder) -> None:
-    """The membership changed: start a join phase, or see whether the running one is complete."""
+    """After a change of membership, start a join phase or try to complete the running one."""
     if step.classic.phase is ClassicPhase.PREPARING_REBALANCE:
         maybe_complete_join(step)
     else:
@@ -102,7 +103,7 @@ def rebalance_or_complete(step: StepBuilder) -> None:
 
 
 def is_join_phase_over(step: StepBuilder) -> bool:
-    """Whether everybody is gathered, or the time for it has passed."""
+    """Whether all members have joined, or the time for it has passed."""
     group = step.classic
     if group.phase is not ClassicPhase.PREPARING_REBALANCE or group.core.initial_delay:
         return False
@@ -113,15 +114,15 @@ def is_join_phase_over(step: StepBuilder) -> bool:
 def maybe_complete_join(step: StepBuilder) -> None:
     """Complete the join phase if it is over.
 
-    DEV D34: not while a commit is in flight, for here the cluster stores it, later than we checked
-    it, and the next generation may give its partitions to others.
+    DEV D34: the phase does not complete while a commit is in flight. The cluster stores the commit
+    after our check, and the next generation may assign its partitions to other members.
     """
     if is_join_phase_over(step) and not step.state.commits:
         _complete_join(step)
 
 
 def initial_delay_over(step: StepBuilder) -> None:
-    """Wait once more if somebody came in the meantime and the budget allows it."""
+    """Extend the initial delay if new members have joined and time is left."""
     delay = step.classic.core.initial_delay
     if delay is None:
         return
@@ -135,45 +136,44 @@ def initial_delay_over(step: StepBuilder) -> None:
 
 
 def note_new_member(step: StepBuilder) -> None:
-    """During the first rebalance, remember that it is worth waiting a little more."""
+    """During the initial delay, remember that a new member has joined."""
     delay = step.classic.core.initial_delay
     if delay is not None and not delay.member_joined:
         _move(step, initial_delay=replace(delay, member_joined=True))
 
 
 def sync_phase_over(step: StepBuilder) -> None:
-    """Members that never fetched their assignment are removed (rule 2.5)."""
+    """Remove the members that never sent a SyncGroup (rule 2.5)."""
     for member_id in sorted(step.classic.unsynced):
         drop_member(step, member_id, RemovalCause.SYNC_TIMED_OUT)
     prepare_rebalance(step)
 
 
 def remove_member(step: StepBuilder, member_id: str, cause: RemovalCause) -> None:
-    """Take a member out, and rebalance."""
+    """Remove a member and rebalance."""
     drop_member(step, member_id, cause)
     rebalance_or_complete(step)
 
 
 def drop_member(step: StepBuilder, member_id: str, cause: RemovalCause) -> None:
-    """Take a member out; what waits for it is answered. Whether the others rebalance is up to the
-    caller."""
+    """Remove a member and answer its parked requests. The caller decides whether to rebalance."""
     group = step.classic
     release_join(step, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     release_sync(step, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     step.disarm(DeadlineKind.SESSION, member_id)
     step.emit(ClassicGroupMemberDropped(member_id, cause))
     if group.core.leader == member_id:
-        _move(step, leader=None)  # the next join phase finds another
+        _move(step, leader=None)  # the next join phase elects another
 
 
 def drop_pending_id(step: StepBuilder, member_id: str) -> None:
-    """Forget an id that was handed out: used, given back, or too late."""
+    """Forget a pending id that was used, given back, or timed out."""
     step.emit(PendingIdDropped(member_id))
     step.disarm(DeadlineKind.PENDING_ID, member_id)
 
 
 def joined_members(group: ClassicGroup) -> tuple[JoinedMember, ...]:
-    """What the leader is told: everybody's metadata for the selected protocol."""
+    """All members with their metadata for the selected protocol, as the leader gets them."""
     return tuple(
         JoinedMember(
             member_id=member.member_id,
@@ -240,7 +240,7 @@ def _start_generation(step: StepBuilder) -> None:
 
 
 def join_reply(group: ClassicGroup, member_id: str) -> JoinGroupReply:
-    """The current generation as this member sees it; only the leader is told the members."""
+    """The current generation for this member. Only the leader's reply lists the members."""
     core = group.core
     return JoinGroupReply(
         member_id=member_id,
@@ -253,7 +253,7 @@ def join_reply(group: ClassicGroup, member_id: str) -> JoinGroupReply:
 
 
 def _discard_assignments(step: StepBuilder) -> None:
-    """A rebalance that interrupts another wipes what was assigned (rule 2.6)."""
+    """Discard all assignments, because a rebalance interrupts another one (rule 2.6)."""
     group = step.classic
     for member in list(group.members.values()):
         if member.assignment:

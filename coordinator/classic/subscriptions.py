@@ -1,9 +1,9 @@
-"""The topics of a classic group, as far as its members tell: the group itself needs none of them.
+"""The subscribed topics of a classic group, and watching them in the leader's place.
 
-Its leader watches them. DEV D11: after a quiet downgrade the leader does not know that it leads,
-and neither does a static leader that restarts with JoinGroup v8 or older: a topic that grows would
-stay unnoticed until the next rebalance. So the group watches by itself, from heartbeat to
-heartbeat, until a join phase makes a leader that knows.
+Normally the leader watches the topics. DEV D11: after a downgrade without a rebalance the leader
+does not know that it leads, nor does a static leader that restarts with JoinGroup v8 or older. A
+grown topic would stay unnoticed until the next rebalance. The group therefore checks its topics at
+heartbeats until a join phase elects a leader that knows.
 """
 
 from dataclasses import replace
@@ -17,8 +17,8 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscr
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """What the members subscribe to by the selected protocol; None if that cannot be known: there
-    is no protocol yet, it is not the consumer's, or bytes cannot be read (rule 2.9)."""
+    """The topics in the members' subscriptions for the selected protocol. None if unknown: no
+    protocol is selected, the type is not `consumer`, or bytes are unreadable (rule 2.9)."""
     if group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
     names: set[str] = set()
@@ -33,7 +33,7 @@ def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
 def subscribes_alike(
     group: ClassicGroup, before: ClassicGroupMember, after: ClassicGroupMember
 ) -> bool:
-    """Whether a member wants the topics that it wanted before, as far as that can be known."""
+    """Whether a member subscribes to the same topics as before, as far as that is known."""
     if group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return True
     wanted = _topics_of(before, group), _topics_of(after, group)
@@ -49,14 +49,14 @@ def _topics_of(member: ClassicGroupMember, group: ClassicGroup) -> frozenset[str
 
 
 def topics_in_force(group: ClassicGroup) -> frozenset[str] | None:
-    """The topics of the generation: members that join with others do not count before the next one
-    begins. Of a group that was just loaded or downgraded, the topics of its members."""
+    """The topics of the current generation; new subscriptions count from the next one on. For a
+    group that was just loaded or downgraded, the topics of its members."""
     return subscribed_topics(group) if group.core.topics is None else group.core.topics
 
 
 def have_topics_changed(step: StepBuilder) -> bool:
-    """Whether a topic changed since this generation began, as far as that is remembered. A leader
-    that was away has not seen it."""
+    """Whether a topic changed since this generation began, as far as that is known. A leader that
+    was away has missed the change."""
     core = step.classic.core
     if core.topics is None or core.topics_hash is None:
         return False
@@ -64,15 +64,15 @@ def have_topics_changed(step: StepBuilder) -> bool:
 
 
 def watch_topics(step: StepBuilder) -> None:
-    """From now on the group notices changes by itself, compared with the topics of this moment."""
+    """Start watching for changes, compared with the present topics."""
     group = step.classic
     topics_hash = step.topics.metadata_hash(subscribed_topics(group) or ())
     step.emit(ClassicCoreMoved(replace(group.core, unwatched_hash=topics_hash)))
 
 
 def notice_unwatched_change(step: StepBuilder) -> bool:
-    """Whether a topic changed and no leader looks out for that; looks once per change of the
-    topics' image."""
+    """Whether a topic changed that no leader watches. Checks once per version of the topic
+    image."""
     group = step.classic
     core = group.core
     if core.unwatched_hash is None or core.topics_checked == step.topics.version:

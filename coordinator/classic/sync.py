@@ -66,7 +66,7 @@ def _note_synced(step: StepBuilder, member_id: str) -> None:
 
 
 def _distribute(step: StepBuilder, event: SyncGroupReceived) -> None:
-    """The leader assigned: make it durable, the group is Stable, everybody who waits is told.
+    """Store the leader's assignment, make the group Stable, and answer all parked SyncGroups.
 
     Members that the leader omitted get zero bytes.
     """

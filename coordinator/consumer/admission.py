@@ -1,5 +1,4 @@
-"""Which member a ConsumerGroupHeartbeat speaks for, and whether its epoch holds (rules 3.3,
-3.4)."""
+"""Finds the member of a ConsumerGroupHeartbeat and checks its epoch (rules 3.3, 3.4)."""
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.group import ConsumerGroup
@@ -16,7 +15,7 @@ from kafka_codecs.error_codes import ErrorCode
 def check_room(
     step: StepBuilder, group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> None:
-    """Raises GroupError GROUP_MAX_SIZE_REACHED; a known member or instance always fits."""
+    """Raises GroupError GROUP_MAX_SIZE_REACHED. A known member or instance always fits."""
     is_known = member_id in group.members or instance_id in group.instances
     if not is_known and len(group.members) >= step.config.consumer_max_size:
         raise GroupError(
@@ -26,9 +25,9 @@ def check_room(
 
 
 def admit(step: StepBuilder, event: ConsumerHeartbeatReceived, member_id: str) -> Member | None:
-    """The member as it was before this heartbeat, None if it is new.
+    """The member before this heartbeat; None if it is new. Replaces a returning static member.
 
-    A returning static member is replaced here. Raises GroupError with the codes of rules 3.3, 3.4.
+    Raises GroupError with the codes of rules 3.3 and 3.4.
     """
     group = step.consumer if step.state.group is not None else ConsumerGroup()
     check_room(step, group, member_id, event.instance_id)
@@ -40,7 +39,7 @@ def admit(step: StepBuilder, event: ConsumerHeartbeatReceived, member_id: str) -
             return group.members.get(member_id)
         check_instance(group, event.instance_id, member_id)
     elif event.member_epoch == JOIN_EPOCH and is_away(group, member_id):
-        # It did not repeat its instance id, as it must; it comes back all the same.
+        # The client omitted its instance id, which is required, but returns nevertheless.
         replace_member(step, member_id, member_id)
     member = group.members.get(member_id)
     if member is None:
@@ -66,13 +65,13 @@ def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> No
 
 
 def is_away(group: ConsumerGroup, member_id: str) -> bool:
-    """Whether it is a static member that left with -2 and is expected back (rule 3.10)."""
+    """Whether the member is static and left with epoch -2, to return later (rule 3.10)."""
     current = group.assignments.get(member_id)
     return current is not None and current.member_epoch == STATIC_LEAVE_EPOCH
 
 
 def _take_over(step: StepBuilder, instance_id: str, holder_id: str, member_id: str) -> None:
-    """A live native holder keeps its place; one that left with -2, or a classic one, gives way."""
+    """Replace a holder that left with epoch -2 or is classic. A live native holder stays."""
     group = step.consumer
     if not (is_away(group, holder_id) or group.members[holder_id].is_classic):
         raise GroupError(
@@ -80,7 +79,7 @@ def _take_over(step: StepBuilder, instance_id: str, holder_id: str, member_id: s
             f"the instance id {instance_id} is in use: its member must leave, or its session end",
         )
     if member_id in group.members and member_id != holder_id:
-        # It leaves a place of its own behind, whose target must go to somebody.
+        # The joiner gives up its previous membership, whose target needs a new owner.
         delete_member(step, member_id, RemovalCause.REPLACED)
         forget_unused_regexes(step)
         bump_epoch_if_needed(step, EpochCause.MEMBER_REMOVED)
@@ -91,10 +90,10 @@ def _check_epoch(member: Member, current: Assignment, event: ConsumerHeartbeatRe
     received = event.member_epoch
     if received in (JOIN_EPOCH, current.member_epoch):
         return
-    # The answer that carried the new epoch may be lost: then the member repeats the previous
-    # one, and owns nothing beyond what it was assigned. DEV D54: it need not state what it owns.
-    # librdkafka does not after a heartbeat that it gave up, and to be fenced costs it everything.
-    # A classic member has its epoch from JoinGroup: such a heartbeat is late.
+    # If the answer with the new epoch was lost, the member repeats the previous epoch and owns no
+    # more than it was assigned. DEV D54: it need not state what it owns. librdkafka does not after
+    # a heartbeat that timed out, and fencing would cost it all partitions. A classic member has its
+    # epoch from JoinGroup: such a heartbeat is late.
     owns_no_more = (
         not member.is_classic if event.owned is None else event.owned <= current.assigned.keys()
     )

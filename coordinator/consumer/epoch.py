@@ -1,5 +1,4 @@
-"""The group epoch grows, once per request, for a cause or because a subscribed topic
-changed (rule 3.5)."""
+"""Bumps the group epoch, at most once per request (rule 3.5)."""
 
 from coordinator.records import EpochCause, GroupEpoch
 from coordinator.step_builder import StepBuilder
@@ -7,7 +6,7 @@ from coordinator.volatile import TopicsChecked
 
 
 def bump_epoch_if_needed(step: StepBuilder, cause: EpochCause | None) -> None:
-    """One bump per request: for `cause`, or because a subscribed topic changed."""
+    """Bump the epoch once if there is a cause or a subscribed topic changed."""
     group, topics = step.consumer, step.topics
     if cause is None and topics.version == group.topics_checked:
         return
@@ -21,10 +20,10 @@ def bump_epoch_if_needed(step: StepBuilder, cause: EpochCause | None) -> None:
 
 
 def notice_changed_topics(step: StepBuilder) -> None:
-    """DEV D6: on the heartbeat of a classic member, if nobody else would look.
+    """DEV D6: check the topics at the heartbeat of a classic member, if no native member does.
 
-    In Kafka only native heartbeats and JoinGroups do, and a group that has classic members only
-    does not see that a topic grew before one of them joins again.
+    In Kafka only native heartbeats and JoinGroups check. A group with classic members only does not
+    notice a grown topic until one of them rejoins.
     """
     group = step.consumer
     if step.topics.version != group.topics_checked and group.is_left_to_classic_members:

@@ -1,6 +1,6 @@
 """The state of a consumer group and how records change it.
 
-The group knows nothing of time or requests; the rules are in the modules beside this one.
+Time and requests do not occur here. The rules are in the other modules of this package.
 """
 
 from collections.abc import Collection
@@ -60,13 +60,13 @@ class ConsumerGroupState(StrEnum):
 class ConsumerGroup(Forkable):
     """A group of KIP-848 (rule 3.1); *mixed* while some member carries classic metadata.
 
-    Some fields follow from the others, and are kept so that no rule has to look at all members:
-    `holders` says who holds a partition, assigned or pending revocation, `target_owners` who is to
-    have it, `loads` how many each member is to have. The tallies count members: `subscriptions`
-    by what they subscribe to, `regex_subscribers` by regular expression, `assignor_votes` by the
-    assignor they prefer, `classic_offers` by the protocols that classic members offer,
-    `standings` by state and member epoch; `subscribers` counts the members that subscribe to a
-    topic by name and the regular expressions that match it.
+    Some fields are indexes over the others, so that no rule has to scan all members. `holders` maps
+    a partition to the member that holds it, assigned or pending revocation; `target_owners` maps it
+    to its target member; `loads` has the target size of each member. Other fields count members:
+    `subscriptions` by subscription, `regex_subscribers` by regular expression, `assignor_votes` by
+    preferred assignor, `classic_offers` by the protocols that classic members offer, `standings` by
+    state and member epoch. `subscribers` counts, per topic, the members that subscribe by name and
+    the regular expressions that match.
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ class ConsumerGroup(Forkable):
     )
 
     def __init__(self) -> None:
-        # A fresh group starts at 1, so that its first member gets epoch 2 (rule 3.5, Kafka 4.3).
+        # A new group starts at 1, so that its first member gets epoch 2 (rule 3.5, Kafka 4.3).
         self.epoch = 1
         self.metadata_hash = 0
         self.assignment_epoch = 1
@@ -121,7 +121,7 @@ class ConsumerGroup(Forkable):
 
     @property
     def state(self) -> ConsumerGroupState:
-        """Where the group is between a change and everybody having their part."""
+        """The state, as Kafka computes it from epochs and members."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -132,7 +132,7 @@ class ConsumerGroup(Forkable):
         return ConsumerGroupState.RECONCILING
 
     def is_settled(self, member_id: str) -> bool:
-        """Stable at the epoch of the target."""
+        """Whether the member is Stable at the epoch of the target."""
         current = self.assignments.get(member_id)
         return (
             current is not None
@@ -142,18 +142,18 @@ class ConsumerGroup(Forkable):
 
     @property
     def has_native_members(self) -> bool:
-        """Whether anybody speaks the new protocol."""
+        """Whether any member uses the new protocol."""
         return self.native_count > 0
 
     @property
     def native_count(self) -> int:
-        """How many members speak the new protocol; the others have a phase."""
+        """The number of members that use the new protocol. All others have a phase."""
         return len(self.members) - len(self.phases)
 
     @property
     def is_left_to_classic_members(self) -> bool:
-        """Whether classic members are there, and of native ones at most such as left for a while
-        with -2: nobody sends the heartbeats that take a group further (rules 3.6, 3.10)."""
+        """Whether the group has classic members, and no native members except those that left
+        temporarily with -2. No native heartbeat then advances the group (rules 3.6, 3.10)."""
         if not self.phases:
             return False
         away_count = sum(
@@ -162,15 +162,15 @@ class ConsumerGroup(Forkable):
         return self.native_count == away_count
 
     def topics_of(self, member: Member | Subscription) -> Collection[str]:
-        """The topics that a member subscribes to, by name or by its regular expression, which
-        matches nothing until it is resolved."""
+        """The topics that a member subscribes to, by name or by regular expression. An unresolved
+        expression matches nothing."""
         resolved = self.regexes.get(member.topic_regex)
         if resolved is None:
             return member.topic_names
         return resolved.topics.union(member.topic_names)
 
     def target_of(self, member_id: str) -> frozenset[Partition]:
-        """What the assignor wants the member to have; nothing if it was not told of it yet."""
+        """The member's target; empty for a member that joined after the last computation."""
         return self.targets.get(member_id, frozenset())
 
     def apply(self, record: ConsumerRecord) -> None:
@@ -268,7 +268,7 @@ class ConsumerGroup(Forkable):
         held_before = before.held.keys() if before is not None else frozenset()
         held_after = assignment.held.keys() if assignment is not None else frozenset()
         for partition in held_before - held_after:
-            # In a log that is read, the next holder may come first.
+            # On replay of a compacted log, the record of the next holder may come first.
             if self.holders.get(partition) == member_id:
                 self.holders.drop(partition)
         for partition in held_after - held_before:

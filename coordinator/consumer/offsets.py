@@ -1,4 +1,4 @@
-"""Which offset requests a consumer group lets through, mixed or not (rule 3.15)."""
+"""Offset commits and fetches of a consumer group: membership and epoch checks (rule 3.15)."""
 
 from coordinator.errors import GroupError
 from coordinator.events import OffsetCommitReceived, OffsetFetchReceived
@@ -6,7 +6,7 @@ from coordinator.records import Assignment, Member
 from coordinator.step_builder import StepBuilder
 from kafka_codecs.error_codes import ErrorCode
 
-# OffsetCommit v9 is the first that knows member epochs (KIP-848).
+# OffsetCommit v9 is the first version with member epochs (KIP-848).
 FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 
 
@@ -36,11 +36,10 @@ def check_commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
 
 
 def gone_topics(step: StepBuilder, event: OffsetCommitReceived) -> frozenset[str]:
-    """Which topics of a commit are gone, though there may be others of their names.
+    """The topics of a commit that were deleted, even if they were recreated under the same names.
 
-    DEV D35: a member that still holds partitions of a topic that is gone commits for it by its
-    name. In Kafka that counts for the topic that was made anew, whose first records are then never
-    read.
+    DEV D35: a member that still holds partitions of a deleted topic commits under its name. In
+    Kafka that commit counts for the recreated topic, whose first records are then never read.
     """
     current = step.consumer.assignments.get(event.member_id)
     topics = step.topics
@@ -54,8 +53,8 @@ def gone_topics(step: StepBuilder, event: OffsetCommitReceived) -> frozenset[str
 def check_fetch(step: StepBuilder, event: OffsetFetchReceived) -> None:
     """Raises GroupError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION.
 
-    DEV D28: a classic member may name itself without an epoch, as @platformatic/kafka does; in
-    Kafka that is ILLEGAL_GENERATION. Up to v8 a fetch names nobody and is never checked.
+    DEV D28: a classic member may send its member id without an epoch, as @platformatic/kafka does;
+    Kafka answers ILLEGAL_GENERATION. Up to v8 a fetch has no member id and is not checked.
     """
     group = step.consumer
     if event.member_id is None and event.epoch < 0:

@@ -1,13 +1,13 @@
-"""Where a classic member is with its rejoin: three phases, the legal moves as data.
+"""The rejoin phases of a classic member of a consumer group, with their legal transitions as data.
 
-    PrepareRebalance      it was told, or must be told, to rejoin; its join timer runs
-    CompletingRebalance   it joined; its sync timer runs
+    PrepareRebalance      the member has to rejoin; its join timer runs
+    CompletingRebalance   the member has joined; its sync timer runs
     Stable                neither
 
-The record that makes somebody a classic member of a consumer group puts it into Stable; with the
-one that ends this it has no phase. Kafka keeps no such phase, it is implied there by two timers;
-the answers are the same (rules 5.6, 5.7, 5.9). The phase is volatile: after a restart a member that
-is behind the assignment epoch starts in PrepareRebalance.
+A member starts in Stable when it becomes a classic member of the group, and has no phase once it no
+longer is one. Kafka implies the phase by two timers; the answers are the same (rules 5.6, 5.7,
+5.9). The phase is volatile: after a restart, a member behind the assignment epoch starts in
+PrepareRebalance.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from coordinator.volatile import DeadlineKind, MemberPhase, MemberPhaseMoved
 
 
 class PhaseEvent(Enum):
-    """What moves a member from phase to phase."""
+    """The causes of a transition."""
 
     TOLD_TO_REJOIN = auto()
-    """By Heartbeat or SyncGroup; or its JoinGroup or SyncGroup waited when its group converted."""
+    """By Heartbeat or SyncGroup, or because its parked request was released by an upgrade."""
     JOINED = auto()
     SYNCED = auto()
     GONE = auto()
-    """It left, was fenced or replaced, speaks the new protocol now, or its group became classic."""
+    """It left, was fenced or replaced, became native, or its group became classic."""
 
 
 NEXT: Mapping[MemberPhase, Mapping[PhaseEvent, MemberPhase | None]] = {
@@ -39,7 +39,7 @@ NEXT: Mapping[MemberPhase, Mapping[PhaseEvent, MemberPhase | None]] = {
     MemberPhase.PREPARE_REBALANCE: {
         PhaseEvent.TOLD_TO_REJOIN: MemberPhase.PREPARE_REBALANCE,
         PhaseEvent.JOINED: MemberPhase.COMPLETING_REBALANCE,
-        # It learns what it may keep; it still has to rejoin.
+        # The member learns what it may keep, but still has to rejoin.
         PhaseEvent.SYNCED: MemberPhase.PREPARE_REBALANCE,
         PhaseEvent.GONE: None,
     },
@@ -56,8 +56,8 @@ NEXT: Mapping[MemberPhase, Mapping[PhaseEvent, MemberPhase | None]] = {
 def move_phase(step: StepBuilder, member_id: str, event: PhaseEvent) -> None:
     """Move a classic member and keep its join and sync timers, both a rebalance timeout long.
 
-    Being told again does not extend the join timer; each JoinGroup restarts the sync timer. Raises
-    InvariantError if the member is not a classic one.
+    A repeated request to rejoin does not extend the join timer; each JoinGroup restarts the sync
+    timer. Raises InvariantError if the member is not classic.
     """
     group = step.consumer
     before = group.phases.get(member_id)
@@ -78,6 +78,6 @@ def move_phase(step: StepBuilder, member_id: str, event: PhaseEvent) -> None:
 
 
 def end_phase(step: StepBuilder, member_id: str) -> None:
-    """The member is a classic one of this group no longer, if it ever was."""
+    """End the phase of a member that leaves, becomes native, or was never classic."""
     if member_id in step.consumer.phases:
         move_phase(step, member_id, PhaseEvent.GONE)

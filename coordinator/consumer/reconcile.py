@@ -1,7 +1,7 @@
-"""One member is brought from what it holds towards its target (KIP-848, rule 3.7).
+"""Reconciles one member: moves its current assignment towards its target (KIP-848, rule 3.7).
 
-Revocations come before acquisitions: a member that must give something up keeps its epoch until
-it has; a partition is granted only while nobody else holds it.
+Revocations come first: a member keeps its epoch until it has given up what it must. A partition is
+granted only if no other member holds it.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,8 +16,8 @@ from coordinator.volatile import DeadlineKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Where a member is to go. `topic_ids` are those it subscribes to; `owned` is what its client
-    says it has, None if it did not say."""
+    """The goal of a reconciliation. `topic_ids` are the subscribed topics; `owned` has the
+    partitions that the client states to own, or None."""
 
     target: frozenset[Partition]
     assignment_epoch: int
@@ -33,7 +33,7 @@ def reconcile_member(
     *,
     subscription_changed: bool,
 ) -> None:
-    """Take the member as far as it can go now, and keep its revocation deadline."""
+    """Reconcile the member as far as possible now, and keep its revocation deadline."""
     group, member_id = step.consumer, member.member_id
     current = group.assignments.get(member_id, Assignment(member_epoch=0, previous_epoch=0))
     if group.is_settled(member_id) and not subscription_changed:
@@ -47,18 +47,17 @@ def reconcile_member(
 
 
 def reassign_member(step: StepBuilder, member: Member) -> None:
-    """The member joins again, and is assigned all that it holds; it goes on towards its target at
-    once only if that takes no revocation.
+    """Assign a rejoining member everything that it holds. Reconcile it at once only if that needs
+    no revocation.
 
-    DEV D25: joining always states to own nothing, also in a request that was delayed and arrives
-    when its member has partitions; in Kafka that frees what the member was told to revoke and still
-    uses. Here it proves nothing. The member has to own something to prove that it gave it up: told
-    that it has nothing, as it believes itself, it would have nothing to acknowledge. Its deadline
-    for a revocation runs on.
+    DEV D25: a join always states to own nothing, even a delayed one whose member has partitions by
+    now. In Kafka it frees partitions that the member was told to revoke and still uses. Here it
+    proves nothing. The member gets back what it holds, because a member without partitions has
+    nothing to acknowledge and so cannot prove a revocation. Its revocation deadline keeps running.
     """
     current = whole = step.consumer.assignments[member.member_id]
     if current.pending_revocation:
-        state = MemberState.UNRELEASED_PARTITIONS  # which is never where a member comes to rest
+        state = MemberState.UNRELEASED_PARTITIONS  # transient: the member is reconciled again
         whole = replace(current, state=state, assigned=current.held, pending_revocation={})
     reconciled = reconcile(whole, _goal(step, member, None), subscription_changed=False)
     if reconciled.pending_revocation:
@@ -81,7 +80,7 @@ def _goal(step: StepBuilder, member: Member, owned: frozenset[Partition] | None)
 
 
 def reconcile(current: Assignment, goal: Goal, *, subscription_changed: bool) -> Assignment:
-    """The next current assignment; the same one if the member has to stay as it is."""
+    """The next current assignment; unchanged if the member cannot advance."""
     match current.state:
         case MemberState.STABLE if current.member_epoch == goal.assignment_epoch:
             return _trim(current, goal) if subscription_changed else current
@@ -92,12 +91,13 @@ def reconcile(current: Assignment, goal: Goal, *, subscription_changed: bool) ->
 
 
 def _still_owns(current: Assignment, goal: Goal) -> bool:
-    """Silence is no proof: a member that does not state what it owns has revoked nothing."""
+    """Whether the member still owns partitions that it must revoke. A member that does not state
+    what it owns has not revoked them."""
     return goal.owned is None or not goal.owned.isdisjoint(current.pending_revocation)
 
 
 def _advance(current: Assignment, goal: Goal) -> Assignment:
-    # A topic that was just unsubscribed is no longer in the target (KAFKA-19431).
+    # A topic that was just unsubscribed must not be granted from an old target (KAFKA-19431).
     target = frozenset(p for p in goal.target if p.topic_id in goal.topic_ids)
     keep = _only(current.assigned, target)
     drop = {p: epoch for p, epoch in current.assigned.items() if p not in keep}
@@ -121,7 +121,7 @@ def _advance(current: Assignment, goal: Goal) -> Assignment:
 
 
 def _trim(current: Assignment, goal: Goal) -> Assignment:
-    """Topics that the member no longer subscribes to go at once, without waiting for a target."""
+    """Revoke topics that the member no longer subscribes to, without waiting for a new target."""
     keep = {p: e for p, e in current.assigned.items() if p.topic_id in goal.topic_ids}
     drop = {p: e for p, e in current.assigned.items() if p not in keep}
     if not drop:
@@ -147,10 +147,11 @@ def _only(
 def _keep_revocation_deadline(
     step: StepBuilder, member: Member, before: MemberState, now: MemberState
 ) -> None:
-    """A native member gets a new deadline with each further revocation (rule 3.12).
+    """Keep the revocation deadline. Each further revocation restarts it for a native member (rule
+    3.12).
 
-    DEV D4: a classic member has the deadline too; in Kafka a cooperative client that never gives a
-    partition up blocks it for ever. Rejoining extends nobody's.
+    DEV D4: a classic member has the deadline too. In Kafka a cooperative client that never gives up
+    a partition blocks it for ever. Rejoining does not extend the deadline.
     """
     is_running = step.is_armed(DeadlineKind.REVOCATION, member.member_id)
     has_rejoined = member.is_classic or before is not MemberState.UNREVOKED_PARTITIONS
@@ -161,7 +162,7 @@ def _keep_revocation_deadline(
 
 
 def waits_for_nobody(step: StepBuilder, member_id: str) -> bool:
-    """Whether every target partition that the member lacks is free by now (rule 5.7 row 3)."""
+    """Whether all target partitions that the member lacks are free (rule 5.7 row 3)."""
     group = step.consumer
     lacking = group.target_of(member_id) - group.assignments[member_id].assigned.keys()
     return all(step.is_free_for(partition, member_id) for partition in lacking)

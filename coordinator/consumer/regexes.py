@@ -1,8 +1,8 @@
-"""Regular expressions as subscriptions: when they are resolved, and what follows (rule 3.13).
+"""Subscriptions by regular expression: when to resolve them, and the consequences (rule 3.13).
 
-All of a group are resolved together, outside the engine, at the heartbeat or JoinGroup of any
-member; members share what came out. A Kafka broker keeps only topics that the principal of that
-request may DESCRIBE; here that is for whoever knows principals.
+All expressions of a group are resolved together, outside the engine, at the heartbeat or JoinGroup
+of any member, and all members share the result. A Kafka broker keeps only topics that the principal
+of that request may DESCRIBE. The engine knows no principals.
 """
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
@@ -16,14 +16,14 @@ from coordinator.volatile import RegexResolution, RegexResolutionMoved
 from kafka_codecs.error_codes import ErrorCode
 
 RESOLUTIONS_APART_MS = 10_000
-"""So much later than the one that stands may a group be resolved again (a constant in Kafka)."""
+"""The minimum interval between resolutions of a group (a constant in Kafka)."""
 
 REGEXES_MAX = 100
-"""Different regular expressions that a group may have at a time; Kafka has no limit."""
+"""The limit of different regular expressions per group; Kafka has none."""
 
 
 def check_new_regex(step: StepBuilder, regex: str) -> None:
-    """Raises GroupError INVALID_REGULAR_EXPRESSION; an empty one is fine, it matches nothing."""
+    """Raises GroupError INVALID_REGULAR_EXPRESSION. An empty one is valid and matches nothing."""
     if regex:
         compile_regex(regex)
     if len(step.consumer.regex_subscribers) > REGEXES_MAX:
@@ -34,9 +34,10 @@ def check_new_regex(step: StepBuilder, regex: str) -> None:
 
 
 def start_resolution_if_due(step: StepBuilder) -> None:
-    """Ask for a resolution, unless one is under way or the last one is fresh.
+    """Request a resolution, unless one is running or the last one is recent.
 
-    The last one is what stands now: ask before forgetting what nobody uses any more.
+    Call this before unused expressions are forgotten, because their records have the time of the
+    last resolution.
     """
     group = step.consumer
     if group.regex_subscribers and step.state.resolution is None and _is_due(step, group):
@@ -59,7 +60,7 @@ def _is_due(step: StepBuilder, group: ConsumerGroup) -> bool:
 
 
 def regexes_resolved(step: StepBuilder, event: RegexesResolved) -> None:
-    """Keep what came out, and bump the epoch once if it changes what anybody subscribes to."""
+    """Store the result, and bump the epoch once if it changes any member's topics."""
     resolution, group = step.state.resolution, step.state.group
     if resolution is None:
         return
@@ -84,9 +85,11 @@ def regexes_resolved(step: StepBuilder, event: RegexesResolved) -> None:
 
 
 def _somebody_has_too_much(step: StepBuilder, group: ConsumerGroup, regex: str) -> bool:
-    """DEV D18: a member that changed to a regular expression without matches leaves a target
-    behind, which must go to somebody. A Kafka broker sees no change then, and the partitions lie
-    idle."""
+    """DEV D18: whether a subscriber's target has topics that it no longer subscribes to.
+
+    A member that changes to an expression without matches leaves a target behind, which needs a new
+    owner. A Kafka broker sees no change, and the partitions stay idle.
+    """
     return any(
         not step.topics.ids(group.topics_of(member)).issuperset(
             partition.topic_id for partition in group.target_of(member_id)
@@ -97,7 +100,8 @@ def _somebody_has_too_much(step: StepBuilder, group: ConsumerGroup, regex: str) 
 
 
 def forget_unused_regexes(step: StepBuilder) -> None:
-    """Tombstones for what no member subscribes with any more; before the group's (rule 8.3)."""
+    """Write tombstones for expressions without subscribers, before those of the group (rule
+    8.3)."""
     group = step.consumer
     for regex in sorted(group.regexes.keys() - group.regex_subscribers.keys()):
         step.emit(RegularExpression(regex=regex, value=None))

@@ -1,4 +1,4 @@
-"""The records that delete a member of a consumer group, and those that replace it."""
+"""Deletes and replaces members of a consumer group."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
 
 
 def delete_member(step: StepBuilder, member_id: str, cause: RemovalCause) -> None:
-    """Write the member's tombstones in the order that a log may be cut in (rule 8.3)."""
+    """Write the member's tombstones, in an order that is safe at any cut of the log (rule 8.3)."""
     stop_timers(step, member_id)
     if member_id in step.consumer.assignments:
         step.emit(CurrentAssignment(member_id=member_id, value=None))
@@ -25,14 +25,15 @@ def delete_member(step: StepBuilder, member_id: str, cause: RemovalCause) -> Non
 
 
 def stop_timers(step: StepBuilder, member_id: str) -> None:
-    """None of the four timers of a member outlives its membership (rule 3.11)."""
+    """Stop all four timers of a member that is removed (rule 3.11)."""
     step.disarm(DeadlineKind.SESSION, member_id)
     step.disarm(DeadlineKind.REVOCATION, member_id)
     end_phase(step, member_id)
 
 
 def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
-    """A static member came back under a new id: it inherits everything but the epoch (rule 3.3)."""
+    """Replace a static member that returned under a new id. The new one inherits everything except
+    the epoch (rule 3.3)."""
     group = step.consumer
     member, target = group.members[old_id], group.targets.get(old_id)
     current = group.assignments[old_id]
@@ -50,5 +51,5 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
     )
     step.emit(CurrentAssignment(member_id=new_id, value=inherited))
     if revoke_by_ms is not None:
-        # Coming back under a new id is no more time to give partitions up (deviation D4).
+        # A new id does not extend the revocation deadline (deviation D4).
         step.emit(DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, new_id), revoke_by_ms))

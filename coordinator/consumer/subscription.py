@@ -1,4 +1,4 @@
-"""A member's description of itself, and when it bumps the group epoch (rule 3.5)."""
+"""Stores a member's description, and decides whether it bumps the group epoch (rule 3.5)."""
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.group import ConsumerGroup
@@ -15,11 +15,11 @@ from coordinator.step_builder import StepBuilder
 def put_member(
     step: StepBuilder, before: Member | None, after: Member, *, needs_target: bool = False
 ) -> None:
-    """Persist what the member says of itself, if that is new, and bump the epoch if it counts, or
-    if the group needs a new target for another reason.
+    """Store the member's description if it changed. Bump the epoch if the change matters, or if the
+    group needs a new target for another reason.
 
-    Timeouts, client id and host and protocol change no partition: they bump nothing. Raises
-    GroupError INVALID_REGULAR_EXPRESSION.
+    Timeouts, client id, host and protocol do not affect assignments and do not bump the epoch.
+    Raises GroupError INVALID_REGULAR_EXPRESSION.
     """
     assignor_before = _assignor(step)
     if after != before:
@@ -30,7 +30,7 @@ def put_member(
     if after != before:
         forget_unused_regexes(step)
     cause = _cause(step.consumer, before, after)
-    # DEV D66: another assignor counts at once, as in Kafka 4.4 (KAFKA-20434).
+    # DEV D66: a change of the assignor takes effect at once, as in Kafka 4.4 (KAFKA-20434).
     if cause is None and assignor_before not in (None, _assignor(step)):
         cause = EpochCause.ASSIGNOR_CHANGED
     if cause is None and needs_target:
@@ -39,7 +39,7 @@ def put_member(
 
 
 def has_changed(before: Member | None, after: Member) -> bool:
-    """Whether the member subscribes otherwise than before."""
+    """Whether the member's subscription changed."""
     return (
         before is None
         or before.topic_names != after.topic_names
@@ -48,15 +48,16 @@ def has_changed(before: Member | None, after: Member) -> bool:
 
 
 def _assignor(step: StepBuilder) -> str | None:
-    """The one in force, None as long as the group is not there."""
+    """The preferred assignor of the group; None if the group does not exist."""
     group = step.state.group
     return preferred_assignor(group, step.config) if isinstance(group, ConsumerGroup) else None
 
 
 def _cause(group: ConsumerGroup, before: Member | None, after: Member) -> EpochCause | None:
-    """A regular expression that is not resolved yet bumps nothing now: its resolution will.
+    """The cause of an epoch bump, or None. An unresolved regular expression bumps the epoch only
+    when it is resolved.
 
-    DEV D66: another rack does, as in Kafka 4.4 (KAFKA-20909).
+    DEV D66: a change of the rack bumps the epoch, as in Kafka 4.4 (KAFKA-20909).
     """
     if not has_changed(before, after):
         has_moved = before is not None and before.rack_id != after.rack_id

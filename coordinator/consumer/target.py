@@ -1,4 +1,4 @@
-"""The target assignment: when it is computed, by which assignor, and what of it is written."""
+"""Computes the target assignment and writes its changes."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -13,13 +13,13 @@ from coordinator.step_builder import StepBuilder
 from coordinator.topics import Topics
 
 SHORT_COMPUTATION_MAX = 1_000
-"""Members and partitions whose target is computed in ten milliseconds or so."""
+"""Members plus partitions up to which a computation takes about ten milliseconds."""
 
 
 def update_target(step: StepBuilder) -> None:
-    """Compute the target if the group moved on, at most once per assignment interval (rule 3.6).
+    """Compute the target if the group epoch grew, at most once per assignment interval (rule 3.6).
 
-    DEV D65: raises LongComputation if the step may not take long, and this would.
+    DEV D65: raises LongComputation if the computation would be long and the step may not take long.
     """
     group = step.consumer
     if group.assignment_epoch < group.epoch and step.now_ms >= target_due_at_ms(step):
@@ -27,7 +27,7 @@ def update_target(step: StepBuilder) -> None:
 
 
 def target_due_at_ms(step: StepBuilder) -> int:
-    """When the assignment interval allows the next target, wall-clock milliseconds; 0: at once."""
+    """When the next target may be computed, in wall-clock milliseconds; 0 means at once."""
     computed_at_ms = step.consumer.target_timestamp_ms
     if not computed_at_ms or computed_at_ms > step.now_ms:  # stored while the clock was ahead
         return 0
@@ -35,7 +35,7 @@ def target_due_at_ms(step: StepBuilder) -> int:
 
 
 def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
-    """The assignor that most members ask for; without any wish the first configured one."""
+    """The assignor that most members request; by default the first configured one."""
     votes = group.assignor_votes
     if not votes:
         return config.consumer_assignors[0]
@@ -58,7 +58,7 @@ def _compute_target(step: StepBuilder) -> None:
 
 
 def group_spec(group: ConsumerGroup, topics: Topics) -> GroupSpec:
-    """The group as an assignor sees it: topics that do not exist are left out (rule 9.3)."""
+    """The assignor's input, without nonexistent topics (rule 9.3)."""
     subscriber_counts: Counter[UUID] = Counter()
     for subscription, count in group.subscriptions.items():
         for topic_id in topics.ids(group.topics_of(subscription)):
@@ -74,7 +74,7 @@ def group_spec(group: ConsumerGroup, topics: Topics) -> GroupSpec:
 
 
 class _Subscribers(Mapping[str, Subscriber]):
-    """The members of a group, each translated when an assignor looks at it."""
+    """The members of a group, converted lazily for an assignor."""
 
     def __init__(self, group: ConsumerGroup, topics: Topics) -> None:
         self._group = group

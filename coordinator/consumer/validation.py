@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must look like before anybody looks at the group (rule 3.2)."""
+"""Validates a ConsumerGroupHeartbeat independently of its group (rule 3.2)."""
 
 from coordinator.config import GroupConfig
 from coordinator.errors import GroupError
@@ -8,7 +8,7 @@ from kafka_codecs.error_codes import ErrorCode
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
-# Heartbeat v1 made clients bring their own member id (KIP-1082).
+# From ConsumerGroupHeartbeat v1 on, clients generate their member id (KIP-1082).
 FIRST_VERSION_WITH_CLIENT_MADE_ID = 1
 
 

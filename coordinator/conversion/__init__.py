@@ -1,1 +1,1 @@
-"""A group changes its kind, or not: each time as one atomic batch of records."""
+"""Conversions of a group between the two kinds, each as one atomic batch of records."""

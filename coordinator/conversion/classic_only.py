@@ -1,9 +1,9 @@
-"""A consumer group that is left to its classic members: the policy or a limit kept it from being
-downgraded when its last native member went, or that member left for a while with -2.
+"""Advances consumer groups that have only classic members left.
 
-DEV D6: it goes on by itself. In Kafka only native heartbeats and JoinGroups compute a target, so
-that the partitions of a member that left stay unassigned until somebody joins; and only a removal
-downgrades, even if a restart brought another policy.
+The policy or a limit prevented a downgrade when the last native member left, or that member left
+temporarily with -2. DEV D6: a timer advances such a group. In Kafka only native heartbeats and
+JoinGroups compute a target, so the partitions of a member that left stay unassigned until the next
+join. And only a removal triggers a downgrade, even if a restart brought another policy.
 """
 
 from coordinator.consumer.target import target_due_at_ms, update_target
@@ -17,7 +17,7 @@ TARGET_RETRY_MS = 1_000
 
 
 def schedule(step: StepBuilder) -> None:
-    """Arm the timer of such a group if there is something to do, and disarm it otherwise."""
+    """Arm the timer if such a group has something to do, and disarm it otherwise."""
     group = step.consumer
     if may_downgrade_without(step, ()):
         wait_ms = 0
@@ -31,12 +31,12 @@ def schedule(step: StepBuilder) -> None:
 
 
 def go_on(step: StepBuilder) -> None:
-    """Become a classic group, if that is allowed by now, or compute a target."""
+    """Downgrade the group if that is allowed by now, or compute a target."""
     if may_downgrade_without(step, ()):
         downgrade_after_removal(step, {})
         return
     try:
         update_target(step)
     except GroupError:
-        # An assignor failed, and nobody is there to hear of it.
+        # The assignor failed, and there is no request to refuse.
         step.arm(DeadlineKind.TARGET_DUE, "", TARGET_RETRY_MS)

@@ -1,10 +1,10 @@
-"""Consumer to classic: no native member remains, and the classic ones go on by themselves (rule 6).
+"""Downgrades a consumer group without native members to a classic group (rule 6).
 
-The generation of the new classic group is the epoch of the consumer group, so that it only grows.
+The generation of the classic group is the epoch of the consumer group, so it never goes back.
 
-DEV D17: as its assignment each member is given what it holds, where Kafka gives it its target.
-Where the two differ a rebalance follows; but if the group converts again before that, or is loaded
-from its log, somebody else may still hold what is in the target.
+DEV D17: the assignment of each member is what it holds; Kafka uses its target. Where the two
+differ, a rebalance follows. But if the group converts again before that, or is loaded from its log,
+another member may still hold partitions of that target.
 """
 
 from collections.abc import Collection, Mapping
@@ -38,7 +38,7 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
 def may_downgrade_without(step: StepBuilder, removed_ids: Collection[str]) -> bool:
-    """Whether the group becomes classic once these members are gone (rules 6.1, 6.2)."""
+    """Whether removing these members downgrades the group (rules 6.1, 6.2)."""
     group = step.consumer
     removed = [group.members[member_id] for member_id in removed_ids]
     remaining_count = len(group.members) - len(removed)
@@ -50,7 +50,7 @@ def may_downgrade_without(step: StepBuilder, removed_ids: Collection[str]) -> bo
 
 
 def downgrade_after_removal(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
-    """The last native member is gone: convert, and let the members join anew (rule 6.4)."""
+    """Downgrade after the last native member left, and rebalance (rule 6.4)."""
     held = dict(step.consumer.assignments)
     _become_classic(step, step.consumer.epoch, causes, is_quiet=False)
     _rebalance_all(step, held)
@@ -59,11 +59,11 @@ def downgrade_after_removal(step: StepBuilder, causes: Mapping[str, RemovalCause
 def downgrade_by_replacement(
     step: StepBuilder, event: JoinGroupReceived, member_id: str, *, generation: int
 ) -> None:
-    """A classic member took the place of the last native one, a static member (rule 6.2).
+    """Downgrade after a classic member replaced the last native member, which is static (rule 6.2).
 
-    DEV D9, D10: quiet only if every member has settled, for otherwise
-    somebody has yet to get its part; then the joiner waits in the rebalance like everybody. A
-    member that has not fetched its assignment would name the protocol of its own JoinGroup.
+    DEV D9, D10: no rebalance follows if every member has settled. Otherwise some member still lacks
+    partitions, and the joiner waits in the rebalance like the others. A member that has not synced
+    yet would name the protocol of its own JoinGroup.
     """
     group = step.consumer
     held = dict(group.assignments)
@@ -88,7 +88,7 @@ def downgrade_by_replacement(
 
 
 def _rebalance_all(step: StepBuilder, held: Mapping[str, Assignment]) -> None:
-    """One of the members leads: if it joins again, no other does."""
+    """Start a rebalance, with one of the members as leader."""
     group = step.classic
     leader = next(iter(group.members))
     step.emit(ClassicCoreMoved(replace(group.core, leader=leader, held_at_downgrade=held)))
@@ -98,8 +98,8 @@ def _rebalance_all(step: StepBuilder, held: Mapping[str, Assignment]) -> None:
 def _become_classic(
     step: StepBuilder, generation: int, causes: Mapping[str, RemovalCause], *, is_quiet: bool
 ) -> None:
-    """Replace the consumer group. Without a leader in the record, a rebalance is due: whoever
-    loads the group before it is through begins it again."""
+    """Replace the consumer group. A record without a leader means that a rebalance is due: if the
+    group is loaded before it completes, the rebalance starts again."""
     group = step.consumer
     remaining = {id_: m for id_, m in group.members.items() if id_ not in causes}
     protocol = selected([m.classic.protocols for m in remaining.values() if m.classic])
@@ -142,7 +142,7 @@ def _classic_group_member(
 
 
 def _delete_consumer_group(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
-    """Tombstones in the order of dependency; the group's own come last (rule 8.3)."""
+    """Write tombstones in order of dependency, those of the group last (rule 8.3)."""
     group = step.consumer
     for member_id in list(group.members):
         stop_timers(step, member_id)

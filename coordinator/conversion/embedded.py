@@ -1,6 +1,6 @@
-"""The embedded consumer protocol inside JoinGroup and SyncGroup, in the engine's own terms.
+"""Converts the embedded consumer protocol inside JoinGroup and SyncGroup to the engine's types.
 
-Any version from 0 on is fine, and user data in a subscription is ignored (rules 4.2, 5.2).
+All versions are accepted, and user data in a subscription is ignored (rules 4.2, 5.2).
 """
 
 from collections.abc import Iterable
@@ -33,10 +33,10 @@ def read_subscription(metadata: bytes, *, refuse_with: ErrorCode) -> tuple[int, 
 
 
 def version_of(metadata: bytes) -> int:
-    """The version a member writes its subscription in, hence can read.
+    """The version of a member's subscription, which the member can therefore read.
 
-    Bytes that say nothing we know count as the oldest version: they may belong to a protocol
-    that was never selected, and are no reason to fail.
+    Unreadable bytes count as the oldest version. They may belong to a protocol that was never
+    selected, so they are no reason to fail.
     """
     version = int.from_bytes(metadata[:2], signed=True) if len(metadata) > 1 else 0
     return min(max(version, VERSIONS[0]), VERSIONS[-1])
@@ -45,14 +45,14 @@ def version_of(metadata: bytes) -> int:
 def read_stored_assignment(
     assignment: bytes, topics: Topics, *, protocol: str | None
 ) -> frozenset[Partition]:
-    """What a leader gave a member; zero bytes mean nothing (the member never synced).
+    """The partitions that a leader assigned to a member; none for zero bytes, if it never synced.
 
-    Raises GroupError GROUP_ID_NOT_FOUND if malformed, or made by an assignor that keeps data of
-    its own in it, which would be lost (KAFKA-18134).
+    Raises GroupError GROUP_ID_NOT_FOUND if the bytes are malformed, or contain data of a custom
+    assignor that a conversion would lose (KAFKA-18134).
 
-    DEV D23: not so for the sticky assignors, where Kafka refuses as well. What they keep is who had
-    which partition, and the engine knows that; librdkafka's leader copies it into assignments, so
-    that none of its groups could ever convert after its second generation.
+    DEV D23: data of the sticky assignors is accepted, which Kafka refuses. It says who had which
+    partition, and the engine knows that. librdkafka's leader copies it into assignments, so none of
+    its groups could convert after the second generation.
     """
     if not assignment:
         return frozenset()
@@ -77,7 +77,7 @@ def owned_partitions(listed: Iterable[TopicPartition], topics: Topics) -> frozen
 
 
 def write_assignment(partitions: Iterable[Partition], version: int, topics: Topics) -> bytes:
-    """An assignment as a classic member reads it; never zero bytes, even if it is empty."""
+    """The bytes of an assignment for a classic member; never zero bytes, even if it is empty."""
     listed = tuple(
         TopicPartition(topic=name, partitions=numbers)
         for name, numbers in topics.names(partitions).items()

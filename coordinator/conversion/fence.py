@@ -1,6 +1,6 @@
-"""Members are removed on the coordinator's initiative, or because they left (rule 3.11).
+"""Removes members that left or were fenced (rule 3.11).
 
-If only classic members remain, the group becomes a classic one instead (rule 6.1).
+If only classic members remain, the group is downgraded instead (rule 6.1).
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from coordinator.step_builder import StepBuilder
 
 
 def fence(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
-    """Remove these members, each for its cause: one epoch bump for all of them, or a downgrade."""
+    """Remove these members, each with its cause, with one epoch bump or a downgrade."""
     if may_downgrade_without(step, causes):
         downgrade_after_removal(step, causes)
         return

@@ -1,7 +1,7 @@
-"""An empty consumer group gives way to a classic joiner, whatever the policy (rule 6.6).
+"""Deletes an empty consumer group when a classic member joins, under any policy (rule 6.6).
 
-What the joiner then finds is no group, and it creates a classic one. The mirror image, an empty
-classic group and a native joiner, is in `upgrade.py`.
+The joiner then creates a classic group. `upgrade.py` handles the reverse case, a native member that
+joins an empty classic group.
 """
 
 from coordinator.records import EpochCause, GroupEpoch, TargetAssignmentMetadata
@@ -9,7 +9,7 @@ from coordinator.step_builder import StepBuilder
 
 
 def remove_empty_consumer_group(step: StepBuilder) -> None:
-    """Tombstones for all that a consumer group without members still has."""
+    """Write tombstones for everything that an empty consumer group still has."""
     step.emit(
         TargetAssignmentMetadata(epoch=None),
         GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),

@@ -1,7 +1,7 @@
-"""Classic to consumer: the first native member converts the group while it runs (rule 4).
+"""Upgrades a classic group to a consumer group when its first native member joins (rule 4).
 
-Everything is validated before a waiting request is released (DEV D1): a refused
-upgrade disturbs nobody.
+Everything is validated before any parked request is released (DEV D1), so a refused upgrade
+disturbs no member.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,14 +62,15 @@ class _Converted:
 
 
 def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) -> bool:
-    """Make sure that the heartbeat meets a consumer group, or none (which it then creates).
+    """Convert a classic group, so that the heartbeat meets a consumer group or none. If there is
+    none, the heartbeat creates it.
 
-    True if that interrupted a rebalance or left partitions to nobody: the group needs a new target
-    even if the joiner changes nothing. (DEV D22: Kafka forgets that, and partitions of a member
-    that left stay unassigned when a static one comes back native.)
+    Returns True if the conversion interrupted a rebalance or left partitions without an owner. The
+    group then needs a new target even if the joiner changes nothing. (DEV D22: Kafka misses that.
+    Partitions of a member that left stay unassigned when a static member returns as a native one.)
 
-    Raises GroupError GROUP_ID_NOT_FOUND with the reason (rules 3.3 row 1 and 4.1), and for one that
-    believes to be a member UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+    Raises GroupError GROUP_ID_NOT_FOUND with the reason (rules 3.3 row 1 and 4.1), or
+    UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID for a client that believes to be a member.
     """
     group = step.state.group
     if isinstance(group, ConsumerGroup):
@@ -85,10 +86,11 @@ def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) ->
 
 
 def _no_longer_a_member(group: ClassicGroup | None, event: ConsumerHeartbeatReceived) -> GroupError:
-    """DEV D49: what a consumer group tells a member that it removed. Kafka's GROUP_ID_NOT_FOUND
-    ends the client, though all it did was to outlive its session while nobody else was native: the
-    group has become a classic one, or is gone. This way it joins again, which the policy judges.
-    A classic client that took its instance over stays in its place.
+    """DEV D49: the error that a consumer group sends to a removed member, so that it rejoins.
+
+    The member's session expired while no other member was native, so the group has become classic
+    or is gone. Kafka's GROUP_ID_NOT_FOUND would end the client. The policy decides about its
+    rejoin. A classic client that took over the instance id keeps it.
     """
     holder_id = group.instances.get(event.instance_id or "") if group is not None else None
     if holder_id not in (None, event.member_id):
@@ -102,8 +104,8 @@ def _no_longer_a_member(group: ClassicGroup | None, event: ConsumerHeartbeatRece
 
 
 def _upgrade(step: StepBuilder, group: ClassicGroup) -> bool:
-    """Convert; True if members had yet to join, to sync or to give something up, or if the leader
-    had given some partition to nobody: its topic has grown since, say."""
+    """Convert the group. True if members still had to join, sync or revoke, or if the leader left
+    some partition unassigned, for example because its topic has grown since."""
     _check_allowed(step, group)
     converted = _convert_members(group, _protocol_in_force(group), step.topics)
     told_to_rejoin = [id_ for id_ in group.members if id_ in group.joins or id_ in group.syncs]
@@ -133,8 +135,8 @@ def _has_idle_partitions(step: StepBuilder) -> bool:
 def _write_consumer_group(
     step: StepBuilder, generation: int, converted: Sequence[_Converted]
 ) -> None:
-    """The batch of rule 4.2, in the order that a log may be cut in (rule 8.2); a target
-    without an assignor and a timestamp is one that nobody computed."""
+    """Write the batch of rule 4.2, in an order that is safe at any cut of the log (rule 8.2). Its
+    target has no assignor and no timestamp, because no assignor computed it."""
     for each in converted:
         step.emit(MemberMetadata(member_id=each.member.member_id, value=each.member))
     metadata_hash = step.topics.metadata_hash(step.consumer.subscribers)
@@ -156,8 +158,8 @@ def _write_consumer_group(
 
 
 def _protocol_in_force(group: ClassicGroup) -> str:
-    """The selected protocol; the one that would win now if there is none yet (DEV D2), or if a
-    member that waits to rejoin no longer offers it."""
+    """The selected protocol. If there is none yet (DEV D2), or if a member that waits to rejoin no
+    longer offers it, the protocol that would be selected now."""
     lists = [member.protocols for member in group.members.values()]
     protocol = group.core.protocol
     return protocol if protocol in supported_by_all(lists) else selected(lists)
@@ -188,7 +190,7 @@ def _check_allowed(step: StepBuilder, group: ClassicGroup) -> None:
 
 
 def _convert_members(group: ClassicGroup, protocol: str, topics: Topics) -> list[_Converted]:
-    """Decode what the classic group kept as opaque bytes (rule 4.2)."""
+    """Decode the opaque bytes of the classic group (rule 4.2)."""
     subscriptions = {
         member_id: read_subscription(
             member.metadata_for(protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
@@ -219,7 +221,8 @@ def _convert_members(group: ClassicGroup, protocol: str, topics: Topics) -> list
 
 
 def _generation_of_claim(subscription: Subscription, generation: int) -> int:
-    """A generation that the group has yet to reach is that of an earlier group of its name."""
+    """The generation of a subscription. One that the group has not reached yet belongs to an
+    earlier group of the same name and does not count."""
     stated = subscription.generation_id
     return stated if stated <= generation else NO_GENERATION
 
@@ -229,15 +232,15 @@ def _current_assignments(
     claims: Mapping[str, frozenset[Partition]],
     owned: Mapping[str, frozenset[Partition]],
 ) -> dict[str, Assignment]:
-    """What each member holds: what it was assigned, at the group's generation.
+    """The partitions that each member holds: its assignment, at the group's generation.
 
-    DEV D3, D8, D21, for Kafka looks at the assignments only:
-    - If a client's assignor gave a partition twice, the first claimant keeps it.
-    - A member that lagged when the group was downgraded, and no rebalance completed since, goes
-      on from where it was then.
-    - What a cooperative member owned when it joined, and was not assigned, it may be giving up at
-      this moment. And one whose assignment an interrupted rebalance wiped still owns it all. Of
-      two that say so, `owned` has the one with the newer generation first.
+    DEV D3, D8, D21; Kafka uses only the assignments:
+    - If a client-side assignor assigned a partition twice, the first claimant keeps it.
+    - A member that lagged at the downgrade continues from where it was, if no rebalance has
+      completed since.
+    - A cooperative member may still be revoking partitions that it owned at its join and was not
+      assigned. A member whose assignment was discarded by an interrupted rebalance still owns it.
+      Of two claims, `owned` has the one with the newer generation first.
     """
     held_at_downgrade = group.core.held_at_downgrade or {}
     currents = {id_: held for id_, held in held_at_downgrade.items() if id_ in group.members}
@@ -282,7 +285,7 @@ def _consumer_member(
 
 
 def remove_classic_group(step: StepBuilder) -> None:
-    """The classic group's record goes, and with it its timers and the ids it handed out."""
+    """Delete the classic group's record, its timers and its pending ids."""
     for key in list(step.state.deadlines):
         if key.kind in GENERIC_ONLY_DEADLINES:
             step.emit(DeadlineCleared(key))

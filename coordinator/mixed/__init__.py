@@ -1,1 +1,1 @@
-"""Classic members of a consumer group: their calls, translated onto its epochs."""
+"""Classic members of a consumer group: their requests, translated to epochs."""

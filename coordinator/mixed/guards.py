@@ -1,4 +1,4 @@
-"""Checks that SyncGroup and Heartbeat of a classic member share (rule 5.6 rows 3 to 6)."""
+"""Checks shared by SyncGroup and Heartbeat of a classic member (rule 5.6 rows 3 to 6)."""
 
 from coordinator.consumer.admission import check_instance
 from coordinator.errors import GroupError
@@ -10,8 +10,8 @@ from kafka_codecs.error_codes import ErrorCode
 def classic_member(
     step: StepBuilder, member_id: str, instance_id: str | None, generation: int
 ) -> Member:
-    """The classic member that speaks. Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-    ILLEGAL_GENERATION."""
+    """The classic member that sent the request. Raises GroupError UNKNOWN_MEMBER_ID,
+    FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
     group = step.consumer
     if instance_id is not None:
         check_instance(group, instance_id, member_id)

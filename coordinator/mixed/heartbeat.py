@@ -1,4 +1,4 @@
-"""Heartbeat on a consumer group: the member hears whether it has to rejoin (rule 5.7)."""
+"""Heartbeat on a consumer group: tells a classic member whether to rejoin (rule 5.7)."""
 
 from coordinator.consumer.epoch import notice_changed_topics
 from coordinator.consumer.phases import PhaseEvent, move_phase
@@ -27,7 +27,7 @@ def heartbeat(step: StepBuilder, event: HeartbeatReceived) -> None:
 
 
 def _must_rejoin(step: StepBuilder, member_id: str) -> bool:
-    """A newer target exists, or the member must revoke, or all that it waits for is free."""
+    """Whether there is a newer target, a pending revocation, or all awaited partitions are free."""
     group = step.consumer
     current = group.assignments[member_id]
     if current.member_epoch < group.assignment_epoch:

@@ -1,6 +1,6 @@
-"""JoinGroup on a consumer group: a classic member is brought onto its epochs (rules 5.2 to 5.5).
+"""JoinGroup on a consumer group: admits a classic member and reconciles it (rules 5.2 to 5.5).
 
-There is no barrier: the answer does not wait for other members, and nobody leads.
+There is no barrier and no leader: the answer does not wait for other members.
 """
 
 from coordinator.classic.join import FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
@@ -35,7 +35,7 @@ def join(step: StepBuilder, event: JoinGroupReceived) -> None:
         and event.instance_id is None
         and event.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
     ):
-        # Nothing is stored: an abandoned id costs nothing (rule 5.3).
+        # The id is not stored, so an abandoned one costs nothing (rule 5.3).
         step.answer(
             event.token,
             JoinGroupReply(
@@ -78,11 +78,11 @@ def _check(step: StepBuilder, event: JoinGroupReceived) -> None:
 
 
 def _is_classic_already(group: ConsumerGroup, event: JoinGroupReceived) -> bool:
-    """DEV D60: whether the policy disabled would shut out a classic member that is in.
+    """DEV D60: whether the sender is already a classic member, which the policy `disabled` admits.
 
-    It may have joined under another policy. The group itself tells it to rejoin, and the refusal
-    ends its client. A restart of a static member is no new member either. Kafka refuses them all;
-    and so it does where everybody is classic, though that mixes nothing.
+    The member may have joined under another policy. The group itself asks it to rejoin, and a
+    refusal would end its client. A restarted static member is no new member either. Kafka refuses
+    all of them, even if all members are classic and nothing is mixed.
     """
     member_id = event.member_id
     if not member_id and event.instance_id is not None:
@@ -94,11 +94,11 @@ def _is_classic_already(group: ConsumerGroup, event: JoinGroupReceived) -> bool:
 def _check_owns_nothing_if_unknown(
     step: StepBuilder, event: JoinGroupReceived, subscription: Subscription
 ) -> None:
-    """DEV D16: an id that the group does not know may join, but not go on owning.
+    """DEV D16: a member with an unknown id may join, but may not keep partitions.
 
-    It was fenced and has not heard of it. In Kafka it becomes a new member that believes in its
-    old partitions until SyncGroup, and whose last commits for them pass, whoever has them by now.
-    Told that it is unknown, it gives them up as lost.
+    It was fenced and does not know. In Kafka it becomes a new member that uses its old partitions
+    until SyncGroup, and whose last commits for them pass even if they have another owner. With
+    UNKNOWN_MEMBER_ID it gives them up as lost.
     """
     is_known = not event.member_id or event.member_id in step.consumer.members
     if not is_known and subscription.owned_partitions:
@@ -114,7 +114,8 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
     member_id = event.member_id or member_id_from(event.fresh_id)
     takes_over_native = _take_over(step, event, member_id)
     if is_away(group, member_id):
-        # DEV D26: as a native one comes back (rule 3.3). In Kafka its answer may say generation -2.
+        # DEV D26: like a returning native member (rule 3.3). In Kafka the answer may have
+        # generation -2.
         replace_member(step, member_id, member_id)
     before = group.members.get(member_id)
     after = _described(event, member_id, subscription, before)
@@ -142,8 +143,8 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
 
 
 def _take_over(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> bool:
-    """True if the instance id was held by a native member until now. The holder is replaced, live
-    or not, if the client comes without a member id (rule 5.3)."""
+    """Replace the holder of the instance id, live or not, if the client has no member id (rule
+    5.3). True if the holder was a native member."""
     group = step.consumer
     if event.instance_id is None or event.instance_id not in group.instances:
         return False
@@ -157,8 +158,8 @@ def _take_over(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> b
 def _described(
     event: JoinGroupReceived, member_id: str, subscription: Subscription, before: Member | None
 ) -> Member:
-    """What the member is after this JoinGroup (rule 5.4); a classic member has no regular
-    expression (KAFKA-19720)."""
+    """The member after this JoinGroup (rule 5.4). A classic member has no regular expression
+    (KAFKA-19720)."""
     instance_id = event.instance_id
     if instance_id is None and before is not None:
         instance_id = before.instance_id

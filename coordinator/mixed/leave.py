@@ -1,4 +1,4 @@
-"""LeaveGroup on a consumer group: all that may go, go in one step (rule 5.8)."""
+"""LeaveGroup on a consumer group: removes all named members in one step (rule 5.8)."""
 
 from coordinator.consumer.admission import check_instance
 from coordinator.conversion.fence import fence
@@ -31,7 +31,7 @@ def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
 
 
 def _named(step: StepBuilder, leaver: Leaver) -> str:
-    """The member that an entry names. Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """The member id of an entry. Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     group = step.consumer
     if leaver.instance_id is not None:
         member_id = leaver.member_id or group.instances.get(leaver.instance_id, "")

@@ -1,13 +1,13 @@
-"""What a JoinGroup proves of the partitions that its sender owns (DEV D5).
+"""Which partitions the sender of a JoinGroup still owns (DEV D5).
 
-What a classic member does not list it has given up: Kafka believes every list. But a JoinGroup that
-was delayed, or sent again, tells what the client owned back then. So a list counts only for what
-was granted up to the generation it was made in; what was granted later is taken to be owned still,
-and the member is asked once more. An eager client that revoked all of it states its generation and
-an empty list, which proves just that.
+A classic member gives up a partition by omitting it from its list, and Kafka believes every list.
+But a delayed or repeated JoinGroup lists what the client owned earlier. Here a list proves
+something only about partitions granted up to the list's generation. Partitions granted later count
+as owned, and the member is asked again. An eager client that revoked everything states its
+generation and an empty list, which proves exactly that.
 
-A subscription without a generation is believed as in Kafka: that of an older client (v0, v1), of
-one that starts anew, and of librdkafka's eager assignors, which always write -1.
+A subscription without a generation is believed, as in Kafka. It comes from an older client (v0,
+v1), from a client that starts, or from librdkafka's eager assignors, which always send -1.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from kafka_codecs.consumer_protocol import NO_GENERATION, Subscription
 def owned_by_sender(
     subscription: Subscription, held: Mapping[Partition, int], topics: Topics
 ) -> frozenset[Partition]:
-    """What the sender has to be taken to own; `held` gives the assignment epoch of what the group
-    believes it to have, assigned or pending revocation."""
+    """The partitions that count as owned by the sender. `held` has the partitions that the group
+    granted it, assigned or pending revocation, with their assignment epochs."""
     stated = owned_partitions(subscription.owned_partitions, topics)
     if subscription.generation_id <= NO_GENERATION:
         return stated

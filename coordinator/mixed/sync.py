@@ -1,4 +1,4 @@
-"""SyncGroup on a consumer group: the member learns what it was granted (rule 5.6)."""
+"""SyncGroup on a consumer group: returns the granted partitions (rule 5.6)."""
 
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.conversion.embedded import version_of, write_assignment
@@ -19,9 +19,8 @@ def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
     member = classic_member(step, event.member_id, event.instance_id, event.generation)
     assert member.classic is not None
     current = group.assignments[member.member_id]
-    # DEV D27: before the protocol is looked at. A member that synced late, after its group
-    # converted, names the protocol of the classic group; Kafka's answer to that is fatal for the
-    # client.
+    # DEV D27: this precedes the protocol check. A member that syncs after its group converted names
+    # the protocol of the classic group, and Kafka's answer to that is fatal for the client.
     if (
         group.assignment_epoch > current.member_epoch
         and current.state is not MemberState.UNREVOKED_PARTITIONS
@@ -43,7 +42,7 @@ def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
 
 
 def embedded_version(member: Member) -> int:
-    """The version a classic member writes its own subscription in, hence can read."""
+    """The version of a classic member's own subscription, which it can therefore read."""
     assert member.classic is not None
     _name, metadata = member.classic.protocols[0]
     return version_of(metadata)

@@ -32,7 +32,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     before = admit(step, event, member_id)
     after = _described(event, member_id, before)
     if before is not None:
-        # A classic member is told by heartbeats from now on what to do, not to rejoin.
+        # From now on heartbeats carry the member's assignment, so it need not rejoin.
         end_phase(step, member_id)
     put_member(step, before, after, needs_target=needs_target)
     update_target(step)
@@ -103,7 +103,7 @@ def _assigned(current: Assignment | None) -> Set[Partition]:
 
 
 def _described(event: ConsumerHeartbeatReceived, member_id: str, before: Member | None) -> Member:
-    """What the member is after this heartbeat: fields that are absent keep their value.
+    """The member after this heartbeat; absent fields keep their value.
 
     A native heartbeat makes a classic member native.
     """

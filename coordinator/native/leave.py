@@ -1,4 +1,4 @@
-"""A member says goodbye by ConsumerGroupHeartbeat: epoch -1, or -2 for a static one (rule 3.10)."""
+"""A member leaves by ConsumerGroupHeartbeat: epoch -1, or -2 for a static member (rule 3.10)."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from kafka_codecs.error_codes import ErrorCode
 
 
 def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
-    """Decide a goodbye. Raises GroupError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
+    """Decide a leave request. Raises GroupError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID."""
     group = step.state.group
     if not isinstance(group, ConsumerGroup):
@@ -40,7 +40,7 @@ def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
 
 
 def _leave_for_a_while(step: StepBuilder, member_id: str) -> None:
-    """The static member keeps its partitions; its session goes on and ends the wait."""
+    """The static member keeps its partitions until it returns or its session expires."""
     current = step.consumer.assignments[member_id]
     away = replace(
         current,
