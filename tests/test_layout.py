@@ -27,6 +27,13 @@ OF_THE_CODECS_FOR_THE_COORDINATOR = {
     "kafka_codecs.consumer_protocol",
     "kafka_codecs.error_codes",
 }
+WITHOUT_A_TEST_OF_THEIR_OWN = {
+    "anchor/errors.py": "test_membership.py raises each of them",
+    "data_path/errors.py": "test_connection.py raises each of them",
+    "data_path/group_apis.py": "a protocol, with what is answered where nobody hosts groups",
+    "pipeline": "tables and report are tested together, from events to numbers",
+}
+"""Modules and folders of the gateway with logic, and what tests them instead."""
 BENEATH = {
     "classic": (),
     "assignors": (),
@@ -96,6 +103,30 @@ def modules(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.py"))
 
 
+def has_logic(source: str) -> bool:
+    """Whether a module does something: declarations and protocols do not."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first, *rest = node.body
+            is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            if rest or not is_text:
+                return True
+    return False
+
+
+def has_twin(module: Path) -> bool:
+    """Whether a module of the gateway has its test file; it may need a real Kafka."""
+    twin = ROOT / "tests" / "gateway" / module.relative_to(GATEWAY)
+    stem = f"test_{module.stem}"
+    return any(twin.with_stem(each).exists() for each in (stem, f"{stem}_with_kafka"))
+
+
+def is_exempt(module: Path) -> bool:
+    """Whether something else tests a module of the gateway."""
+    name = module.relative_to(GATEWAY)
+    return any(f"{each}" in WITHOUT_A_TEST_OF_THEIR_OWN for each in (name, *name.parents))
+
+
 def name_of(value: object) -> str:
     """The name of a test parameter."""
     return str(value.relative_to(ROOT)) if isinstance(value, Path) else str(value)
@@ -163,6 +194,39 @@ def test_the_engine_does_not_know_the_simulation(module: Path) -> None:
 def test_every_module_has_its_test_file(module: Path, test: Path) -> None:
     """Tests mirror the code, so that whoever opens one finds the other."""
     assert test.exists(), f"{name_of(module)} has no {name_of(test)}"
+
+
+@pytest.mark.parametrize("module", modules(GATEWAY), ids=name_of)
+def test_every_module_of_the_gateway_with_logic_has_its_test_file(module: Path) -> None:
+    """Those without it say what tests them."""
+    if has_logic(module.read_text()) and not is_exempt(module):
+        assert has_twin(module), f"{name_of(module)} has no test file of its name"
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_TEST_OF_THEIR_OWN)
+def test_no_exemption_outlives_its_reason(name: str) -> None:
+    """What has gone or has its test file needs none."""
+    path = GATEWAY / name
+    assert any(
+        has_logic(module.read_text()) and not has_twin(module)
+        for module in (modules(path) if path.is_dir() else [path])
+    )
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("LIMIT = 5", False),
+        ("class Ask(Protocol):\n    def ask(self) -> int:\n        'What.'", False),
+        ("class Ask(Protocol):\n    def ask(self) -> int: ...", False),
+        ("class Limits:\n    count: int = 3", False),
+        ("def double(n):\n    return 2 * n", True),
+        ("class Twice:\n    async def of(self, n):\n        'What.'\n        return 2 * n", True),
+    ],
+)
+def test_planted_logic_is_found(planted: str, *, found: bool) -> None:
+    """A module that only declares has nothing to test."""
+    assert has_logic(planted) is found
 
 
 def test_the_folder_of_the_codecs_is_no_package() -> None:

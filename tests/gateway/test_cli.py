@@ -10,7 +10,6 @@ import pytest
 import trio
 
 from coordinator.records import TargetAssignmentMember
-from gateway import cli
 from gateway.state_log.sqlite import open_sqlite_log
 
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
@@ -25,18 +24,6 @@ def groupferry(*arguments: str) -> "subprocess.CompletedProcess[str]":
         timeout=60,
         check=False,
     )
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Return what a wrong call is told, with exit status 2 and nothing on stdout."""
-    try:
-        status = cli.main(arguments)
-    except SystemExit as end:
-        status = int(str(end.code))
-    assert status == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    return told.err
 
 
 def test_the_version_is_the_package_s() -> None:
@@ -153,51 +140,3 @@ def test_ctrl_c_before_the_command_obeys_it(command: tuple[str, ...], tmp_path: 
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ((), "the following arguments are required: COMMAND; see groupferry --help"),
-        (("ferry",), "invalid choice: 'ferry'"),
-        (("serve", "--listn", "x"), "unrecognized arguments: --listn x"),
-        (("demo", "--consumers", "0"), "'0' is not a number from 1 to 64"),
-        (("demo", "--partitions", "x"), "'x' is not a number from 1 to 1024"),
-        (("demo", "--assignor", "sticky"), "invalid choice: 'sticky'"),
-        (("demo", "--rate", "-1"), "'-1' is not a number from 1 to"),
-        (
-            ("demo", "--rate", "1001", "--partitions", "1"),
-            "--rate: at most 1000 for 1 partitions",
-        ),
-        (("demo", "--upstream", "kafka"), "kafka is not HOST:PORT"),
-        (("demo", "--upstream", "SASL_SSL://kafka:9092"), "TLS and SASL are not supported yet"),
-        (("demo", "--upstream", "h:1", "--prefix", "a b"), "'a b' cannot begin a topic's name"),
-        (("demo", "--prefix", "mine"), "--prefix: only with --upstream"),
-    ],
-)
-def test_a_wrong_call_is_one_line(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], line: str
-) -> None:
-    """Which argument, and what would be right."""
-    told = refusal(capsys, *arguments)
-    assert told.startswith("groupferry: ")
-    assert line in told
-    assert told.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ((), "nothing to report on"),
-        (("--events-topic=events",), "needs --upstream"),
-        (("events", "--upstream=kafka:9092"), "needs --events-topic"),
-        (("events", "--upstream=kafka"), "not HOST:PORT"),
-        (("events", "--jars=/nowhere/*.jar"), "there is no '/nowhere/*.jar'"),
-    ],
-)
-def test_what_a_report_needs(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
-) -> None:
-    """Something to read; and a topic and its cluster only together."""
-    (line,) = refusal(capsys, "report", "--output=report", *arguments).splitlines()
-    assert why in line

@@ -17,7 +17,6 @@ from structlog.testing import capture_logs
 
 from coordinator.records import TargetAssignmentMetadata
 from gateway import cli
-from gateway.cluster.own_topics import made_or_found
 from gateway.state_log.kafka import kafka_log
 from gateway.state_log.kafka.content import Content, owner_entry
 from gateway.state_log.kafka.kafka_log import (
@@ -238,28 +237,6 @@ async def test_many_write_together(kafka: KafkaCluster) -> None:
     async with opened(kafka, "state-together") as log:
         for number in range(500):
             assert await log.read(f"g{number}") == (epoch(number),)
-
-
-async def test_the_topic_forgets_what_was_overwritten(kafka: KafkaCluster) -> None:
-    """Within minutes; by default the ends of transactions, two a second, are kept for a day."""
-    async with opened(kafka, "state-forgets"):
-        pass
-    config = {"bootstrap.servers": kafka.bootstrap_servers}
-    found = await trio.to_thread.run_sync(
-        partial(made_or_found, config, "state-forgets", partitions=1, settings={})
-    )
-    assert {name: int(found[name]) for name in ("segment.ms", "delete.retention.ms")} == {
-        "segment.ms": 600_000,
-        "delete.retention.ms": 600_000,
-    }
-
-
-async def test_a_log_that_loses_records_is_refused(kafka: KafkaCluster) -> None:
-    """A topic that forgets by age would forget groups that are quiet."""
-    await make_topic(kafka, "state-by-age", {"cleanup.policy": "delete"})
-    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="cleanup.policy=delete")):
-        async with opened(kafka, "state-by-age"):
-            pass
 
 
 async def test_what_the_cluster_would_not_take_harms_nobody_else(kafka: KafkaCluster) -> None:

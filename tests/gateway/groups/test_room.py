@@ -1,0 +1,43 @@
+"""How many groups there may be, in all and of one client address."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.groups.room import Room, TooManyGroups
+
+GREEDY, MODEST = "10.0.0.1", "10.0.0.2"
+
+
+async def test_one_address_leaves_room_for_the_others() -> None:
+    """Its own limit is reached first, and the log names it."""
+    room = Room(groups_max=3, groups_per_address_max=2)
+    room.take("a", GREEDY)
+    room.take("b", GREEDY)
+    with capture_logs() as lines, pytest.raises(TooManyGroups, match="2 groups of this address"):
+        room.check(GREEDY)
+    assert [line["event"] for line in lines] == ["groups_refused"]
+    room.check(MODEST)
+    room.take("c", MODEST)
+    with pytest.raises(TooManyGroups, match="3 groups are hosted already"):
+        room.check(MODEST)
+
+
+def test_a_group_that_no_client_begins_has_only_the_limit_of_all() -> None:
+    """One of the state log's, at the start."""
+    room = Room(groups_max=2, groups_per_address_max=1)
+    for group_id in ("a", "b"):
+        room.check(None)
+        room.take(group_id, None)
+    with pytest.raises(TooManyGroups):
+        room.check(None)
+
+
+async def test_a_group_that_goes_makes_room_for_its_address() -> None:
+    """Whoever was in it last."""
+    room = Room(groups_max=3, groups_per_address_max=1)
+    room.take("a", GREEDY)
+    room.give_back("a")
+    room.check(GREEDY)
+    room.take("b", GREEDY)
+    with capture_logs(), pytest.raises(TooManyGroups):
+        room.check(GREEDY)

@@ -1,0 +1,80 @@
+"""What the flags may be: a wrong one is refused before anything begins."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.arguments import SEED_MAX, WRONG_CALL, parser
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that a wrong call is told."""
+    with pytest.raises(SystemExit) as end:
+        parser().parse_args(arguments)
+    assert end.value.code == WRONG_CALL
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    assert line.startswith("groupferry: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "the following arguments are required: COMMAND; see groupferry --help"),
+        (("ferry",), "invalid choice: 'ferry'"),
+        (("serve", "--listn", "x"), "unrecognized arguments: --listn x"),
+        (("demo", "--consumers", "0"), "'0' is not a number from 1 to 64"),
+        (("demo", "--consumers", "65"), "'65' is not a number from 1 to 64"),
+        (("demo", "--partitions", "x"), "'x' is not a number from 1 to 1024"),
+        (("demo", "--assignor", "sticky"), "invalid choice: 'sticky'"),
+        (("demo", "--rate", "-1"), "'-1' is not a number from 1 to"),
+        (("demo", "--upstream", "kafka"), "kafka is not HOST:PORT"),
+        (("demo", "--upstream", "SASL_SSL://kafka:9092"), "TLS and SASL are not supported yet"),
+        (("demo", "--upstream", "h:1", "--prefix", "a b"), "'a b' cannot begin a topic's name"),
+        (("demo", "--prefix", "x" * 201), "cannot begin a topic's name"),
+        (("report", "--output=r", "--upstream=kafka"), "not HOST:PORT"),
+        (("report", "--output=r", "--jars=/nowhere/*.jar"), "there is no '/nowhere/*.jar'"),
+        (("report", "--output=r", "--conf=master=local"), "is not spark.NAME=VALUE"),
+        (("report", "--output=r", "--conf=spark.x"), "is not spark.NAME=VALUE"),
+        (("report",), "required: --output"),
+        (("simulate", "--first-seed", str(SEED_MAX + 1)), "is not a number from 0 to"),
+        (("simulate", "--seeds", "١"), "is not a number from 1 to"),  # noqa: RUF001
+    ],
+)
+def test_a_wrong_argument_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+) -> None:
+    """Which one, and what would be right."""
+    assert why in refusal(capsys, *arguments)
+
+
+def test_a_flag_is_never_guessed_from_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    """A script would mean another one after the next release."""
+    assert "unrecognized arguments" in refusal(capsys, "demo", "--consumer=3")
+
+
+def test_numbers_may_be_as_large_as_their_limit() -> None:
+    """And seeds begin with 0."""
+    options = parser().parse_args(["simulate", "--first-seed=0", "--seeds=1000000"])
+    assert (options.first_seed, options.seeds) == (0, 1_000_000)
+    assert parser().parse_args(["demo", "--consumers=64"]).consumers == 64
+
+
+def test_settings_of_spark_keep_every_equals_sign_but_the_first() -> None:
+    """A value may have some."""
+    options = parser().parse_args(
+        ["report", "in", "--output=out", "--conf=spark.a=b=c", "--conf=spark.d="]
+    )
+    assert options.conf == [("spark.a", "b=c"), ("spark.d", "")]
+
+
+def test_the_folder_of_a_gateway_may_come_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As it does for `serve`; the flag wins."""
+    monkeypatch.setenv("GROUPFERRY_STATE_DIR", f"{tmp_path}")
+    for command in ("state", "events"):
+        assert parser().parse_args([command]).state_dir == f"{tmp_path}"
+        assert parser().parse_args([command, "--state-dir=x"]).state_dir == "x"

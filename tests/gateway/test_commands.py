@@ -1,0 +1,83 @@
+"""The commands: which options go together, the exit status, and one line for what went wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway import commands
+from gateway.arguments import SEED_MAX
+
+FAILED, WRONG_CALL = 1, 2
+
+
+def told(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> str:
+    """The one line of a command that does not do what it was asked."""
+    assert commands.run(arguments) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith("groupferry: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (
+            ("demo", "--rate", "1001", "--partitions", "1"),
+            "--rate: at most 1000 for 1 partitions",
+        ),
+        (("demo", "--prefix", "mine"), "--prefix: only with --upstream"),
+        (("report", "--output=r"), "nothing to report on"),
+        (("report", "--output=r", "--events-topic=events"), "needs --upstream"),
+        (("report", "--output=r", "in", "--upstream=kafka:9092"), "needs --events-topic"),
+        (("report", "--output=r", "in", "--follow", "--check"), "--check: not with --follow"),
+        (
+            ("simulate", "--seeds=2", f"--first-seed={SEED_MAX}"),
+            f"the last of 2 seeds would be above {SEED_MAX}",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_wrong_call(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+) -> None:
+    """Told before anything begins, Spark above all."""
+    assert why in told(capsys, WRONG_CALL, *arguments)
+
+
+def test_a_demo_wants_a_new_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What an earlier one left behind would be told as if it were of the same cluster."""
+    (tmp_path / "lock").touch()
+    line = told(capsys, WRONG_CALL, "demo", f"--state-dir={tmp_path}")
+    assert line.endswith(f"{tmp_path} is not empty, give a new folder")
+    line = told(capsys, WRONG_CALL, "demo", f"--state-dir={tmp_path / 'lock'}")
+    assert line.endswith("Not a directory")
+
+
+@pytest.mark.parametrize(("command", "what"), [("state", "no state log"), ("events", "no events")])
+def test_a_folder_without_a_gateway_is_a_failure_that_names_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, what: str
+) -> None:
+    """And the flag that says where to look."""
+    line = told(capsys, FAILED, command, f"--state-dir={tmp_path}")
+    assert what in line
+    assert f"{tmp_path}" in line
+    assert "see --state-dir" in line
+
+
+def test_a_run_of_the_simulator_that_breaks_nothing_is_a_success(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its report is on stdout."""
+    assert commands.run(["simulate", "--seeds=1", "--first-seed=1"]) == 0
+    out, err = capsys.readouterr()
+    assert "1" in out
+    assert err == ""
+
+
+def test_a_line_about_a_refusal_has_no_control_characters(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A name from outside does nothing to the terminal."""
+    line = told(capsys, FAILED, "state", f"--state-dir={tmp_path}/\x1b[2J")
+    assert "\x1b" not in line
