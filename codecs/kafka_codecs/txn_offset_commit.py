@@ -1,20 +1,24 @@
-"""TxnOffsetCommit (key 28), versions 0 to 5.
+"""TxnOffsetCommit (key 28), versions 0 to 6.
 
 - v1 lets a broker answer before it throttles; v2 adds the leader epoch.
 - v3 is flexible and adds generation, member id and group instance id (KIP-447).
 - v4 may answer TRANSACTION_ABORTABLE (KIP-890).
 - v5 also adds the group to the transaction (transactions v2); a client without that stays at v4.
+- v6 names topics by id and no longer by name (Kafka 4.4).
 
 Errors, per partition: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED,
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR,
 COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, INVALID_GROUP_ID, INVALID_PRODUCER_EPOCH,
 INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS, OFFSET_METADATA_TOO_LARGE,
 INVALID_COMMIT_OFFSET_SIZE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID (v3+),
-TRANSACTION_ABORTABLE (v4+).
+TRANSACTION_ABORTABLE (v4+), GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH and UNKNOWN_TOPIC_ID (v6+).
 """
+
+from uuid import UUID
 
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.metadata import NO_TOPIC_ID
 from kafka_codecs.primitives import Int16, Int32, Int64
 
 
@@ -30,13 +34,14 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 @structure
 class TxnOffsetCommitRequestTopic(Struct):
-    """A topic and some of its partitions."""
+    """A topic, by name up to v5, by id from v6 on."""
 
-    name: str
+    name: str = wire(until=5, default="", ignorable=True)
+    topic_id: UUID = wire(since=6, default=NO_TOPIC_ID, ignorable=True)
     partitions: tuple[TxnOffsetCommitRequestPartition, ...]
 
 
-@message(ApiKey.TXN_OFFSET_COMMIT, versions=range(6))
+@message(ApiKey.TXN_OFFSET_COMMIT, versions=range(7))
 class TxnOffsetCommitRequest(Struct):
     """Commit offsets as part of a transaction."""
 
@@ -60,13 +65,14 @@ class TxnOffsetCommitResponsePartition(Struct):
 
 @structure
 class TxnOffsetCommitResponseTopic(Struct):
-    """The answers for a topic."""
+    """A topic, by name up to v5, by id from v6 on."""
 
-    name: str
+    name: str = wire(until=5, default="", ignorable=True)
+    topic_id: UUID = wire(since=6, default=NO_TOPIC_ID, ignorable=True)
     partitions: tuple[TxnOffsetCommitResponsePartition, ...]
 
 
-@message(ApiKey.TXN_OFFSET_COMMIT, versions=range(6))
+@message(ApiKey.TXN_OFFSET_COMMIT, versions=range(7))
 class TxnOffsetCommitResponse(Struct):
     """The answer for each partition."""
 

@@ -20,7 +20,7 @@ from tests.support.codecs_kio import (
 )
 from tests.support.effort import examples
 
-NEWER_THAN_KIO = {(ApiKey.DELETE_GROUPS, 3)}
+NEWER_THAN_KIO = {(ApiKey.DELETE_GROUPS, 3), (ApiKey.TXN_OFFSET_COMMIT, 6)}
 """Of Kafka 4.4."""
 
 EVERY_MESSAGE = pytest.mark.parametrize(

@@ -47,7 +47,7 @@ VERSIONS = {
 }
 """Those of Kafka 4.3."""
 
-NEWER = {ApiKey.DELETE_GROUPS: range(4)}
+NEWER = {ApiKey.DELETE_GROUPS: range(4), ApiKey.TXN_OFFSET_COMMIT: range(7)}
 """Those of Kafka 4.4 where it has more."""
 
 

@@ -1,5 +1,7 @@
 """TxnOffsetCommit from a table, in both directions."""
 
+from uuid import UUID
+
 import pytest
 
 from kafka_codecs import WireError, encode
@@ -59,6 +61,22 @@ def commit(**more: object) -> TxnOffsetCommitRequest:
             """,
         ),
         (
+            commit(topics=(TxnOffsetCommitRequestTopic(topic_id=UUID(int=8), partitions=()),)),
+            6,
+            """
+            02 'x' 02 'g' 0000000000000007 0001 ffffffff 01 00
+            02 00000000000000000000000000000008 01 00
+            00
+            """,
+        ),
+        (
+            TxnOffsetCommitResponse(
+                topics=(TxnOffsetCommitResponseTopic(topic_id=UUID(int=8), partitions=()),)
+            ),
+            6,
+            "00000000 02 00000000000000000000000000000008 01 00 00",
+        ),
+        (
             TxnOffsetCommitResponse(
                 topics=(
                     TxnOffsetCommitResponseTopic(
@@ -75,7 +93,7 @@ def commit(**more: object) -> TxnOffsetCommitRequest:
     ],
 )
 def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Leader epoch from v2, group metadata from v3 on."""
+    """Leader epoch from v2, group metadata from v3, topic ids from v6 on."""
     check_both_ways(message, version, wire)
 
 
