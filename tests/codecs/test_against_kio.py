@@ -37,7 +37,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
 @EVERY_MESSAGE
 @settings(max_examples=examples(10))
 @given(data=st.data())
-def test_kio_reads_what_we_write_and_writes_what_we_read(
+def test_both_codecs_read_each_others_messages(
     message_type: type[Struct], version: int, data: st.DataObject
 ) -> None:
     """Our bytes mean the same to kio, and kio makes the same bytes of that meaning."""

@@ -105,7 +105,9 @@ def test_an_assignment_and_its_bytes(version: int) -> None:
         ),
     ],
 )
-def test_what_real_clients_send(wire: str, version: int, value: Subscription) -> None:
+def test_captured_bytes_of_real_clients_decode(
+    wire: str, version: int, value: Subscription
+) -> None:
     """No client is turned away for how it fills the fields."""
     assert decode_subscription(octets(wire)) == (version, value)
 

@@ -19,7 +19,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
 @EVERY_MESSAGE
 @settings(max_examples=examples(10))
 @given(data=st.data())
-def test_what_is_encoded_decodes_to_the_same(
+def test_a_decoded_message_equals_the_encoded_one(
     message_type: type[Struct], version: int, data: st.DataObject
 ) -> None:
     """A value survives the wire, unknown tagged fields included, and so do its bytes."""

@@ -178,7 +178,7 @@ CASES: list[Case] = [
 ]
 
 
-def test_kafka_reads_what_we_write_and_writes_it_alike() -> None:
+def test_kafkas_classes_read_and_write_the_same_bytes() -> None:
     """Every type that it has; what we add it keeps without knowing what it is."""
     ours = [(encode_key(kind, key), encode_value(value)) for kind, key, value, _ in CASES]
     done = subprocess.run(

@@ -14,7 +14,7 @@ from coordinator.config import GroupConfig, MigrationPolicy
         ("disabled", False, False),
     ],
 )
-def test_what_a_policy_allows(policy: str, upgrade: bool, downgrade: bool) -> None:
+def test_each_policy_allows_its_conversions(policy: str, upgrade: bool, downgrade: bool) -> None:
     """For groups with members (rule 1.5)."""
     value = MigrationPolicy(policy)
     assert (value.allows_upgrade, value.allows_downgrade) == (upgrade, downgrade)

@@ -10,7 +10,7 @@ from coordinator.count_table import CountTable
 
 
 @given(st.lists(st.text("abc"), max_size=8), st.data())
-def test_what_was_added_and_not_removed(words: list[str], data: st.DataObject) -> None:
+def test_a_count_is_additions_minus_removals(words: list[str], data: st.DataObject) -> None:
     """Nothing that counts zero times is left behind; a fork counts alone."""
     tally: CountTable[str] = CountTable()
     for word in words:
@@ -26,7 +26,7 @@ def test_what_was_added_and_not_removed(words: list[str], data: st.DataObject) -
     assert dict(fork) == kept
 
 
-def test_what_was_never_added_cannot_be_removed() -> None:
+def test_a_key_that_was_not_added_cannot_be_removed() -> None:
     """Counting wrong is a bug, and shows."""
     with pytest.raises(KeyError):
         CountTable[str]().remove("a")

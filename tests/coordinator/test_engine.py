@@ -50,7 +50,7 @@ NATIVE = ConsumerHeartbeatReceived(
 )
 
 
-def test_a_refusal_is_an_answer_and_nothing_else() -> None:
+def test_a_refusal_writes_no_record() -> None:
     """No record: nothing has happened."""
     step = GroupEngine("orders", GroupConfig()).handle(BEAT, now_ms=0, topics=Topics())
     assert step.records == ()
@@ -90,7 +90,7 @@ def test_the_next_deadline(group: GroupScript) -> None:
     assert group.engine.next_deadline_ms() == group.now_ms + 7_000
 
 
-def test_time_that_passed_too_early_does_nothing(group: GroupScript) -> None:
+def test_an_early_time_event_has_no_effect(group: GroupScript) -> None:
     """The driver may wake up for no reason."""
     group.native("n1")
     assert group.feed(TimePassed()).records == ()

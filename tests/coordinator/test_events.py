@@ -76,7 +76,7 @@ def test_no_request_is_forgotten_here() -> None:
     assert {type(request) for request in REQUESTS} == set(get_args(Request))
 
 
-def test_a_refused_join_echoes_what_the_refusal_names() -> None:
+def test_a_refused_join_echoes_the_member_id_of_the_refusal() -> None:
     """And not the id of the request (rule 5.2)."""
     refused = JOIN.refused(GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "who?", member_id="x"))
     assert isinstance(refused, JoinGroupReply)

@@ -44,7 +44,7 @@ def test_a_fork_and_a_fork_of_it_change_alone() -> None:
     assert dict(second.inner.rows) == {"b": 2}
 
 
-def test_what_nobody_asks_for_is_not_forked() -> None:
+def test_an_unused_field_is_not_forked() -> None:
     """That is what makes the step of a heartbeat cheap."""
     outer = Outer()
     fork = outer.fork()

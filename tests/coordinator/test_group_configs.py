@@ -98,7 +98,7 @@ def refused(group: GroupScript, *changes: tuple[str, ConfigOperation, str | None
         ),
     ],
 )
-def test_what_is_refused_and_in_which_order(
+def test_checks_run_in_kafkas_order(
     group: GroupScript, changes: list[tuple[str, ConfigOperation, str | None]], why: str
 ) -> None:
     """The first check that fails decides; nothing of the request is done."""
@@ -109,7 +109,7 @@ def test_what_is_refused_and_in_which_order(
     "text",
     ["", " ", "abc", "50000.5", "50_000", "0x1", "--1", "2147483648", "-2147483649", "9" * 5_000],
 )
-def test_what_is_no_number(group: GroupScript, text: str) -> None:
+def test_invalid_numbers_are_refused(group: GroupScript, text: str) -> None:
     """As Java's parser has it; a long text is not repeated."""
     why = refused(group, (SESSION, SET, text))
     assert why.endswith("Not a number of type INT")
@@ -123,7 +123,7 @@ def test_the_least_number_of_32_bits_is_a_number_that_is_too_small(group: GroupS
 
 
 @pytest.mark.parametrize("text", ["50000", " 50000 ", "+50000", "0000050000", "\t٥٠٠٠٠\n"])  # noqa: RUF001  (Java reads these digits too)
-def test_what_is_a_number(group: GroupScript, text: str) -> None:
+def test_numbers_parse_as_in_java(group: GroupScript, text: str) -> None:
     """The value counts, however it is written."""
     assert group.alter_configs(session_timeout=text).error == 0
     assert group.engine.state.config_overrides == {SESSION: 50_000}
@@ -186,7 +186,7 @@ def test_a_target_that_is_due_is_due_by_the_new_interval(make_group: MakeGroup) 
     assert group.left_ms(DeadlineKind.TARGET_DUE) == 1_000
 
 
-def test_validate_only_changes_nothing(group: GroupScript) -> None:
+def test_validate_only_writes_no_record(group: GroupScript) -> None:
     """It answers what the change would be answered."""
     assert group.alter_configs(validate_only=True, session_timeout=60_000).error == 0
     assert group.last_step.records == ()
@@ -194,7 +194,7 @@ def test_validate_only_changes_nothing(group: GroupScript) -> None:
     assert reply.error is ErrorCode.INVALID_CONFIG
 
 
-def test_what_is_so_already_is_not_written_again(group: GroupScript) -> None:
+def test_an_unchanged_override_is_not_written(group: GroupScript) -> None:
     """Nor is anything by an empty list, or by deleting what was never set or is unknown."""
     group.alter_configs(session_timeout=60_000)
     group.alter_configs(session_timeout=60_000)
@@ -230,7 +230,7 @@ def test_configs_outlive_the_group_and_a_restart(group: GroupScript) -> None:
     assert group.left_ms(DeadlineKind.SESSION, "n1") == 60_000
 
 
-def test_the_last_override_taken_back_leaves_nothing(group: GroupScript) -> None:
+def test_deleting_the_last_override_leaves_no_record(group: GroupScript) -> None:
     """The record of an empty set is its own tombstone."""
     group.alter_configs(session_timeout=60_000)
     group.alter_configs(session_timeout=None)
@@ -238,7 +238,7 @@ def test_the_last_override_taken_back_leaves_nothing(group: GroupScript) -> None
     assert group.engine.state.config_overrides == {}
 
 
-def test_bounds_that_have_changed_limit_what_was_set(make_group: MakeGroup) -> None:
+def test_changed_bounds_clamp_an_override(make_group: MakeGroup) -> None:
     """It is shown as it was set, and counts as far as the bounds allow; before anything else is
     changed it has to be put right."""
     group = make_group(config=LOOSE)
@@ -250,7 +250,7 @@ def test_bounds_that_have_changed_limit_what_was_set(make_group: MakeGroup) -> N
     assert HEARTBEAT in refused(group, (INTERVAL, SET, "5"))
 
 
-def test_names_of_another_release_do_nothing(group: GroupScript) -> None:
+def test_unknown_config_names_have_no_effect(group: GroupScript) -> None:
     """A log may have been written by a later one; what it knows is not lost here."""
     group.load(GroupConfigs(overrides={"consumer.new.in.5.0": 7}))
     assert group.native("n1").heartbeat_interval_ms == 5_000
@@ -258,7 +258,7 @@ def test_names_of_another_release_do_nothing(group: GroupScript) -> None:
     assert group.engine.state.config_overrides == {"consumer.new.in.5.0": 7, HEARTBEAT: 6_000}
 
 
-def test_a_broken_log_changes_nothing(group: GroupScript) -> None:
+def test_a_broken_log_leaves_the_configs_unchanged(group: GroupScript) -> None:
     """The client is told to try again."""
     group.log_is_broken = True
     reply = group.alter_configs(session_timeout=60_000)

@@ -39,7 +39,7 @@ def test_members_of_a_classic_group_are_fenced_and_their_requests_answered(
     assert (group.view().state, group.view().members) == ("Empty", ())
 
 
-def test_a_group_without_members_has_nothing_to_lose(group: GroupScript) -> None:
+def test_losing_a_group_without_members_writes_no_record(group: GroupScript) -> None:
     """Whether it exists or not."""
     assert take(group) == []
     group.given_consumer_group()

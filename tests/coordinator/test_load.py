@@ -15,7 +15,7 @@ from tests.support.group_script import GroupScript
 FOO_0 = {"foo": (0,)}
 
 
-def test_sessions_of_a_classic_group_start_anew(group: GroupScript) -> None:
+def test_sessions_of_a_loaded_classic_group_restart(group: GroupScript) -> None:
     """At full length, and long enough to reconnect; pending ids and a running rebalance are
     forgotten."""
     ids = group.stable_classic_group({"a": FOO_0, "b": {}})
@@ -57,7 +57,7 @@ def test_the_whole_protocol_list_survives(group: GroupScript) -> None:
     assert group.classic.phase is ClassicPhase.STABLE
 
 
-def test_who_had_to_revoke_still_has_to(group: GroupScript) -> None:
+def test_a_pending_revocation_survives_a_load(group: GroupScript) -> None:
     """Native or classic, within a full rebalance timeout."""
     state = MemberState.UNREVOKED_PARTITIONS
     group.given_consumer_group(
@@ -68,7 +68,7 @@ def test_who_had_to_revoke_still_has_to(group: GroupScript) -> None:
     assert group.left_ms(DeadlineKind.REVOCATION, "c1") == 5_000
 
 
-def test_who_is_behind_has_to_rejoin(group: GroupScript) -> None:
+def test_a_member_behind_the_target_has_to_rejoin(group: GroupScript) -> None:
     """DEV D7: PrepareRebalance, with its join timer; others are Stable."""
     group.given_consumer_group(
         given_classic("c1", epoch=9), given_classic("c2"), given_native("n1", epoch=9)
@@ -81,7 +81,7 @@ def test_who_is_behind_has_to_rejoin(group: GroupScript) -> None:
     assert joins == ["c1"]
 
 
-def test_nothing_to_load(group: GroupScript) -> None:
+def test_a_restart_creates_no_group(group: GroupScript) -> None:
     """A group that nobody ever joined."""
     group.restart()
     assert group.engine.state.group is None
@@ -112,7 +112,7 @@ def test_a_group_that_no_longer_fits_rebalances(make_group: MakeGroup) -> None:
     assert not group.is_parked(token)
 
 
-def test_who_left_for_a_while_has_nothing_left_to_revoke(group: GroupScript) -> None:
+def test_a_member_that_left_temporarily_has_no_revocation_deadline(group: GroupScript) -> None:
     """It gave everything up when it left: after a restart only its session runs."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={}, instance_id="i1"), epoch=11
@@ -138,7 +138,7 @@ def test_a_log_that_is_being_compacted(group: GroupScript) -> None:
     group.log = in_the_end
 
 
-def test_the_rebalance_that_begins_anew_waits_for_the_slowest(group: GroupScript) -> None:
+def test_a_restarted_rebalance_waits_for_the_longest_timeout(group: GroupScript) -> None:
     """As every join phase does."""
     group.given_consumer_group(
         given_classic("c1", rebalance_timeout_ms=7_000),
@@ -150,7 +150,7 @@ def test_the_rebalance_that_begins_anew_waits_for_the_slowest(group: GroupScript
     assert group.left_ms(DeadlineKind.JOIN_PHASE) == 9_000
 
 
-def test_whether_somebody_is_in_a_group_shows_without_loading_it(group: GroupScript) -> None:
+def test_a_log_shows_members_without_loading(group: GroupScript) -> None:
     """Such groups are taken up at the start, in either kind."""
     assert not has_members(group.log)
     ids = group.stable_classic_group({"a": FOO_0})
@@ -164,7 +164,7 @@ def test_whether_somebody_is_in_a_group_shows_without_loading_it(group: GroupScr
     assert not has_members(newest(group.log))
 
 
-def test_what_a_log_is_about_shows_without_loading_it(group: GroupScript) -> None:
+def test_a_log_shows_a_group_without_loading(group: GroupScript) -> None:
     """A group, or only the configs that one would have."""
     configs = GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})
     assert (has_group([]), overrides_in([])) == (False, {})

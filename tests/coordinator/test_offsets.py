@@ -66,7 +66,7 @@ def test_a_returning_static_member_waits_for_its_predecessors_commit(group: Grou
     assert group.fetch(of=foo).error == ErrorCode.NONE
 
 
-def test_a_commit_of_what_it_does_not_hold_keeps_nothing_from_others(group: GroupScript) -> None:
+def test_a_commit_of_an_unheld_partition_holds_no_partition(group: GroupScript) -> None:
     """At its own epoch a member may commit any partition (rule 3.15), but blocks only its own."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}),
@@ -78,7 +78,7 @@ def test_a_commit_of_what_it_does_not_hold_keeps_nothing_from_others(group: Grou
     assert group.assigned("n2") == {"foo": (1, 2)}
 
 
-def test_a_commit_without_a_member_of_the_group_holds_nothing(group: GroupScript) -> None:
+def test_a_commit_without_a_member_holds_no_partition(group: GroupScript) -> None:
     """A consumer that assigns itself commits to an empty consumer group, with an id of its own."""
     group.native("n1")
     group.native("n1", -1)
@@ -90,7 +90,7 @@ def test_a_commit_without_a_member_of_the_group_holds_nothing(group: GroupScript
 
 
 @pytest.mark.parametrize("kind", ["none", "classic", "consumer"])
-def test_nobodys_commit_on_its_way_is_over_before_a_member_goes_on_from_there(
+def test_a_commit_without_a_member_ends_before_a_member_starts_there(
     group: GroupScript, kind: str
 ) -> None:
     """An admin's reset of an empty group of either kind: stored late, it would undo the commit of a
@@ -119,7 +119,7 @@ def test_nobodys_commit_on_its_way_is_over_before_a_member_goes_on_from_there(
     assert group.commit("n2", joined.member_epoch, foo)[1].error == ErrorCode.NONE
 
 
-def test_nobodys_commit_that_was_lost_is_a_stray_one(group: GroupScript) -> None:
+def test_a_lost_commit_without_a_member_is_stray(group: GroupScript) -> None:
     """The cluster may store it at any time, upon whatever was committed since."""
     foo = {"foo": (0,)}
     token, _ = group.commit("", -1, foo)
@@ -131,7 +131,7 @@ def test_nobodys_commit_that_was_lost_is_a_stray_one(group: GroupScript) -> None
     assert group.commit("", -1, foo)[1].error == ErrorCode.NONE
 
 
-def test_a_members_own_commit_on_its_way_hinders_nobody_who_looks(group: GroupScript) -> None:
+def test_a_members_commit_in_flight_does_not_delay_fetches(group: GroupScript) -> None:
     """Admin tools read offsets of partitions that are committed all the time."""
     group.native("n1")
     token, _ = group.commit("n1", 2, {"foo": (0,)})

@@ -40,7 +40,7 @@ def test_a_key_names_what_the_record_is_of() -> None:
     assert again.key == RECORDS[1].key
 
 
-def test_what_deletes_and_what_does_not() -> None:
+def test_tombstones_are_recognised() -> None:
     """None is the tombstone, and configs without an override; an empty target or epoch 0 is not."""
     assert [is_tombstone(record) for record in RECORDS] == [True, *3 * [False], *10 * [True]]
     assert is_tombstone(GroupConfigs(overrides={}))

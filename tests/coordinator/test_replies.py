@@ -20,13 +20,13 @@ def test_a_join_that_failed_has_no_generation() -> None:
     assert JoinGroupReply(error=ErrorCode.UNKNOWN_MEMBER_ID).generation == -1
 
 
-def test_who_syncs_while_the_coordinator_loads_is_told_to_rejoin() -> None:
+def test_a_sync_during_a_load_gets_rebalance_in_progress() -> None:
     """The generation may be lost; some clients take any other answer to be fatal."""
     reply = SyncGroupReply.refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     assert (reply.error, reply.why) == (ErrorCode.REBALANCE_IN_PROGRESS, "loading")
 
 
-def test_who_beats_while_the_coordinator_loads_is_told_that_all_is_well() -> None:
+def test_a_heartbeat_during_a_load_succeeds() -> None:
     """So that nobody gives up (rule 2.7): aiokafka takes that error to be the end."""
     reply = HeartbeatReply.refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     assert reply == HeartbeatReply()

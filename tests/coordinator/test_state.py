@@ -62,7 +62,7 @@ def name_of(record: DurableRecord) -> str:
 @pytest.mark.parametrize(
     "tombstone", [*CONSUMER_TOMBSTONES, ClassicGroupMetadata(value=None)], ids=name_of
 )
-def test_a_tombstone_of_nothing_makes_no_group(tombstone: DurableRecord) -> None:
+def test_a_tombstone_creates_no_group(tombstone: DurableRecord) -> None:
     """Compaction may leave the tombstone and take what it stood for."""
     state = GroupState("orders")
     state.apply(tombstone)
@@ -138,7 +138,7 @@ def test_a_group_is_quiet_once_its_last_member_and_timer_are_gone(group: GroupSc
     ("begins", "ends"),
     [(DeadlineSet(KEY, 5), DeadlineCleared(KEY)), (CommitStarted(7, IN_FLIGHT), CommitEnded(7))],
 )
-def test_what_is_still_to_come_keeps_a_state_in_memory(
+def test_a_deadline_or_commit_in_flight_keeps_a_state_in_memory(
     begins: VolatileRecord, ends: VolatileRecord
 ) -> None:
     """A deadline or a commit in flight, each by itself."""

@@ -28,7 +28,7 @@ def grant(member_id: str, *, pending: bool = False) -> CurrentAssignment:
     return CurrentAssignment(member_id=member_id, value=value)
 
 
-def test_what_is_emitted_is_seen_by_the_rules_that_follow(group: GroupScript) -> None:
+def test_emitted_records_are_visible_to_later_rules(group: GroupScript) -> None:
     """And by nobody else."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0))
     step = draft_of(group)
@@ -51,7 +51,7 @@ def test_no_partition_has_two_owners(group: GroupScript, pending: bool) -> None:
     step.emit(grant("n1", pending=pending))
 
 
-def test_what_is_free_for_whom(group: GroupScript) -> None:
+def test_a_held_or_committing_partition_is_free_for_its_member_only(group: GroupScript) -> None:
     """Held by nobody else, and no commit of anybody else is on its way."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
     step = draft_of(group)

@@ -54,7 +54,7 @@ def test_a_fork_and_a_fork_of_it_change_alone(
             )
 
 
-def test_a_fork_keeps_only_what_was_written_to_it() -> None:
+def test_a_fork_stores_only_its_own_writes() -> None:
     """That is what makes a step cheap, however many rows there are."""
     table = Table({n: n for n in range(1_000)})
     fork = table.fork()

@@ -110,7 +110,7 @@ def test_a_new_member_that_waits_too_long(group: GroupScript) -> None:
     assert dropped(group.last_step.records) == [(newcomer, RemovalCause.JOIN_TIMED_OUT)]
 
 
-def test_who_never_syncs_is_removed(group: GroupScript) -> None:
+def test_a_member_that_never_syncs_is_removed(group: GroupScript) -> None:
     """And a new join phase begins for the others."""
     ids = group.stable_classic_group({"a": FOO_0, "b": {}})
     group.send_join(ids["a"], topics=("bar",), session_timeout_ms=60_000)

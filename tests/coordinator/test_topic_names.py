@@ -71,12 +71,12 @@ def sync(*assignments: bytes) -> SyncGroupReceived:
         (TimePassed(), set()),
     ],
 )
-def test_what_a_request_brings(event: Event, names: set[str]) -> None:
+def test_a_request_names_its_topics(event: Event, names: set[str]) -> None:
     """All protocols of a list; bytes that do not decode name no topic."""
     assert topics_of_request(event) == names
 
 
-def test_what_a_group_is_about(group: GroupScript) -> None:
+def test_a_group_names_its_topics(group: GroupScript) -> None:
     """What is subscribed to, and in a classic group also what was assigned."""
     assert topics_of_group(group.engine.state) == frozenset()
     group.given_classic_group(

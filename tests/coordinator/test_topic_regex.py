@@ -52,7 +52,7 @@ def test_several_at_a_time() -> None:
         ("a" * (REGEX_LENGTH_MAX + 1), "longer than"),
     ],
 )
-def test_what_is_not_a_regular_expression(regex: str, why: str) -> None:
+def test_an_invalid_regex_is_refused(regex: str, why: str) -> None:
     """RE2 knows neither back references nor looking around; what needs too much memory is none."""
     with pytest.raises(GroupError, match=why.replace("(", r"\(").replace(")", r"\)")) as refusal:
         compile_regex(regex)

@@ -24,7 +24,7 @@ def test_names_to_ids_and_back() -> None:
     assert image().ids(["a", "gone"]) == {A}
 
 
-def test_the_hash_is_of_what_an_assignment_depends_on() -> None:
+def test_the_hash_covers_ids_names_partitions_and_racks() -> None:
     """Name, id, partition count, racks; not the version, not other topics, not the order."""
     reference = image().metadata_hash(["a", "b"])
     assert image(version=7).metadata_hash(["b", "a", "gone"]) == reference
@@ -38,7 +38,7 @@ def test_the_hash_is_of_what_an_assignment_depends_on() -> None:
     assert 0 < reference < 2**63
 
 
-def test_the_hash_of_nothing_is_zero() -> None:
+def test_the_hash_without_topics_is_zero() -> None:
     """No topic, or none that exists (KIP-1101)."""
     assert image().metadata_hash([]) == image().metadata_hash(["gone"]) == 0
 

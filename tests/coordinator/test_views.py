@@ -31,7 +31,7 @@ def test_a_classic_group_shows_its_protocol_only_while_stable(group: GroupScript
     assert view.members[0].assignment_bytes == embedded_assignment(FOO_0)
 
 
-def test_what_a_member_holds_includes_what_it_must_give_up(group: GroupScript) -> None:
+def test_pending_revocations_count_as_held(group: GroupScript) -> None:
     """KAFKA-20431; and old tools see it as bytes that they can read."""
     c1 = given_classic(
         "c1",

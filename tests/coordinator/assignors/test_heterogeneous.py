@@ -42,7 +42,7 @@ def test_no_single_move_improves_the_balance(case: Case) -> None:
 
 
 @given(cases())
-def test_nothing_moves_once_it_is_assigned(case: Case) -> None:
+def test_an_unchanged_group_keeps_its_assignment(case: Case) -> None:
     """The same group assigned again: no change."""
     target = case.assigned_by(assign_heterogeneously)
     assert assign_heterogeneously(spec_of(case.members, case.counts, target)) == {}
@@ -64,7 +64,7 @@ def test_partitions_that_cannot_be_are_not_kept() -> None:
     }
 
 
-def test_within_one_nothing_moves() -> None:
+def test_loads_that_differ_by_one_stay() -> None:
     """Whoever has the one more, for a move would only turn it round."""
     members = {"a": subscribed_to("foo", "bar"), "b": subscribed_to("foo")}
     old = {"a": partitions({"bar": (0,)}), "b": partitions({"foo": (0, 1)})}
@@ -84,7 +84,9 @@ def test_the_most_crowded_topic_is_dealt_out_first(
     assert target == {"a": partitions({crowded: (0, 1, 2)}), "b": partitions({other: (0, 1, 2)})}
 
 
-def test_each_partition_goes_to_who_has_least_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_partition_goes_to_the_least_loaded_subscriber(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Of those with the fewest the first by id, one after the other."""
     monkeypatch.setattr(heterogeneous, "BALANCING_PASSES_MAX", 0)
     members = {"a": subscribed_to("foo"), "b": subscribed_to("foo"), "c": subscribed_to("bar")}

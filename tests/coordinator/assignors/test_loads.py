@@ -51,7 +51,7 @@ def test_a_fork_and_a_fork_of_it_change_alone(
     assert (loads == fork) is (expected == expected_of_fork)
 
 
-def test_loads_that_nobody_has_leave_nothing_behind() -> None:
+def test_a_load_without_members_has_no_row() -> None:
     """However often they change."""
     loads = Loads()
     for load in range(100):

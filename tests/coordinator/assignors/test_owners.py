@@ -44,7 +44,7 @@ def check(owners: Owners, expected: dict[Partition, str], counts: dict[UUID, int
 
 
 @given(CHANGES, CHANGES, COUNTS)
-def test_who_owns_what_and_what_nobody_owns(
+def test_owned_and_unowned_partitions_are_found(
     changes: list[tuple[bool, list[Partition], str]],
     later: list[tuple[bool, list[Partition], str]],
     counts: dict[UUID, int],
@@ -61,7 +61,7 @@ def test_who_owns_what_and_what_nobody_owns(
     assert (owners == fork) is (expected == expected_of_fork)
 
 
-def test_the_old_owner_may_be_told_last() -> None:
+def test_the_old_owner_may_be_removed_after_the_new_one_is_set() -> None:
     """It takes nothing away from the next one."""
     owners = Owners()
     moved = Partition(FOO, 0)

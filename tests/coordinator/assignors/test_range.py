@@ -88,7 +88,7 @@ def test_the_past_does_not_matter(case: Case) -> None:
     assert afresh.assigned_by(assign_range) == case.assigned_by(assign_range)
 
 
-def test_a_static_member_that_comes_back_gets_what_it_had() -> None:
+def test_a_returning_static_member_gets_its_partitions_back() -> None:
     """Under another member id, whatever that is."""
     topic_ids = frozenset({FOO})
     old = {id_: Subscriber(instance_id=f"i-{id_}", topic_ids=topic_ids) for id_ in "abc"}
@@ -106,7 +106,7 @@ def test_an_unknown_topic_is_an_error() -> None:
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_only_changes_are_told() -> None:
+def test_an_assignor_returns_only_changed_members() -> None:
     """Who keeps its block is not named."""
     members = {id_: Subscriber(instance_id=None, topic_ids=frozenset({FOO})) for id_ in "abc"}
     old = {"a": partitions({"foo": (0, 1)}), "b": partitions({"foo": (2, 3)})}

@@ -53,7 +53,7 @@ def test_the_loads_are_within_one(case: Case) -> None:
 
 
 @given(cases(is_homogeneous=True))
-def test_a_member_keeps_what_fits_its_quota(case: Case) -> None:
+def test_a_member_keeps_partitions_up_to_its_quota(case: Case) -> None:
     """It loses only partitions that are gone and those beyond its quota."""
     target = case.assigned_by(assign_uniformly)
     for member_id, kept in case.kept.items():
@@ -100,7 +100,7 @@ def test_fewest_of_all_there_are(case: Case) -> None:
 
 
 @given(cases(is_homogeneous=True))
-def test_the_one_more_goes_to_those_who_hold_more(case: Case) -> None:
+def test_the_larger_load_stays_with_members_that_hold_more(case: Case) -> None:
     """Nobody ends with less than a member that held less before (KAFKA-18688)."""
     target, kept = case.assigned_by(assign_uniformly), case.kept
     for one, other in product(case.members, repeat=2):
@@ -119,7 +119,7 @@ def test_whatever_is_balanced_within_one_stays(case: Case, dice: Random) -> None
 
 
 @given(cases(is_homogeneous=True))
-def test_nothing_moves_once_it_is_assigned(case: Case) -> None:
+def test_an_unchanged_group_keeps_its_assignment(case: Case) -> None:
     """The same group assigned again: no change."""
     target = case.assigned_by(assign_uniformly)
     assert assign_uniformly(spec_of(case.members, case.counts, target)) == {}
@@ -131,7 +131,7 @@ def test_the_one_more_stays_where_it_is() -> None:
     assert assign_uniformly(spec_of(subscribed_to_foo("a", "b"), {FOO: 3}, old)) == {}
 
 
-def test_who_holds_most_is_the_last_to_lose_the_one_more() -> None:
+def test_the_member_with_most_partitions_keeps_the_larger_load() -> None:
     """Three hold three or more, two may keep three: of b and c one gives way, not a."""
     sizes = {"a": 4, "b": 3, "c": 3, "d": 1, "e": 1}
     numbers = iter(range(12))

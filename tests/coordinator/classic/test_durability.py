@@ -43,7 +43,7 @@ def left_live(group: GroupScript) -> list[DurableRecord]:
     ],
     ids=["dynamic", "leader", "by an admin"],
 )
-def test_who_left_stays_away(
+def test_a_restart_does_not_restore_a_member_that_left(
     group: GroupScript, leaver: str | tuple[str, str], gone: str, cause: RemovalCause
 ) -> None:
     """Its client was told so. In Kafka it is back until its session ends, and what it had has no
@@ -63,7 +63,7 @@ def test_who_left_stays_away(
     assert {group.answer(token, JoinGroupReply).generation for token in tokens} == {4}
 
 
-def test_who_was_silent_for_too_long_stays_away(group: GroupScript) -> None:
+def test_a_restart_does_not_restore_an_expired_member(group: GroupScript) -> None:
     """Its session does not begin again."""
     given_three(group)
     for _ in range(3):
@@ -75,7 +75,7 @@ def test_who_was_silent_for_too_long_stays_away(group: GroupScript) -> None:
     assert group.classic.members.keys() == {"a", "b"}
 
 
-def test_who_was_replaced_during_a_rebalance_stays_away(group: GroupScript) -> None:
+def test_a_restart_does_not_restore_a_replaced_member(group: GroupScript) -> None:
     """Else its successor, told its id by the join phase, would hear FENCED_INSTANCE_ID from the
     restarted gateway, and end."""
     group.given_classic_group(
@@ -115,7 +115,7 @@ def test_a_removal_is_forgotten_with_the_group(group: GroupScript) -> None:
     assert group.consumer.members.keys() == {"a", "b", "n"}
 
 
-def test_who_was_never_stored_costs_nothing(group: GroupScript) -> None:
+def test_removing_an_unstored_member_writes_no_record(group: GroupScript) -> None:
     """It joined, and left before it got anything: no restart would bring it back."""
     given_three(group)
     member_id = group.take_id()

@@ -58,7 +58,7 @@ def test_the_generation_must_be_the_current_one(classic: ClassicGroup) -> None:
 @pytest.mark.parametrize(
     ("member_id", "generation", "lagged"), [("b", 5, True), ("b", 4, False), ("a", 5, False)]
 )
-def test_who_lagged_at_the_downgrade(
+def test_a_member_that_lagged_at_the_downgrade_is_recognised(
     classic: ClassicGroup, member_id: str, generation: int, lagged: bool
 ) -> None:
     """Known by the epoch it had then (DEV D8)."""

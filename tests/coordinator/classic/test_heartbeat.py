@@ -33,7 +33,7 @@ def test_the_generation_is_checked_before_the_phase(group: GroupScript) -> None:
     assert group.beat("b", 3).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_must_rejoin_is_still_there(group: GroupScript) -> None:
+def test_a_member_that_must_rejoin_stays_in_the_group(group: GroupScript) -> None:
     """REBALANCE_IN_PROGRESS restarts the session too."""
     group.given_classic_group(
         given_classic_group_member("a", ALL), given_classic_group_member("b"), generation=3
@@ -61,7 +61,7 @@ def test_a_heartbeat_names_its_own_instance(group: GroupScript) -> None:
     assert group.beat("b", 0, instance_id="i9").error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_whoever_waits_for_an_answer_has_no_session(group: GroupScript) -> None:
+def test_a_parked_request_stops_the_session(group: GroupScript) -> None:
     """A heartbeat that comes beside a parked JoinGroup does not start one that could end."""
     how: dict[str, Any] = {"rebalance_timeout_ms": 60_000}
     ids = group.stable_classic_group({"a": ALL, "b": {}}, session_timeout_ms=60_000, **how)

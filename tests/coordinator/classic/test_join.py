@@ -71,7 +71,9 @@ def test_a_member_that_no_longer_fits_is_removed(make_group: MakeGroup) -> None:
     assert [group.answer(token, JoinGroupReply).generation for token in tokens] == [2, 2]
 
 
-def test_who_is_turned_away_is_gone_because_the_group_is_full(make_group: MakeGroup) -> None:
+def test_a_member_refused_by_the_size_limit_is_removed_with_that_cause(
+    make_group: MakeGroup,
+) -> None:
     """The log must not blame the client's speed."""
     group = make_group(config=GroupConfig(classic_max_size=1))
     group.given_classic_group(given_classic_group_member("a"), given_classic_group_member("b"))
@@ -89,7 +91,7 @@ def test_a_static_member_finds_its_own_place_in_a_full_group(make_group: MakeGro
     assert group.join(instance_id="i2").error == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_who_is_replaced_hears_its_own_id(group: GroupScript) -> None:
+def test_a_replaced_members_answer_echoes_its_own_id(group: GroupScript) -> None:
     """Its JoinGroup, which waits, is answered FENCED_INSTANCE_ID (KIP-345)."""
     group.given_classic_group(
         given_classic_group_member("a", instance_id="i1"), given_classic_group_member("b")
@@ -100,7 +102,7 @@ def test_who_is_replaced_hears_its_own_id(group: GroupScript) -> None:
     assert (fenced.error, fenced.member_id) == (ErrorCode.FENCED_INSTANCE_ID, "a")
 
 
-def test_nobody_is_waited_for_who_was_replaced_before_it_synced(group: GroupScript) -> None:
+def test_the_group_does_not_wait_for_a_member_replaced_before_its_sync(group: GroupScript) -> None:
     """The sync phase is over with the last one that had yet to sync: its timer stops too."""
     tokens = [group.send_join(instance_id=instance_id) for instance_id in ("i1", "i2")]
     group.wait(6_000)
@@ -149,7 +151,7 @@ def test_the_bounds_of_a_session_timeout(
     assert (reply.error == ErrorCode.INVALID_SESSION_TIMEOUT) is not fits
 
 
-def test_who_finds_no_room_disturbs_nobody(make_group: MakeGroup) -> None:
+def test_a_join_refused_by_the_size_limit_starts_no_rebalance(make_group: MakeGroup) -> None:
     """A newcomer is turned away, and that is all."""
     group = make_group(config=GroupConfig(classic_max_size=1))
     group.given_classic_group(given_classic_group_member("a"))
@@ -157,7 +159,9 @@ def test_who_finds_no_room_disturbs_nobody(make_group: MakeGroup) -> None:
     assert group.last_step.records == ()
 
 
-def test_the_id_of_who_finds_no_room_is_not_waited_for(make_group: MakeGroup) -> None:
+def test_a_pending_id_refused_by_the_size_limit_does_not_block_the_join_phase(
+    make_group: MakeGroup,
+) -> None:
     """It was handed out while there was room; the join phase goes on without it."""
     group = make_group(config=GroupConfig(classic_max_size=1))
     first, second = group.take_id(), group.take_id()
@@ -207,7 +211,9 @@ def test_a_static_leader_that_does_not_know_that_it_leads(
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_what_changed_while_a_static_leader_was_away(group: GroupScript, version: int) -> None:
+def test_a_topic_change_while_a_static_leader_was_away_starts_a_rebalance(
+    group: GroupScript, version: int
+) -> None:
     """DEV D11: it returns to the topics as they are now, and would never miss the new
     partition."""
     stable_static_member(group)
@@ -257,7 +263,7 @@ def test_a_join_names_its_own_instance(group: GroupScript) -> None:
     assert group.join("b", instance_id="i9").error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_lost_answer_is_told_again(group: GroupScript) -> None:
+def test_a_lost_answer_is_repeated(group: GroupScript) -> None:
     """The members have joined and not synced: whoever asks again with the same list disturbs
     nobody, leader or not."""
     ids = [group.take_id() for _ in range(2)]
@@ -269,7 +275,7 @@ def test_a_lost_answer_is_told_again(group: GroupScript) -> None:
     assert group.classic.core.generation == 1
 
 
-def test_who_is_replaced_while_it_waits_to_sync_is_fenced(group: GroupScript) -> None:
+def test_a_member_replaced_during_its_sync_is_fenced(group: GroupScript) -> None:
     """And the others join again, for the generation was not complete."""
     tokens = [group.send_join(instance_id=instance_id) for instance_id in ("i1", "i2")]
     group.wait(6_000)

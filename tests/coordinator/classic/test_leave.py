@@ -75,7 +75,7 @@ def test_an_id_that_was_only_handed_out_is_given_back(group: GroupScript) -> Non
     assert group.left_ms(DeadlineKind.PENDING_ID, handed_out) is None
 
 
-def test_without_a_group_everybody_is_unknown(group: GroupScript) -> None:
+def test_without_a_group_every_member_is_unknown(group: GroupScript) -> None:
     """Entry by entry, too."""
     reply = group.leave("a", ("", "i1"))
     assert {member.error for member in reply.members} == {ErrorCode.UNKNOWN_MEMBER_ID}

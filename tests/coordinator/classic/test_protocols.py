@@ -21,7 +21,7 @@ def offering(*names: str) -> Protocols:
         (["ab", "bc", "ca"], set()),
     ],
 )
-def test_what_all_support(lists: list[str], common: set[str]) -> None:
+def test_supported_protocols_are_in_every_list(lists: list[str], common: set[str]) -> None:
     """The names that are in every list."""
     assert supported_by_all(offering(*names) for names in lists) == common
 
@@ -39,7 +39,9 @@ def test_what_all_support(lists: list[str], common: set[str]) -> None:
         ("aba", ["a"], False),
     ],
 )
-def test_who_may_join(offered: str, others: list[str], fits: bool) -> None:
+def test_a_joiner_must_share_a_protocol_with_all_members(
+    offered: str, others: list[str], fits: bool
+) -> None:
     """Something that all others support must be in the list; a first member needs any list. DEV
     D38: no name may be in it twice."""
     offers = Counter(name for names in others for name in names)

@@ -32,7 +32,7 @@ def test_a_join_phase_without_joiners_does_not_spin(
     assert left_ms > NOBODY_JOINED_WAIT_MS_MIN / 2
 
 
-def test_the_first_rebalance_waits_for_those_who_come_late(group: GroupScript) -> None:
+def test_the_initial_delay_is_extended_for_late_joiners(group: GroupScript) -> None:
     """Each delay in which somebody came is followed by another, within the rebalance timeout; then
     nobody new is waited for (rule 2.5)."""
     first = group.send_join(group.take_id())  # 10 s of rebalance timeout: delays of 3, 3, 3, 1 s
@@ -47,7 +47,7 @@ def test_the_first_rebalance_waits_for_those_who_come_late(group: GroupScript) -
     assert group.answer(first, JoinGroupReply).generation == 1
 
 
-def test_the_first_rebalance_does_not_wait_for_nobody(group: GroupScript) -> None:
+def test_the_initial_delay_is_not_extended_without_late_joiners(group: GroupScript) -> None:
     """A delay in which nobody came is the last, whatever is left of the rebalance timeout."""
     first = group.send_join(group.take_id())
     group.wait(1_000)
@@ -58,7 +58,7 @@ def test_the_first_rebalance_does_not_wait_for_nobody(group: GroupScript) -> Non
     assert group.answer(first, JoinGroupReply).generation == 1
 
 
-def test_the_leader_stays_the_leader_and_is_told_the_members(group: GroupScript) -> None:
+def test_the_leader_keeps_its_role_and_gets_the_members(group: GroupScript) -> None:
     """Whoever comes first; the others are told who leads, and nobody's metadata."""
     group.given_classic_group(
         given_classic_group_member("a"), given_classic_group_member("b"), generation=3

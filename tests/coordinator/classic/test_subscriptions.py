@@ -20,7 +20,7 @@ FOO_0 = {"foo": (0,)}
 REST = {"foo": (1, 2)}
 
 
-def test_what_the_members_subscribe_to(group: GroupScript) -> None:
+def test_subscribed_topics_come_from_the_selected_protocol(group: GroupScript) -> None:
     """All of their topics together."""
     group.given_classic_group(
         given_classic_group_member("a"), given_classic_group_member("b", topics=("bar",))
@@ -29,7 +29,7 @@ def test_what_the_members_subscribe_to(group: GroupScript) -> None:
 
 
 @pytest.mark.parametrize("how", ["no protocol yet", "foreign", "junk"])
-def test_what_cannot_be_known(group: GroupScript, how: str) -> None:
+def test_subscribed_topics_may_be_unknown(group: GroupScript, how: str) -> None:
     """None, which is not the same as no topic."""
     if how == "no protocol yet":
         group.send_join(group.take_id())
@@ -42,7 +42,7 @@ def test_what_cannot_be_known(group: GroupScript, how: str) -> None:
     assert subscribed_topics(group.classic) is None
 
 
-def test_who_has_yet_to_join_does_not_count(group: GroupScript) -> None:
+def test_new_subscriptions_count_from_the_next_generation(group: GroupScript) -> None:
     """A generation has the topics that its members had when it began, as Kafka's OffsetDelete
     shows; a generation of nobody has none."""
     (a,) = group.stable_classic_group({"a": FOO_0}).values()

@@ -61,7 +61,7 @@ def test_a_static_member_comes_back_under_its_own_id(group: GroupScript) -> None
     assert group.consumer.epoch == 10
 
 
-def test_who_is_away_is_not_known_by_its_former_epoch(group: GroupScript) -> None:
+def test_a_member_that_left_temporarily_cannot_use_its_former_epoch(group: GroupScript) -> None:
     """Not even by owning what it was assigned: -2 is no epoch that an answer could have told."""
     group.given_consumer_group(given_native("n1", assigned={"foo": (0,)}, instance_id="i1"))
     group.native("n1", -2, instance_id="i1")
@@ -69,7 +69,9 @@ def test_who_is_away_is_not_known_by_its_former_epoch(group: GroupScript) -> Non
     assert late.error == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_who_is_away_may_come_back_without_its_instance_id(group: GroupScript) -> None:
+def test_a_member_that_left_temporarily_may_return_without_its_instance_id(
+    group: GroupScript,
+) -> None:
     """It is told a real epoch, though it has to give something up: -2 would mean to leave again."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),

@@ -105,7 +105,7 @@ def test_subscribers_are_counted() -> None:
     assert dict(group.subscribers) == {"foo": 1}
 
 
-def test_what_members_want_is_counted() -> None:
+def test_subscriptions_and_assignor_votes_are_counted() -> None:
     """Subscriptions, votes for an assignor, and protocols, of which a list may name one twice."""
     group = ConsumerGroup()
     twice = ClassicMetadata(session_timeout_ms=1, protocols=(("range", b"1"), ("range", b"2")))

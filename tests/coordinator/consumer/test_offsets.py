@@ -30,7 +30,7 @@ CURRENT = Assignment(member_epoch=9, previous_epoch=8, assigned={P0: 5}, pending
         (8, {}, True),
     ],
 )
-def test_an_older_epoch_covers_what_was_held_ever_since(
+def test_an_older_epoch_covers_partitions_held_since_then(
     epoch: int, owned: Owned, is_covered: bool
 ) -> None:
     """Assigned or pending revocation, at that epoch or before; one that fails fails all."""
@@ -67,7 +67,7 @@ def test_a_last_commit_for_a_topic_that_is_gone(
     assert group.engine.state.commits[token].partitions == partitions({"bar": (0,)})
 
 
-def test_a_topic_that_nobody_holds_is_not_taken_for_one_that_is_gone(group: GroupScript) -> None:
+def test_an_unheld_topic_does_not_count_as_deleted(group: GroupScript) -> None:
     """A member may commit whatever it likes at its own epoch (rule 3.15)."""
     group.topics = make_topics(foo=1, bar=1)
     group.given_consumer_group(given_native("m", assigned=FOO_0))

@@ -121,7 +121,7 @@ def test_a_member_goes_through_all_of_them(group: GroupScript) -> None:
 
 @pytest.mark.parametrize("phase", [PREPARE, COMPLETING])
 @pytest.mark.parametrize("how", ["left", "fenced", "replaced", "native", "native, new id", "down"])
-def test_whoever_is_gone_leaves_no_timer(group: GroupScript, phase: MemberPhase, how: str) -> None:
+def test_a_removed_member_leaves_no_timer(group: GroupScript, phase: MemberPhase, how: str) -> None:
     """Whichever way it goes: neither a phase nor a timer of a rejoin is left."""
     group.given_consumer_group(
         given_classic("c1", instance_id="i1"), given_classic("c2"), given_native("n1")
@@ -146,7 +146,7 @@ def test_whoever_is_gone_leaves_no_timer(group: GroupScript, phase: MemberPhase,
 
 
 @pytest.mark.parametrize(("waits", "phase"), [(True, PREPARE), (False, STABLE)])
-def test_a_conversion_tells_those_who_wait_to_rejoin(
+def test_an_upgrade_asks_waiting_members_to_rejoin(
     group: GroupScript, waits: bool, phase: MemberPhase
 ) -> None:
     """The others hear it by heartbeat."""
@@ -159,7 +159,7 @@ def test_a_conversion_tells_those_who_wait_to_rejoin(
     assert group.consumer.phases["c1"] is phase
 
 
-def test_after_a_restart_who_is_behind_must_be_told(group: GroupScript) -> None:
+def test_after_a_restart_a_member_behind_the_target_has_to_rejoin(group: GroupScript) -> None:
     """The others start in Stable, whatever they were in."""
     group.given_consumer_group(
         given_classic("c1", epoch=9), given_classic("c2"), given_native("n1")

@@ -62,7 +62,7 @@ def held(current: Assignment) -> set[Partition]:
 
 
 @given(currents(), goals(), st.booleans())
-def test_nothing_is_granted_that_is_not_free(
+def test_only_free_partitions_are_granted(
     current: Assignment, goal: Goal, subscription_changed: bool
 ) -> None:
     """What a member gains was free; what it holds, it holds once."""
@@ -75,7 +75,7 @@ def test_nothing_is_granted_that_is_not_free(
 
 
 @given(currents(), goals(), st.booleans())
-def test_what_a_client_still_owns_stays_held(
+def test_a_partition_that_a_client_still_owns_stays_held(
     current: Assignment, goal: Goal, subscription_changed: bool
 ) -> None:
     """A partition is let go only when the client has said that it owns it no longer."""
@@ -129,7 +129,7 @@ def test_epochs_only_grow(current: Assignment, goal: Goal, subscription_changed:
 
 
 @given(currents(), goals())
-def test_who_has_to_stay_is_left_alone(current: Assignment, goal: Goal) -> None:
+def test_a_member_that_cannot_advance_is_unchanged(current: Assignment, goal: Goal) -> None:
     """At the target, or before it has revoked: only its own change of mind trims a member."""
     after = reconcile(current, goal, subscription_changed=False)
     at_target = current.state is MemberState.STABLE and current.member_epoch == 7
@@ -255,7 +255,7 @@ def test_more_to_revoke_is_more_time_for_a_native_member_only(
     ("committer", "error"),
     [("c1", ErrorCode.REBALANCE_IN_PROGRESS), ("n1", ErrorCode.NONE)],
 )
-def test_nobody_waits_for_its_own_commit(
+def test_a_member_does_not_wait_for_its_own_commit(
     group: GroupScript, committer: str, error: ErrorCode
 ) -> None:
     """A commit in flight holds a partition against others, not against its committer."""
@@ -268,7 +268,7 @@ def test_nobody_waits_for_its_own_commit(
     assert group.beat("c1", 10).error == error
 
 
-def test_who_joins_at_epoch_0_is_a_member_as_well(group: GroupScript) -> None:
+def test_a_member_that_joins_at_epoch_0_counts_as_a_member(group: GroupScript) -> None:
     """A group that was converted at generation 0 takes one in that subscribes to nothing, and so
     bumps nothing: it has a current assignment all the same, empty and of epoch 0."""
     group.given_classic_group(given_classic_group_member("c1", {"foo": (0, 1, 2)}), generation=0)

@@ -43,7 +43,7 @@ def resolved(group: GroupScript) -> GroupScript:
     return group
 
 
-def test_a_new_regex_matches_nothing_until_it_is_resolved(group: GroupScript) -> None:
+def test_an_unresolved_regex_matches_no_topic(group: GroupScript) -> None:
     """The member waits at the first epoch; what comes out bumps, and the next heartbeat brings
     its partitions."""
     reply = group.native("n1", regex="f.*")
@@ -79,7 +79,7 @@ def test_a_resolution_that_failed(group: GroupScript) -> None:
     assert resolving(group) == {"f.*"}
 
 
-def test_an_answer_that_nobody_waits_for(resolved: GroupScript) -> None:
+def test_an_unexpected_resolution_is_ignored(resolved: GroupScript) -> None:
     """After a restart, say."""
     step = resolved.feed(RegexesResolved(topics={"f.*": frozenset()}, version=9))
     assert step.records == ()
@@ -257,7 +257,7 @@ def test_from_one_regex_to_another_before_there_was_a_target(group: GroupScript)
     assert group.consumer.metadata_hash == 0
 
 
-def test_who_takes_anothers_place_leaves_its_own_regex(make_group: MakeGroup) -> None:
+def test_a_member_that_takes_over_an_instance_drops_its_own_regex(make_group: MakeGroup) -> None:
     """The epoch is bumped for what it leaves behind, and for no topic of its own any more."""
     group = make_group(topics=make_topics(foo=1, bar=1))
     group.given_consumer_group(
@@ -272,7 +272,7 @@ def test_who_takes_anothers_place_leaves_its_own_regex(make_group: MakeGroup) ->
 
 
 @pytest.mark.parametrize("regex", ["(", "a{1001}", "(?=a)"])
-def test_what_is_not_a_regular_expression(group: GroupScript, regex: str) -> None:
+def test_an_invalid_regex_is_refused(group: GroupScript, regex: str) -> None:
     """Refused with the reason, and nothing has happened."""
     group.given_consumer_group(given_native("n1"))
     for reply in (group.native("n1", 10, regex=regex), group.native("n2", regex=regex)):
@@ -290,7 +290,7 @@ def test_too_many_regular_expressions(group: GroupScript) -> None:
     assert group.native("n3", 1, regex="other").error is ErrorCode.NONE
 
 
-def test_a_restart_keeps_what_was_resolved(resolved: GroupScript) -> None:
+def test_a_restart_keeps_resolved_regexes(resolved: GroupScript) -> None:
     """The regular expression stands, and nobody resolves it again before it is due."""
     resolved.restart()
     reply = resolved.native("n1", 2)
@@ -298,7 +298,7 @@ def test_a_restart_keeps_what_was_resolved(resolved: GroupScript) -> None:
     assert resolved.consumer.regexes["f.*"].topics == {"foo"}
 
 
-def test_a_restart_forgets_what_was_being_resolved(group: GroupScript) -> None:
+def test_a_restart_forgets_a_running_resolution(group: GroupScript) -> None:
     """The next heartbeat asks again."""
     group.native("n1", regex="f.*")
     group.restart()
@@ -330,14 +330,14 @@ def test_regexes_and_names_that_mean_the_same_are_balanced_alike(make_group: Mak
     assert [len(group.consumer.target_of(id_)) for id_ in ("n1", "n2")] == [2, 2]
 
 
-def test_without_a_regex_nothing_is_resolved(group: GroupScript) -> None:
+def test_a_group_without_a_regex_requests_no_resolution(group: GroupScript) -> None:
     """Topic names need nobody who knows all topics."""
     group.native("n1")
     assert group.last_step.resolution is None
     assert group.engine.state.resolution is None
 
 
-def test_a_regex_that_matches_nothing_changes_nothing(group: GroupScript) -> None:
+def test_a_regex_without_matches_bumps_no_epoch(group: GroupScript) -> None:
     """Its record says so, and that is all."""
     group.native("n1", regex="x.*")
     group.resolve()

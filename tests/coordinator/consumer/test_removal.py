@@ -55,7 +55,7 @@ def test_a_replacement_inherits_all_but_the_epoch(group: GroupScript) -> None:
     assert group.left_ms(DeadlineKind.SESSION, "n1") is None
 
 
-def test_what_was_never_written_needs_no_tombstone(group: GroupScript) -> None:
+def test_an_unwritten_record_needs_no_tombstone(group: GroupScript) -> None:
     """A member that came before the next target was due has none, and hands none on."""
     group.native("n1")
     group.native("n2", instance_id="i2")

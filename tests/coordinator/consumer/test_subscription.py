@@ -44,7 +44,7 @@ def test_a_new_member_bumps_if_it_wants_something(
     assert causes(group) == cause
 
 
-def test_what_moves_no_partition_bumps_nothing(group: GroupScript) -> None:
+def test_a_change_that_affects_no_assignment_bumps_no_epoch(group: GroupScript) -> None:
     """A timeout is written, and that is all; so is a wish for the assignor that is in force."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     group.native("n1", 10, assignor="uniform", rebalance_timeout_ms=1)

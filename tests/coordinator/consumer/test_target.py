@@ -35,13 +35,13 @@ def test_at_most_once_per_interval(group: GroupScript) -> None:
     assert group.consumer.target_timestamp_ms == group.now_ms
 
 
-def test_a_target_without_timestamp_delays_nothing(group: GroupScript) -> None:
+def test_a_target_without_timestamp_does_not_delay_the_next(group: GroupScript) -> None:
     """As after a conversion."""
     group.given_consumer_group(given_native("n1", assigned=ALL), timestamp_ms=0)
     assert group.native("n2").member_epoch == 11
 
 
-def test_only_what_changed_is_written(make_group: MakeGroup) -> None:
+def test_only_changed_targets_are_written(make_group: MakeGroup) -> None:
     """A member without topics has nothing, before and after."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     group.given_consumer_group(
@@ -89,7 +89,7 @@ def failing_assignors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("failing_assignors")
-def test_when_the_assignor_fails_nothing_is_written(group: GroupScript) -> None:
+def test_a_failed_assignor_writes_no_record(group: GroupScript) -> None:
     """UNKNOWN_SERVER_ERROR to whoever asked, by heartbeat or by JoinGroup (rules 3.6, 5.2 row 11);
     the member has not joined."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
@@ -106,7 +106,7 @@ def test_when_the_assignor_fails_nothing_is_written(group: GroupScript) -> None:
 
 
 @pytest.mark.usefixtures("failing_assignors")
-def test_when_the_assignor_fails_and_nobody_asked(make_group: MakeGroup) -> None:
+def test_an_assignor_that_fails_on_a_timer_is_retried(make_group: MakeGroup) -> None:
     """A group of classic members tries again, and time goes on for everybody else."""
     policy = MigrationPolicy.UPGRADE
     config = GroupConfig(reconnect_timeout_ms=0, consumer_migration_policy=policy)

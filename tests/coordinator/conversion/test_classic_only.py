@@ -45,7 +45,7 @@ def test_it_computes_its_target_itself(make_group: MakeGroup) -> None:
     assert group.left_ms(DeadlineKind.TARGET_DUE) is None
 
 
-def test_a_native_member_that_left_for_a_while_holds_nobody_up(group: GroupScript) -> None:
+def test_a_native_member_that_left_temporarily_does_not_block_the_group(group: GroupScript) -> None:
     """It sends no heartbeats, and its session may last for a minute: what another member had would
     have no owner until then, and a topic that grew would not be seen."""
     group.given_consumer_group(
@@ -68,7 +68,9 @@ def test_a_native_member_that_left_for_a_while_holds_nobody_up(group: GroupScrip
 
 
 @pytest.mark.parametrize("policy", NO_DOWNGRADE)
-def test_who_is_told_to_rejoin_is_let_in(make_group: MakeGroup, policy: MigrationPolicy) -> None:
+def test_a_member_asked_to_rejoin_is_admitted(
+    make_group: MakeGroup, policy: MigrationPolicy
+) -> None:
     """Whatever the policy: the group itself asks for the JoinGroup, and the refusal would end every
     client of it."""
     group = under(make_group, policy)

@@ -46,7 +46,7 @@ def test_metadata_that_cannot_be_read_stops_no_view(group: GroupScript) -> None:
 
 
 @pytest.mark.parametrize("has_synced", [True, False])
-def test_a_replacement_is_quiet_only_if_everybody_knows_its_assignment(
+def test_a_replacement_rebalances_unless_every_member_has_synced(
     make_group: MakeGroup, has_synced: bool
 ) -> None:
     """A SyncGroup that is still to come names the protocol of its JoinGroup, not the vote's."""
@@ -64,7 +64,7 @@ def test_a_replacement_is_quiet_only_if_everybody_knows_its_assignment(
     assert group.is_parked(token) is not has_synced
 
 
-def test_who_waits_for_a_partition_is_reason_enough_for_a_rebalance(group: GroupScript) -> None:
+def test_a_member_that_waits_for_a_partition_causes_a_rebalance(group: GroupScript) -> None:
     """Whoever has it would keep it otherwise: c1 shall get foo-1, and n2 comes back classic before
     it has given it up."""
     group.given_consumer_group(
@@ -83,7 +83,7 @@ def test_who_waits_for_a_partition_is_reason_enough_for_a_rebalance(group: Group
     assert DeadlineKind.NEW_MEMBER_JOIN not in kinds, "it is a member of old"
 
 
-def test_members_take_along_who_they_are(group: GroupScript) -> None:
+def test_a_conversion_keeps_the_members_identities(group: GroupScript) -> None:
     """Client, timeouts, instance and protocols; of a quiet group the first by id leads."""
     c3 = given_classic("c3", instance_id="i3", session_timeout_ms=7_000, rebalance_timeout_ms=8_000)
     group.given_consumer_group(c3, given_classic("c1"), given_native("n2", instance_id="n2"))
@@ -97,7 +97,7 @@ def test_members_take_along_who_they_are(group: GroupScript) -> None:
     assert group.classic.core.leader == min("c1", last)
 
 
-def test_a_downgrade_stores_what_a_member_is_still_giving_up(group: GroupScript) -> None:
+def test_a_downgrade_stores_pending_revocations_as_assigned(group: GroupScript) -> None:
     """It holds that as well until it has revoked it: after a restart the log alone says so, and a
     new member must not get it (DEV D17)."""
     group.given_consumer_group(

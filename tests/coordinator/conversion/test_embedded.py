@@ -44,7 +44,7 @@ def test_a_custom_assignors_user_data_is_refused() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["sticky", "cooperative-sticky"])
-def test_what_a_sticky_assignor_remembers_is_not_needed(protocol: str) -> None:
+def test_user_data_of_a_sticky_assignor_is_accepted(protocol: str) -> None:
     """DEV D23: librdkafka's leader copies each member's sticky memory into its assignment."""
     assignment = embedded_assignment({"foo": [1]}, user_data=b"\0\0\0\1\0\1t")
 

@@ -61,7 +61,7 @@ def test_a_native_member_that_outlived_its_session_joins_again(
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DOWNGRADE, MigrationPolicy.DISABLED])
-def test_the_policy_judges_who_joins_again(make_group: MakeGroup, policy: MigrationPolicy) -> None:
+def test_the_policy_decides_about_a_rejoin(make_group: MakeGroup, policy: MigrationPolicy) -> None:
     """The member hears at epoch 0 why it may not come back."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     group.given_classic_group(given_classic_group_member("c1"))
@@ -92,7 +92,7 @@ def test_a_protocol_that_a_member_dropped_in_the_meantime_is_not_used(group: Gro
     assert group.assigned(ids["b"]) == {"foo": (1,)}
 
 
-def test_who_lagged_at_the_downgrade_goes_on_from_there(group: GroupScript) -> None:
+def test_a_member_that_lagged_at_the_downgrade_continues_from_there(group: GroupScript) -> None:
     """A native member left and another came, before the classic one could rejoin: it still owns
     what it owned then, so nobody else gets that, and its epoch is known."""
     group.given_consumer_group(
@@ -108,7 +108,7 @@ def test_who_lagged_at_the_downgrade_goes_on_from_there(group: GroupScript) -> N
     assert len(group.synced("c1", 9)["foo"]) < 3
 
 
-def test_who_had_to_revoke_at_the_downgrade_still_has_to(group: GroupScript) -> None:
+def test_a_pending_revocation_survives_a_downgrade_and_upgrade(group: GroupScript) -> None:
     """With a deadline, as before."""
     group.given_consumer_group(
         given_classic(
@@ -171,7 +171,7 @@ def test_a_topic_that_grew_before_an_upgrade_is_not_forgotten(group: GroupScript
     assert causes(group) == [EpochCause.CONVERTED, EpochCause.REBALANCE_INTERRUPTED]
 
 
-def test_who_has_yet_to_sync_is_told_to_rejoin(group: GroupScript) -> None:
+def test_a_member_that_has_not_synced_is_asked_to_rejoin(group: GroupScript) -> None:
     """The leader has synced, so the group is Stable; but the SyncGroup of b is still to come. It
     names the protocol of the classic group, which b likes less than another: a refusal would be
     fatal for it."""
@@ -206,7 +206,7 @@ def test_an_empty_group_has_no_rebalance_to_interrupt(group: GroupScript) -> Non
     assert group.native("n1", topics=()).member_epoch == 1
 
 
-def test_what_a_cooperative_member_is_giving_up_is_not_free(group: GroupScript) -> None:
+def test_a_partition_that_a_cooperative_member_is_revoking_is_not_free(group: GroupScript) -> None:
     """It was assigned less than it owned when it joined: until it has told that it revoked the
     rest, nobody else may have that."""
     owns = {"foo": (0, 1, 2)}
@@ -223,7 +223,9 @@ def test_what_a_cooperative_member_is_giving_up_is_not_free(group: GroupScript) 
     assert granted | group.current("c1").assigned.keys() == partitions(owns)
 
 
-def test_a_cooperative_member_owns_what_an_interrupted_rebalance_wiped(group: GroupScript) -> None:
+def test_a_cooperative_member_keeps_an_assignment_discarded_by_an_interrupted_rebalance(
+    group: GroupScript,
+) -> None:
     """A join phase that interrupts another wipes the assignments; nobody told the members."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0, 1)}),
@@ -282,7 +284,7 @@ def test_what_a_member_gives_up_during_the_upgrade_is_for_somebody(group: GroupS
     assert frozenset.union(*targets) == partitions({"foo": (0, 1, 2)})
 
 
-def test_members_take_along_who_they_are(group: GroupScript) -> None:
+def test_a_conversion_keeps_the_members_identities(group: GroupScript) -> None:
     """Client, timeouts, instance and protocols; topics have an order, an empty rack is none."""
     metadata = subscription(["foo", "bar"], rack_id="", version=3)
     group.given_classic_group(given_classic_group_member("c1", {"foo": (0,)}, metadata=metadata))

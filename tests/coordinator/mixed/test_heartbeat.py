@@ -10,7 +10,7 @@ from tests.support.group_script import GroupScript, make_topics
 FOO_0 = {"foo": (0,)}
 
 
-def test_a_heartbeat_writes_nothing(group: GroupScript) -> None:
+def test_a_heartbeat_writes_no_record(group: GroupScript) -> None:
     """No bump, no target, no record; whatever it says, the session starts anew."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_native("n1"), epoch=11, assignment_epoch=10
@@ -21,7 +21,7 @@ def test_a_heartbeat_writes_nothing(group: GroupScript) -> None:
     assert group.left_ms(DeadlineKind.SESSION, "c1") == 10_000
 
 
-def test_who_is_told_to_rejoin_is_still_there(group: GroupScript) -> None:
+def test_a_member_asked_to_rejoin_stays_in_the_group(group: GroupScript) -> None:
     """REBALANCE_IN_PROGRESS restarts the session too, and starts the join timer once."""
     group.given_consumer_group(given_classic("c1", epoch=9, assigned=FOO_0), given_native("n1"))
     group.wait(2_000)

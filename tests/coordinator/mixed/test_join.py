@@ -49,7 +49,7 @@ def test_a_fenced_client_does_not_come_back_owning(group: GroupScript) -> None:
 
 
 @pytest.mark.parametrize("instance_id", ["i2", None])
-def test_who_left_for_a_while_comes_back_by_joining(
+def test_a_member_that_left_temporarily_returns_by_joining(
     group: GroupScript, instance_id: str | None
 ) -> None:
     """DEV D26: at epoch 0, as a native one comes back. In Kafka it would go on at -2 as long as it
@@ -67,7 +67,7 @@ def test_who_left_for_a_while_comes_back_by_joining(
     assert group.join("n2", owned={"foo": (1,)}).generation == 11
 
 
-def test_who_left_for_a_while_is_back_where_it_was(group: GroupScript) -> None:
+def test_a_member_that_left_temporarily_gets_its_partitions_back(group: GroupScript) -> None:
     """With nothing to give up there is nothing in between."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}),

@@ -27,7 +27,7 @@ HELD = {**dict.fromkeys(OLD, 5), **dict.fromkeys(NEW, 7)}
         (6, (0, 1, 2), (0, 1, 2)),
     ],
 )
-def test_a_list_proves_nothing_about_later_grants(
+def test_an_owned_list_does_not_release_later_grants(
     generation: int, listed: tuple[int, ...], owned: tuple[int, ...]
 ) -> None:
     """foo-0 was granted at epoch 5, foo-1 at 7."""
@@ -49,7 +49,7 @@ def given_a_late_grant(group: GroupScript) -> None:
 
 
 @pytest.mark.parametrize("owned", [{}, {"foo": (1,)}])
-def test_a_stale_join_frees_nothing(group: GroupScript, owned: Owned) -> None:
+def test_a_stale_join_releases_no_partition(group: GroupScript, owned: Owned) -> None:
     """It was made in generation 9 and arrives when c1 has long joined again, at 10: foo-0 is not in
     its list because c1 did not have it then."""
     given_a_late_grant(group)

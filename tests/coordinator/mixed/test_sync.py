@@ -22,7 +22,7 @@ def test_a_sync_ends_the_join(group: GroupScript) -> None:
     assert group.consumer.phases["c1"] is MemberPhase.STABLE
 
 
-def test_a_member_that_must_revoke_learns_what_it_may_keep(group: GroupScript) -> None:
+def test_sync_returns_the_partitions_that_a_revoking_member_keeps(group: GroupScript) -> None:
     """Although there is a newer target: it is behind because of that very revocation."""
     group.given_consumer_group(
         given_classic("c1", assigned={"foo": (0, 1)}, target=FOO_0), given_native("n1"), epoch=11
@@ -51,7 +51,7 @@ def test_the_version_is_that_of_the_first_protocol(group: GroupScript) -> None:
     assert embedded_version(group.consumer.members["c1"]) == 2
 
 
-def test_a_late_sync_is_told_to_rejoin_whatever_protocol_it_names(group: GroupScript) -> None:
+def test_a_late_sync_gets_rebalance_in_progress_for_any_protocol(group: GroupScript) -> None:
     """DEV D27: the classic group had selected one that is not the member's first; a newer target
     sends the member back to JoinGroup, where it learns the name."""
     protocols = (("range", subscription(["foo"])), ("roundrobin", subscription(["foo"])))

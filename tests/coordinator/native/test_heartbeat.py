@@ -44,7 +44,7 @@ def test_the_first_member_of_a_new_group(group: GroupScript) -> None:
         (("foo",), ALL, 10_000, True),
     ],
 )
-def test_a_full_heartbeat_is_told_the_assignment(
+def test_a_full_heartbeat_returns_the_assignment(
     group: GroupScript,
     topics: tuple[str, ...] | None,
     owned: Owned | None,
@@ -59,7 +59,7 @@ def test_a_full_heartbeat_is_told_the_assignment(
     assert group.left_ms(DeadlineKind.SESSION, "n1") == 45_000
 
 
-def test_what_is_left_out_keeps_its_value(group: GroupScript) -> None:
+def test_an_absent_field_keeps_its_value(group: GroupScript) -> None:
     """Topics, timeout, assignor, rack and instance id alike."""
     group.native("n1", instance_id="i1", assignor="range", rack_id="r1", rebalance_timeout_ms=7_000)
     before = group.consumer.members["n1"]
@@ -108,7 +108,7 @@ def test_an_unsubscription_counts_at_once(make_group: MakeGroup) -> None:
     assert group.view().state == "Stable"
 
 
-def test_a_join_that_comes_late_frees_nothing(group: GroupScript) -> None:
+def test_a_late_join_releases_no_partition(group: GroupScript) -> None:
     """DEV D25: it states to own nothing because joining does. Its member has partitions by now, and
     goes on using what it was not told to revoke."""
     group.given_consumer_group(
@@ -123,7 +123,7 @@ def test_a_join_that_comes_late_frees_nothing(group: GroupScript) -> None:
     assert group.assigned("n2") == {}
 
 
-def test_a_member_that_joins_again_gives_up_what_it_does_not_take(group: GroupScript) -> None:
+def test_a_rejoining_member_gives_up_partitions_it_does_not_confirm(group: GroupScript) -> None:
     """The heartbeat after joining states what it owns (rule 3.9)."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
@@ -136,7 +136,7 @@ def test_a_member_that_joins_again_gives_up_what_it_does_not_take(group: GroupSc
 
 
 @pytest.mark.parametrize("was_told_to_revoke", [False, True])
-def test_a_member_that_joins_again_is_told_what_it_holds(
+def test_a_rejoining_member_is_assigned_what_it_holds(
     group: GroupScript, was_told_to_revoke: bool
 ) -> None:
     """Though its target shares nothing with that. A client that believes to have nothing takes
@@ -173,7 +173,7 @@ def test_joining_again_gives_no_more_time_to_revoke(group: GroupScript) -> None:
     assert "n1" not in group.consumer.members
 
 
-def test_a_member_that_joins_again_is_granted_what_is_free_at_once(group: GroupScript) -> None:
+def test_a_rejoining_member_gets_free_partitions_at_once(group: GroupScript) -> None:
     """Nothing of that takes a proof."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}, target={"foo": (0, 1)}), epoch=11
@@ -214,7 +214,7 @@ def test_a_grant_at_the_same_epoch_is_repeated_until_it_is_acknowledged(group: G
 
 @pytest.mark.parametrize("is_topic_deleted", [False, True])
 @pytest.mark.parametrize("is_loaded_again", [False, True])
-def test_who_is_revoked_what_it_may_not_have_heard_of_has_to_state_what_it_owns(
+def test_revoking_an_unacknowledged_grant_makes_the_member_state_what_it_owns(
     group: GroupScript, is_topic_deleted: bool, is_loaded_again: bool
 ) -> None:
     """It may believe just what it is told: it would take that for no change, and acknowledge
@@ -240,7 +240,7 @@ def test_who_is_revoked_what_it_may_not_have_heard_of_has_to_state_what_it_owns(
     assert group.left_ms(DeadlineKind.REVOCATION, "n2") is None
 
 
-def test_who_has_heard_of_it_gives_it_up_as_ever(group: GroupScript) -> None:
+def test_a_member_that_acknowledged_a_grant_revokes_as_usual(group: GroupScript) -> None:
     """It states what it owns, and is told what to keep."""
     group.given_consumer_group(
         given_native("n1", assigned=ALL, target={"foo": (0,)}),
@@ -259,7 +259,7 @@ def test_who_has_heard_of_it_gives_it_up_as_ever(group: GroupScript) -> None:
     assert group.native("n2", 11, owned=left).member_epoch == 12
 
 
-def test_who_states_its_previous_epoch_is_told_until_it_states_the_new_one(
+def test_the_answer_repeats_until_a_member_states_the_new_epoch(
     group: GroupScript,
 ) -> None:
     """It goes no further meanwhile: its next step would make the epoch that it states too old."""
@@ -276,7 +276,7 @@ def test_who_states_its_previous_epoch_is_told_until_it_states_the_new_one(
     assert group.native("n1", 11, owned=ALL).error == ErrorCode.NONE
 
 
-def test_after_a_load_everybody_is_told_once_more(group: GroupScript) -> None:
+def test_after_a_load_every_assignment_is_repeated(group: GroupScript) -> None:
     """Until a member acknowledges; one that has nothing to acknowledge hears it for its rebalance
     timeout, wherever in its session its first heartbeat comes."""
     group.given_consumer_group(
@@ -295,7 +295,7 @@ def test_after_a_load_everybody_is_told_once_more(group: GroupScript) -> None:
     assert not group.consumer.repetitions
 
 
-def test_a_static_member_that_left_starts_with_nothing(group: GroupScript) -> None:
+def test_a_static_member_that_left_starts_without_partitions(group: GroupScript) -> None:
     """It is let in because it said goodbye: what it shall not keep is free at once."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),

@@ -27,7 +27,7 @@ def test_a_goodbye_to_another_kind_of_group(group: GroupScript, epoch: int) -> N
         ("n2", "i1", ErrorCode.FENCED_INSTANCE_ID),
     ],
 )
-def test_a_goodbye_of_somebody_else(
+def test_a_leave_with_foreign_ids_is_refused(
     group: GroupScript, member_id: str, instance_id: str | None, error: ErrorCode
 ) -> None:
     """Nobody is removed by mistake."""

@@ -286,7 +286,7 @@ def test_a_classic_member_that_never_revokes_is_fenced(group: GroupScript) -> No
     assert group.consumer.members.keys() == {"n2"}
 
 
-def test_after_a_restart_everybody_has_its_own_time(group: GroupScript) -> None:
+def test_after_a_restart_each_member_has_its_own_deadline(group: GroupScript) -> None:
     """DEV D7: a classic member keeps its session length, if it is long enough to reconnect,
     and one that is behind has its rebalance timeout to rejoin."""
     group.given_consumer_group(

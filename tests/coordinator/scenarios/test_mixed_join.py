@@ -81,7 +81,7 @@ def test_24_a_static_member_subscribes_to_one_more_topic(make_group: MakeGroup) 
     assert group.current("c1").assigned == {**dict.fromkeys(foo, 10), **dict.fromkeys(zar, 11)}
 
 
-def test_25_a_static_member_must_be_who_it_says(group: GroupScript) -> None:
+def test_25_a_static_member_must_own_its_instance_id(group: GroupScript) -> None:
     """Unknown instance with a member id; instance of somebody else."""
     group.given_consumer_group(given_classic("c1", instance_id="i1"), given_native("n1"))
     assert group.join("c1", instance_id="i9").error == ErrorCode.UNKNOWN_MEMBER_ID

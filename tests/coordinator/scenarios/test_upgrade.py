@@ -102,7 +102,7 @@ def test_03_while_the_members_wait_for_their_assignment(group: GroupScript) -> N
     assert group.left_ms(DeadlineKind.JOIN, "c1") == 10_000
 
 
-def test_04_a_member_that_never_synced_owns_nothing(group: GroupScript) -> None:
+def test_04_a_member_that_never_synced_owns_no_partition(group: GroupScript) -> None:
     """Zero bytes are no partitions, so that the native member has its share at once."""
     c1 = group.take_id()
     group.send_join(c1)
@@ -150,7 +150,7 @@ def test_06_a_subscription_without_its_last_field(group: GroupScript) -> None:
     assert group.view().group_type == "consumer"
 
 
-def test_06_a_refused_upgrade_disturbs_nobody(group: GroupScript) -> None:
+def test_06_a_refused_upgrade_disturbs_no_member(group: GroupScript) -> None:
     """DEV D1: Kafka releases the waiting requests before it looks at the bytes."""
     bad = given_classic_group_member("c1", assignment=b"\x00\x01 junk")
     group.given_classic_group(bad, given_classic_group_member("c2"))
