@@ -1,7 +1,4 @@
-"""The flags of all commands, and what their values may be.
-
-Must not know what a command does.
-"""
+"""The flags of all commands, and the validation of their values."""
 
 import argparse
 import os

@@ -1,7 +1,4 @@
-"""Errors that left a nursery come in groups, even when there is only one.
-
-Owns how one of them is told. Must not know any error by name.
-"""
+"""Formats errors from nurseries, which arrive in groups even when there is only one."""
 
 from typing import TypeVar
 

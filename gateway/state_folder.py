@@ -1,7 +1,4 @@
-"""The folder that a gateway keeps its state in: one process at a time has it.
-
-Owns the lock. Must not know what is kept there.
-"""
+"""The state folder of a gateway, and the lock that lets one process at a time own it."""
 
 import fcntl
 import os

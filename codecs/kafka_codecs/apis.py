@@ -1,7 +1,4 @@
-"""The apis that this package can decode, and what holds for every api key.
-
-Owns the mapping from an api key to its messages. What a gateway does with an api is not known here.
-"""
+"""The APIs that this package can decode: the mapping from an API key to its messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Where the engine's durable records are kept. What a record means is not known here."""
+"""State logs: storage for the engine's durable records, independent of their meaning."""

@@ -1,9 +1,9 @@
-"""How far the state file had come: the number of its last transaction, in a tiny file beside it.
+"""The commit mark: the number of the last transaction of the state file, in a tiny file beside it.
 
-SQLite forgets the transactions at the end of a write-ahead log that was cut or damaged, and says
-nothing. The mark is written before an answer leaves but never synced: a killed process leaves it
-exact, a lost machine leaves it behind the file, never ahead of it. So a file that is behind its
-mark has lost something.
+SQLite silently drops the transactions at the end of a truncated or damaged write-ahead log. The
+mark is written before an answer leaves, but never synced. After a kill it is exact, and after a
+power loss it may be behind the state file, but never ahead. A state file behind its mark has lost
+transactions.
 """
 
 import errno
@@ -19,18 +19,18 @@ _LINE = re.compile(r"log ([0-9a-f]{32}) transaction ([0-9]{20}) checksum ([0-9a-
 
 
 class Mark(NamedTuple):
-    """The last transaction of a log that anybody was told of."""
+    """The last acknowledged transaction of a log."""
 
     log_id: str
     transaction: int
 
 
 class DamagedMark(Exception):
-    """The file holds no mark."""
+    """The file has no valid mark."""
 
 
 def read_mark(path: Path) -> Mark | None:
-    """The mark, None if there is no file. Raises DamagedMark, OSError."""
+    """The mark; None if there is no file. Raises DamagedMark, OSError."""
     try:
         text = path.read_bytes().decode("ascii", "replace")
     except FileNotFoundError:
@@ -47,15 +47,15 @@ def _line(mark: Mark) -> str:
 
 
 class MarkFile:
-    """The open file of a mark. Every mark has the same length and goes over the one before."""
+    """The open file of a mark. Every mark has the same length and overwrites the one before."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     @classmethod
     def open(cls, path: Path, mark: Mark) -> Self:
-        """Open the file with a first mark, which is there to stay. Raises OSError; then no file
-        is left that was not there."""
+        """Open the file and write and sync a first mark. Raises OSError, and then leaves no new
+        file behind."""
         mark_file = cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         is_new = not os.fstat(mark_file._descriptor).st_size
         try:
@@ -70,7 +70,7 @@ class MarkFile:
         return mark_file
 
     def write(self, mark: Mark) -> None:
-        """Replace the mark. Takes some microseconds. Raises OSError."""
+        """Overwrite the mark, which takes some microseconds. Raises OSError."""
         line = _line(mark).encode()
         if os.pwrite(self._descriptor, line, 0) < len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,7 +1,7 @@
-"""What a log comes down to: of each key the newest record, deleted ones gone.
+"""The compacted content of a log: the newest record of each key, without deleted ones.
 
-Its size follows the live state, not the history; but a deleted group's last events stay. Every log
-has one in memory, and answers from it: the values in it are those that the groups' engines hold.
+Its size follows the live state, not the history, except that the last events of deleted groups
+stay. Every log has one in memory and answers from it. It shares its values with the engines.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
@@ -18,23 +18,23 @@ class CompactedLog:
         self._groups: dict[str, dict[Hashable, DurableRecord]] = {}
         self._last_events: dict[str, LastEvents] = {}
         self.configs_alone: set[str] = set()
-        """The names with configs that no group has."""
+        """The names that have configs but no group."""
         self.unreadable: dict[str, str] = {}
-        """The groups of which a record cannot be read, and why."""
+        """The groups with an unreadable record, and the reason."""
 
     def read(self, group_id: str) -> Sequence[DurableRecord]:
-        """The records of one group, none if there is no such group. Raises StateLogUnreadable: a
-        group of which some record is missing would be another group."""
+        """The records of one group; empty if it does not exist. Raises StateLogUnreadable if one of
+        them cannot be read."""
         if group_id in self.unreadable:
             raise StateLogUnreadable(self.unreadable[group_id])
         return tuple(self._groups.get(group_id, {}).values())
 
     def group_ids(self) -> Collection[str]:
-        """The groups that have records and can be read."""
+        """The groups that have records, without unreadable ones."""
         return tuple(each for each in self._groups if each not in self.unreadable)
 
     def last_events(self, group_id: str) -> LastEvents | None:
-        """The events of the last batch of one group that had some."""
+        """The events of the group's last batch with events."""
         return self._last_events.get(group_id)
 
     def told_group_ids(self) -> Collection[str]:
@@ -42,7 +42,7 @@ class CompactedLog:
         return tuple(self._last_events)
 
     def put(self, group_id: str, batch: Iterable[LogRecord]) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         records = self._groups.setdefault(group_id, {})
         for record in batch:
             if isinstance(record, LastEvents):

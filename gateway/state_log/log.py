@@ -8,29 +8,29 @@ from gateway.state_log.last_events import LastEvents, LogRecord
 
 
 class StateLogError(Exception):
-    """The log could not be read or written; nothing of the batch is in it, unless StateLogUnsure
-    says that nobody knows."""
+    """The log could not be read or written. Except for StateLogUnsure, no record of the batch is in
+    it."""
 
 
 class StateLogRefused(StateLogError):
-    """The batch has a record that cannot be written, however well the log is: one too large, or
-    with a value that it has no bytes for."""
+    """The batch has a record that can never be written: it is too large or cannot be encoded."""
 
 
 class StateLogUnreadable(StateLogError):
-    """A record of the group cannot be read, so nobody knows what the group is; says which."""
+    """A record of the group cannot be read, so its state is unknown. The message names the
+    record."""
 
 
 class StateLogUnusable(Exception):
-    """The log cannot be opened as it is; says in one line what is wrong and what to do."""
+    """The log cannot be opened. The message says in one line what is wrong and what to do."""
 
 
 class StateLogUnsure(StateLogError):
-    """Whether the batch is in the log is for the log to say: read the group anew."""
+    """It is unknown whether the batch is in the log. Load the group again."""
 
 
 class StateLogTaken(Exception):
-    """Another gateway has the log now; this one must end."""
+    """Another gateway owns the log now. This one must exit."""
 
 
 class StateLog(Protocol):
@@ -38,41 +38,41 @@ class StateLog(Protocol):
 
     @property
     def id(self) -> str:
-        """Names the log: made once, as lasting as what is in it."""
+        """The id of the log, generated once and stored with its content."""
         ...
 
     @property
     def outlives_process(self) -> bool:
-        """Whether the groups are still in it when the gateway starts again."""
+        """Whether the log survives the end of the gateway."""
         ...
 
     @property
     def may_answer(self) -> bool:
-        """Whether nobody else can have gone on with the groups meanwhile; to be asked just before
-        an answer leaves."""
+        """Whether this gateway certainly still owns the log. Check it just before an answer
+        leaves."""
         ...
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
-        """The records that bring the group back, in the order they were written.
+        """The records of the group in the order of writing.
 
         Raises StateLogError, StateLogUnreadable for one of `unreadable_groups`.
         """
         ...
 
     async def last_events(self, group_id: str) -> LastEvents | None:
-        """The events of the group's last batch that had some. Raises StateLogError."""
+        """The events of the group's last batch with events. Raises StateLogError."""
         ...
 
     async def group_ids(self) -> Collection[str]:
-        """The groups that have records and can be read. Raises StateLogError."""
+        """The groups that have records, without unreadable ones. Raises StateLogError."""
         ...
 
     async def unreadable_groups(self) -> Mapping[str, str]:
-        """The groups of which a record cannot be read, and why. Raises StateLogError."""
+        """The groups with an unreadable record, and the reason. Raises StateLogError."""
         ...
 
     async def configs_alone(self) -> Collection[str]:
-        """The names with configs that no group has. Raises StateLogError."""
+        """The names that have configs but no group. Raises StateLogError."""
         ...
 
     async def told_group_ids(self) -> Collection[str]:
@@ -80,9 +80,9 @@ class StateLog(Protocol):
         ...
 
     async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
-        """Write a batch, all or none; it is durable when this returns.
+        """Write a batch, all or none. It is durable when this returns.
 
-        Raises StateLogError if nothing of it is in the log, StateLogRefused if nothing ever can be,
-        StateLogUnsure if that is not known.
+        Raises StateLogError if the batch is not in the log, StateLogRefused if it can never be
+        written, StateLogUnsure if its fate is unknown.
         """
         ...

@@ -1,4 +1,4 @@
-"""A state log that lasts as long as the process: for the demo and for tests."""
+"""A state log in memory, for the demo and for tests."""
 
 from collections.abc import Collection, Mapping, Sequence
 from uuid import uuid4
@@ -9,7 +9,7 @@ from gateway.state_log.last_events import LastEvents, LogRecord
 
 
 class MemoryLog:
-    """Nothing but what every log has in memory; nobody else can have it."""
+    """The in-memory part of every log, without storage."""
 
     outlives_process = False
     may_answer = True

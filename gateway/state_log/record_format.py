@@ -1,7 +1,7 @@
-"""The records of a state log as bytes, and back: the engine's, and the last events of a group.
+"""Encodes and decodes the records of a state log: the engine's, and the last events of a group.
 
-Owns which of the engine's records is which record of Kafka's. Must not know where the bytes are
-kept. What a tombstone was written for is not kept: the events of its batch say it.
+Maps the engine's records to Kafka's. The cause of a tombstone is not stored, because the events of
+its batch have it.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
-"""The state log of a gateway of its own: one SQLite file, synced before an answer leaves.
+"""The state log of a single gateway: one SQLite file, synced before an answer leaves.
 
-Owns who waits for which transaction: groups that write at the same time share one. The file itself
-is read once, at the start; from then on the log answers from memory.
+Groups that write at the same time share a transaction. The file is read once, at the start; from
+then on the log answers from memory.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -24,16 +24,16 @@ from kafka_codecs.errors import WireError
 log = structlog.get_logger()
 
 BATCHES_MAX = 256
-"""How many batches one transaction takes; no more wait than there are groups."""
+"""The limit of batches per transaction. Each group has at most one waiting."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Waiting:
-    """A batch, and who waits for it."""
+    """A batch that waits to be written."""
 
     batch: Batch
     turn: trio.Event = field(default_factory=trio.Event)
-    """Set when the batch was written, or when it is to be written by who waits for it."""
+    """Set when the batch was written, or when its task has to write it."""
     is_done: bool = False
     error: StateLogError | None = None
 
@@ -43,7 +43,7 @@ class SqliteLog:
 
     outlives_process = True
     may_answer = True
-    """The folder is locked: nobody else can have it."""
+    """Always true: the folder is locked."""
 
     def __init__(self, writer: SqliteWriter, records: CompactedLog) -> None:
         self.id = writer.head.log_id
@@ -76,7 +76,7 @@ class SqliteLog:
         return self._records.told_group_ids()
 
     async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
-        """See `StateLog`. Whoever comes while nobody writes, writes all that waits by then."""
+        """See `StateLog`. A caller that finds no writer active writes all waiting batches."""
         if not batch:
             return
         try:
@@ -95,14 +95,14 @@ class SqliteLog:
         self._records.put(group_id, batch)
 
     async def _write(self) -> None:
-        """Write what waits, and leave the rest to the first of them."""
+        """Write waiting batches, and leave the rest to the task of the first of them."""
         self._is_writing = True
         taken, self._waiting = self._waiting[:BATCHES_MAX], self._waiting[BATCHES_MAX:]
         try:
             outcomes = await trio.to_thread.run_sync(
                 self._writer.write, [each.batch for each in taken], limiter=self._one_thread
             )
-        except Exception as error:  # a bug of ours: nobody may wait for ever
+        except Exception as error:  # a bug must not leave callers waiting for ever
             log.exception("state_log_failed")
             self._writer.is_in_doubt = True
             outcomes = [StateLogUnsure(repr(error)) for _ in taken]

@@ -1,7 +1,6 @@
-"""Writes the state file: a transaction is on the disk before it counts, and it counts whole.
+"""Writes the state file: each transaction is complete and on disk before it is acknowledged.
 
-The one writer of its file, in a folder that is locked for it. Blocking; must not know what a record
-means.
+The only writer of its file, in a locked folder. Blocking.
 """
 
 import os

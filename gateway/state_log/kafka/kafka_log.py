@@ -1,8 +1,8 @@
 """The state log in the cluster: one partition of a compacted topic, one writer at a time.
 
-Owns the log's life: it is taken from whoever had it, read back whole, written as long as it is
-ours, and taken up again if only the cluster had given up on us. Blocking calls run in a thread,
-one at a time. Must not know what the records mean.
+Owns the life cycle of the log: claim it from the previous owner, read it back completely, write it
+while it is ours, and recover if only the cluster aborted our writer. Blocking calls run in a
+thread, one at a time.
 """
 
 import math

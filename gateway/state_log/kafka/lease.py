@@ -1,7 +1,7 @@
-"""How long a gateway may answer without hearing again that the log is still its own.
+"""The lease: how long a gateway may answer after it last confirmed that it owns the log.
 
-Writing is fenced by the log; most answers write nothing, and a paused process must not go on
-saying "all is well" to members that a new owner has timed out. Must not know what a log is.
+The log fences writes, but most answers write nothing. Without a lease, a paused process could
+confirm members that a new owner has timed out.
 """
 
 import time

@@ -1,6 +1,6 @@
-"""Reads the whole log back, as far as its batches were committed.
+"""Reads all committed batches of the log.
 
-Everything here blocks, and belongs in a thread. Must not know what the records mean.
+Everything here blocks and belongs in a thread.
 """
 
 import time

@@ -1,8 +1,7 @@
-"""Writes batches, each transaction all or none, as long as nobody else has taken the log.
+"""Writes batches in transactions, until another gateway takes the log.
 
-A transactional producer with a fixed transactional id: whoever initialises one after us fences us
-(KIP-98). Everything here blocks, and belongs in one thread at a time. Must not know what the
-records mean.
+The producer has a fixed transactional id, so the next gateway that initialises one fences ours
+(KIP-98). Everything here blocks and belongs in one thread at a time.
 """
 
 import threading
