@@ -21,11 +21,16 @@ from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.ports import PortBook
 from gateway.data_path.rewrite import addresses_in, with_addresses
 from kafka_codecs.declaration import Struct
+from kafka_codecs.find_coordinator import FindCoordinatorResponse
 
 log = structlog.get_logger()
 
 ACCEPT_FAILURES_INTERVAL_S = 60.0
 """How often it is said that clients cannot be accepted; Trio tries again ten times a second."""
+
+REWRITTEN_MAX = 1_000
+"""Coordinators whose addresses are replaced at once, in about five milliseconds. More are replaced
+in a thread, because a client may ask for any number."""
 
 Accept = Callable[[BrokerRoute, trio.SocketStream], Awaitable[None]]
 """Serves one client, given the way to the broker that its port stands for."""
@@ -144,6 +149,8 @@ class Listeners:
         if not named:
             return answer
         await self.learn(named)
+        if isinstance(answer, FindCoordinatorResponse) and len(answer.coordinators) > REWRITTEN_MAX:
+            return await trio.to_thread.run_sync(with_addresses, answer, self._readdress)
         return with_addresses(answer, self._readdress)
 
     def _readdress(self, node_id: int, _: Address) -> Address:

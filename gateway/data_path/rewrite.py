@@ -26,14 +26,19 @@ _Addressed = TypeVar(
 
 def addresses_in(message: Struct) -> dict[int, Address]:
     """Every broker address that an answer carries, by node id."""
-    found: dict[int, Address] = {}
-
-    def note(node_id: int, address: Address) -> Address:
-        found[node_id] = address
-        return address
-
-    with_addresses(message, note)
-    return found
+    match message:
+        case MetadataResponse(brokers=brokers):
+            named = [(each.node_id, each.host, each.port) for each in brokers]
+        case DescribeClusterResponse(brokers=described):
+            named = [(each.broker_id, each.host, each.port) for each in described]
+        case FindCoordinatorResponse(coordinators=found):
+            named = [(each.node_id, each.host, each.port) for each in found]
+            named.append((message.node_id, message.host, message.port))
+        case ProduceResponse(node_endpoints=endpoints):
+            named = [(each.node_id, each.host, each.port) for each in endpoints]
+        case _:
+            raise TypeError(f"{type(message).__name__} is not an answer that is rewritten")
+    return {node_id: (host, port) for node_id, host, port in named if host}
 
 
 def with_addresses(message: Struct, readdress: Readdress) -> Struct:
