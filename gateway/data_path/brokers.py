@@ -30,6 +30,10 @@ TRY_AGAIN_S = 1.0
 wait for. What the gateway itself asks has limits of its own: `cluster.py`, `anchor/links.py`."""
 
 
+SUSPECT_PATIENCE_S = 0.5
+"""How long a new connection waits until it is known whether a broker that took long is away."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSoftware:
     """How a client introduces itself, and how we introduce its upstream connection."""
@@ -56,7 +60,7 @@ class Brokers:
         self._addresses: dict[int, Address] = {}
         self._spoken: dict[int, ApiVersionsResponse] = {}
         self._away: dict[int, trio.Event] = {}  # set when it is back
-        self._suspected: set[int] = set()
+        self._suspected: dict[int, trio.Event] = {}  # set when it was checked
         self._told_slow_s: dict[int, float] = {}
         self._timeout_s = timeout_s
         self._turn = 0
@@ -99,7 +103,7 @@ class Brokers:
         and goes on being asked."""
         is_ending = self._nursery.cancel_scope.cancel_called
         if node_id not in self._away and node_id not in self._suspected and not is_ending:
-            self._suspected.add(node_id)
+            self._suspected[node_id] = trio.Event()
             self._nursery.start_soon(self._check, node_id)
 
     def doubt(self, node_id: int, why: str) -> None:
@@ -116,14 +120,26 @@ class Brokers:
         """Wait for a broker that is away."""
         if node_id is None:
             await trio.sleep_forever()
-        elif node_id in self._away:
-            await self._away[node_id].wait()
+        else:
+            while node_id in self._away or node_id in self._suspected:
+                await (self._suspected | self._away)[node_id].wait()
 
     async def _connect_to(
         self, node_id: int, address: Address, software: ClientSoftware
     ) -> BrokerConnection:
         if node_id in self._away:
             raise UpstreamError(f"broker {node_id} is away")
+        if node_id in self._suspected:
+            # Whoever has waited for its answer must not wait as long again: a session would end.
+            with trio.move_on_after(SUSPECT_PATIENCE_S):
+                await self._suspected[node_id].wait()
+            if node_id in self._suspected or node_id in self._away:
+                raise UpstreamError(f"broker {node_id} may be away")
+        return await self._reach(node_id, address, software)
+
+    async def _reach(
+        self, node_id: int, address: Address, software: ClientSoftware
+    ) -> BrokerConnection:
         try:
             connection = await self._open(address, software)
         except UpstreamError as error:
@@ -136,13 +152,13 @@ class Brokers:
     async def _check(self, node_id: int) -> None:
         structlog.contextvars.clear_contextvars()
         try:
-            _, connection = await self.connect(node_id, ClientSoftware())
-            connection.close()
+            address = self._live_brokers().get(node_id) or self._addresses[node_id]
+            (await self._reach(node_id, address, ClientSoftware())).close()
             self._tell_slow(node_id)
         except UpstreamError:
             pass  # doubted by now
         finally:
-            self._suspected.discard(node_id)
+            self._suspected.pop(node_id).set()
 
     def _tell_slow(self, node_id: int) -> None:
         now_s = trio.current_time()

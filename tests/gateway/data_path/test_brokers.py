@@ -89,6 +89,40 @@ async def test_a_broker_that_is_only_slow_is_not_away(nursery: trio.Nursery) -> 
     nursery.cancel_scope.cancel()
 
 
+async def test_nobody_waits_long_for_a_suspected_broker(
+    monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    """Two timeouts in a row would outlast a session. Once it has answered, all go on."""
+    monkeypatch.setattr(module, "SUSPECT_PATIENCE_S", 0.01)
+    monkeypatch.setattr(module, "TRY_AGAIN_S", 0.05)
+    checked = trio.Event()
+
+    async def hang(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        hung.append(header)
+        await checked.wait()
+        raise EOFError
+
+    hung: list[RequestHeader] = []
+    async with running_fake_broker(FakeBroker()) as broker:
+        broker.handlers[ApiKey.API_VERSIONS] = hang
+        brokers = Brokers(lambda: {1: broker.address}, nursery, timeout_s=60)
+        brokers.learn({1: broker.address})
+        route = BrokerRoute(brokers, 1)
+        route.suspect(1)
+        await until(lambda: bool(hung))
+        for _ in range(3):
+            with pytest.raises(UpstreamError, match="may be away"):
+                await route.connect(SOFTWARE)
+        assert len(hung) == 1
+        del broker.handlers[ApiKey.API_VERSIONS]
+        checked.set()
+        with trio.fail_after(10):
+            await route.until_back()
+        (_, connection) = await route.connect(SOFTWARE)
+        connection.close()
+    nursery.cancel_scope.cancel()
+
+
 async def test_a_broker_that_hangs_is_away_once_it_is_suspected(nursery: trio.Nursery) -> None:
     """Its connections live, and nothing comes of them."""
 
