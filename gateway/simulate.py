@@ -1,7 +1,7 @@
-"""`groupferry simulate`: many seeds of the simulator, over the processors, and what to say of them.
+"""`groupferry simulate`: plays seeds of the simulator on all processors and reports the outcome.
 
-Owns processes and words. The first seed that breaks an invariant ends the sweep: its transcript is
-printed, and the command that replays it. Must not know what a run consists of.
+The first seed that breaks an invariant ends the sweep, which prints its transcript and the command
+that replays it.
 """
 
 import os
@@ -17,7 +17,7 @@ SEEDS_PER_TASK = 4
 
 
 def sweep(first_seed: int, seeds: int) -> Generator[Outcome, None, None]:
-    """The outcomes in the order of the seeds; whoever stops asking stops the sweep."""
+    """The outcomes in the order of the seeds. Closing the generator stops the sweep."""
     workers = min(len(os.sched_getaffinity(0)), WORKERS_MAX, seeds)
     # Ctrl-C reaches all processes, and is for this one to act on.
     pool = ProcessPoolExecutor(
