@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from unittest.mock import ANY
 
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, WAITS, Duel, Owned
 from tests.support.differential.profiles import MAIN, TIGHT
@@ -36,7 +37,7 @@ async def old_versions_join_without_a_second_round(duel: Duel) -> None:
     await duel.join("A", version=3)
     await duel.join("B", version=2)
     assert duel.is_parked("B")
-    await duel.beat("A", version=1, error=27)
+    await duel.beat("A", version=1, error=ErrorCode.REBALANCE_IN_PROGRESS)
     await duel.join("A", version=3)
     await duel.sync("B", version=1)
     await duel.sync("A", HALVES, version=2)
@@ -82,11 +83,15 @@ async def requests_to_a_group_that_is_not_there(duel: Duel) -> None:
 @script()
 async def session_timeouts_at_their_bounds(duel: Duel) -> None:
     for timeout in (499, 1_800_001, 0, -1, 2**31 - 1, -(2**31)):
-        await duel.join("A", session_timeout_ms=timeout, error=26)
-        await duel.join("A", "made-up", session_timeout_ms=timeout, error=26)
-        await duel.join("A", "", session_timeout_ms=timeout, version=5, error=26)
+        await duel.join("A", session_timeout_ms=timeout, error=ErrorCode.INVALID_SESSION_TIMEOUT)
+        await duel.join(
+            "A", "made-up", session_timeout_ms=timeout, error=ErrorCode.INVALID_SESSION_TIMEOUT
+        )
+        await duel.join(
+            "A", "", session_timeout_ms=timeout, version=5, error=ErrorCode.INVALID_SESSION_TIMEOUT
+        )
     for who, timeout in (("B", 500), ("C", 1_800_000)):
-        await duel.join(who, session_timeout_ms=timeout, error=79)
+        await duel.join(who, session_timeout_ms=timeout, error=ErrorCode.MEMBER_ID_REQUIRED)
     await duel.list()
 
 
@@ -101,10 +106,10 @@ async def rebalance_timeouts_of_any_size(duel: Duel) -> None:
 
 @script()
 async def a_join_needs_a_protocol_and_a_type(duel: Duel) -> None:
-    await duel.join("A", protocols=[], error=23)
-    await duel.join("A", protocols=[], version=3, error=23)
-    await duel.join("A", protocol_type="", error=23)
-    await duel.join("A", protocol_type="", version=0, error=23)
+    await duel.join("A", protocols=[], error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("A", protocols=[], version=3, error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("A", protocol_type="", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("A", protocol_type="", version=0, error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     created = Unlike(
         deviation=Deviation.NOTHING_CREATED,
         kafka={"groups": (ANY,)},
@@ -112,9 +117,9 @@ async def a_join_needs_a_protocol_and_a_type(duel: Duel) -> None:
     )
     await duel.list(unlike=created)
     await duel.enter({"A": ALL_FOO})
-    await duel.join("B", protocols=[], error=23)
-    await duel.join("B", protocol_type="other", error=23)
-    await duel.join("B", protocol="other", error=23)
+    await duel.join("B", protocols=[], error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("B", protocol_type="other", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("B", protocol="other", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     await duel.join("B", "A", protocol="other")
     await duel.join("A", protocol="other")
     await duel.sync("A", {"A": ALL_FOO}, protocol="other")
@@ -125,8 +130,8 @@ async def a_join_needs_a_protocol_and_a_type(duel: Duel) -> None:
 async def a_refused_join_of_an_empty_consumer_group(duel: Duel) -> None:
     await duel.native("N", 0)
     await duel.native("N", -1)
-    await duel.join("A", "made-up", error=25)
-    await duel.join("A", protocols=[], error=23)
+    await duel.join("A", "made-up", error=ErrorCode.UNKNOWN_MEMBER_ID)
+    await duel.join("A", protocols=[], error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     # What is left of it Kafka shows only once some other group has written something.
     await duel.native("N", 0)
 
@@ -152,7 +157,7 @@ async def the_protocol_with_most_votes_wins(duel: Duel) -> None:
     for who in "BCA":
         await duel.sync(who, {"A": ALL_FOO}, protocol="roundrobin")
     await duel.describe_classic()
-    await duel.join("D", protocols=[STICKY], error=23)
+    await duel.join("D", protocols=[STICKY], error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     await duel.join("D", protocols=[STICKY, RANGE], version=3)
     await duel.beat("A")
     for who in "ABC":
@@ -175,8 +180,8 @@ async def a_join_may_be_repeated_in_every_state(duel: Duel) -> None:
     await duel.sync("A")
     await duel.join("B")
     await duel.join("B")
-    await duel.beat("A", error=27)
-    await duel.sync("A", error=27)
+    await duel.beat("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
+    await duel.sync("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
     await duel.join("A", topics=["bar"])
     await duel.join("B")
     await duel.join("A", topics=["bar"])
@@ -226,7 +231,7 @@ async def a_sync_without_its_leaders(duel: Duel) -> None:
     assert duel.is_parked("B")
     await duel.beat("A", error=0)
     await duel.beat("B", error=0)
-    await duel.commit("A", {"foo": {0: 1}}, error=27)
+    await duel.commit("A", {"foo": {0: 1}}, error=ErrorCode.REBALANCE_IN_PROGRESS)
     overwritten = Unlike(deviation=Deviation.OVERWRITTEN, kafka=WAITS, gateway={"error_code": 27})
     duel.will_differ("B", overwritten)
     await duel.sync("B")
@@ -239,7 +244,7 @@ async def a_sync_without_its_leaders(duel: Duel) -> None:
 @script()
 async def a_pending_id_holds_the_others_up(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
-    await duel.join("B", error=79)
+    await duel.join("B", error=ErrorCode.MEMBER_ID_REQUIRED)
     await duel.join("A", topics=["bar"])
     assert duel.is_parked("A")
     await duel.describe_classic()
@@ -250,7 +255,7 @@ async def a_pending_id_holds_the_others_up(duel: Duel) -> None:
     assert not duel.is_parked("A")
     await duel.sync("A", {"A": ALL_FOO})
     await duel.join("B")
-    await duel.join("C", error=79)
+    await duel.join("C", error=ErrorCode.MEMBER_ID_REQUIRED)
     stumbles = Unlike.error(Deviation.INTERNAL_ERROR, kafka=-1, gateway=25)
     await duel.join("C", instance="i1", unlike=stumbles)
     await duel.join("C")
@@ -259,8 +264,8 @@ async def a_pending_id_holds_the_others_up(duel: Duel) -> None:
 
 @script()
 async def a_group_of_pending_ids_only(duel: Duel) -> None:
-    await duel.join("A", error=79)
-    await duel.join("B", error=79)
+    await duel.join("A", error=ErrorCode.MEMBER_ID_REQUIRED)
+    await duel.join("B", error=ErrorCode.MEMBER_ID_REQUIRED)
     await duel.list()
     await duel.describe_classic()
     await duel.join("B", "A")
@@ -272,7 +277,7 @@ async def a_group_of_pending_ids_only(duel: Duel) -> None:
 
 @script()
 async def the_group_empties_out_of_pending_ids_for_a_native_member(duel: Duel) -> None:
-    await duel.join("A", error=79)
+    await duel.join("A", error=ErrorCode.MEMBER_ID_REQUIRED)
     await duel.native("N", 0)
     await duel.list()
     await duel.join("A")
@@ -300,7 +305,7 @@ async def leaving_in_every_shape(duel: Duel) -> None:
 async def leaving_while_the_others_wait(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO, "B": {}})
     await duel.join("B", topics=["bar"])
-    await duel.join("C", error=79)
+    await duel.join("C", error=ErrorCode.MEMBER_ID_REQUIRED)
     await duel.leave("A")
     assert duel.is_parked("B")
     await duel.leave("C")
@@ -330,8 +335,8 @@ async def connect_and_other_types_are_groups_too(duel: Duel) -> None:
     await duel.join("A", **how)
     await duel.sync("A", {"A": b"at all"}, protocol_type="connect")
     await duel.beat("A")
-    await duel.join("B", error=23)
-    await duel.native("N", 0, error=69)
+    await duel.join("B", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.native("N", 0, error=ErrorCode.GROUP_ID_NOT_FOUND)
     await duel.describe_classic()
     await duel.describe()
     await duel.list()
@@ -351,7 +356,7 @@ async def metadata_that_is_no_subscription(duel: Duel) -> None:
         await duel.sync(who, {who: metadata})
         await duel.delete_offsets({"foo": [0]})
         await duel.describe_classic()
-        await duel.native("N", 0, error=69)
+        await duel.native("N", 0, error=ErrorCode.GROUP_ID_NOT_FOUND)
         await duel.leave(who)
 
 
@@ -395,7 +400,7 @@ async def the_first_rebalance_waits_for_more(duel: Duel) -> None:
     await duel.join("A", version=3)
     assert duel.is_parked("A")
     await duel.join("B", version=3)
-    await duel.join("C", version=4, error=79)
+    await duel.join("C", version=4, error=ErrorCode.MEMBER_ID_REQUIRED)
     await duel.describe_classic()
     await duel.answers("A")
     await duel.answers("B")
@@ -418,7 +423,7 @@ async def silent_classic_members_expire(duel: Duel) -> None:
     await duel.sleep(0.8)
     await duel.beat("A", error=0)
     await duel.sleep(1.6)
-    await duel.beat("A", error=25)
+    await duel.beat("A", error=ErrorCode.UNKNOWN_MEMBER_ID)
     await duel.describe_classic()
     await duel.list()
 
@@ -442,9 +447,9 @@ async def who_does_not_rejoin_is_removed(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO, "B": {}}, rebalance_timeout_ms=1_500)
     await duel.join("A", topics=["bar"], rebalance_timeout_ms=1_500)
     assert duel.is_parked("A")
-    await duel.beat("B", error=27)
+    await duel.beat("B", error=ErrorCode.REBALANCE_IN_PROGRESS)
     await duel.answers("A")
-    await duel.beat("B", error=25)
+    await duel.beat("B", error=ErrorCode.UNKNOWN_MEMBER_ID)
     await duel.sync("A", {"A": ALL_FOO})
     await duel.describe_classic()
 
@@ -465,8 +470,8 @@ async def a_static_member_that_does_not_rejoin_stays(duel: Duel) -> None:
 @script(MAIN)
 async def an_id_that_is_never_used_expires(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
-    await duel.join("B", error=79, session_timeout_ms=1_200)
+    await duel.join("B", error=ErrorCode.MEMBER_ID_REQUIRED, session_timeout_ms=1_200)
     await duel.join("A", topics=["bar"])
     assert duel.is_parked("A")
     await duel.answers("A")
-    await duel.join("B", error=25)
+    await duel.join("B", error=ErrorCode.UNKNOWN_MEMBER_ID)

@@ -2,6 +2,7 @@
 
 from unittest.mock import ANY
 
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import DOWNGRADE, MAIN, TIGHT
@@ -34,8 +35,8 @@ async def the_last_native_member_leaves(duel: Duel) -> None:
     await duel.native("N", -1)
     await duel.list()
     await duel.describe_classic()
-    await duel.beat("A", error=27)
-    await duel.sync("A", error=27)
+    await duel.beat("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
+    await duel.sync("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
     await duel.commit("A", {"foo": {0: 4}}, error=0)
     await duel.native("N", 2, unlike=UNKNOWN_NATIVE)
     await duel.native("N", -1)
@@ -55,7 +56,7 @@ async def back_and_forth(duel: Duel) -> None:
         await duel.join("A")
         await duel.sync("A", {"A": ALL_FOO})
         await duel.native("N", 0)
-        await duel.beat("A", error=27)
+        await duel.beat("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
         await duel.join("A")
         await duel.sync("A")
         await duel.full("N")
@@ -98,8 +99,8 @@ async def no_way_back_up(duel: Duel) -> None:
     await duel.native("N", -1)
     await duel.join("A")
     await duel.sync("A", {"A": ALL_FOO})
-    await duel.native("N", 0, error=69)
-    await duel.native("N", 0, instance="i1", error=69)
+    await duel.native("N", 0, error=ErrorCode.GROUP_ID_NOT_FOUND)
+    await duel.native("N", 0, instance="i1", error=ErrorCode.GROUP_ID_NOT_FOUND)
     await duel.beat("A", error=0)
 
 
@@ -134,14 +135,14 @@ async def too_many_for_a_consumer_group(duel: Duel) -> None:
         await duel.answers(who)
     for who in "ABC":
         await duel.sync(who, {"A": ALL_FOO, "B": {}, "C": {}})
-    await duel.native("N", 0, error=69)
+    await duel.native("N", 0, error=ErrorCode.GROUP_ID_NOT_FOUND)
     await duel.beat("A", error=0)
-    await duel.join("D", version=3, error=81)
-    await duel.join("D", error=81)
-    await duel.join("D", instance="i1", error=81)
-    await duel.join("D", "made-up", error=81)
+    await duel.join("D", version=3, error=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    await duel.join("D", error=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    await duel.join("D", instance="i1", error=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    await duel.join("D", "made-up", error=ErrorCode.GROUP_MAX_SIZE_REACHED)
     await duel.leave("C")
-    await duel.beat("A", error=27)
+    await duel.beat("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 @script()
@@ -151,7 +152,7 @@ async def members_of_several_protocols_come_back(duel: Duel) -> None:
     await duel.sync("A")
     await duel.native("N", owned=TOLD)
     await duel.native("N", -1)
-    await duel.join("B", protocol="sticky", error=23)
+    await duel.join("B", protocol="sticky", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     await duel.join("B", version=3)
     await duel.join("A")
     await duel.list()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import DISABLED, DOWNGRADE, MAIN, UPGRADE
@@ -42,7 +43,7 @@ async def every_embedded_version(duel: Duel) -> None:
 @script()
 async def an_eager_member_joins_and_rejoins(duel: Duel) -> None:
     await duel.native("N", 0)
-    await duel.join("never-used", error=79)
+    await duel.join("never-used", error=ErrorCode.MEMBER_ID_REQUIRED)
     await duel.join("A", "A")
     await duel.sync("A")
     await duel.sync("A")
@@ -66,10 +67,10 @@ async def a_cooperative_member_gives_up(duel: Duel) -> None:
     await duel.join("A", **how)
     await duel.sync("A", {"A": ALL_FOO}, **how)
     await duel.native("N", 0)
-    await duel.beat("A", error=27)
+    await duel.beat("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
     await duel.join("A", owned=TOLD, **how)
     await duel.sync("A", **how)
-    await duel.beat("A", error=27)
+    await duel.beat("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
     await duel.join("A", owned=ALL_FOO, **how)
     await duel.sync("A", **how)
     await duel.join("A", owned=TOLD, generation=1, embedded_version=3, **how)
@@ -108,8 +109,8 @@ async def sync_and_beat_with_everything_wrong(duel: Duel) -> None:
 async def joins_that_do_not_fit(duel: Duel) -> None:
     await duel.native("N", 0)
     await duel.join("A", protocol_type="connect", error=None)
-    await duel.join("A", protocol_type="", error=23)
-    await duel.join("A", protocols=[], error=23)
+    await duel.join("A", protocol_type="", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("A", protocols=[], error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     malformed = Unlike.error(Deviation.MALFORMED_BYTES, kafka=-1, gateway=23)
     await duel.join("A", protocols=[("range", b"\x00")], version=3, unlike=malformed)
     await duel.join("A", "A", protocols=[RANGE, ROUND_ROBIN])
@@ -117,9 +118,9 @@ async def joins_that_do_not_fit(duel: Duel) -> None:
     # Kafka would take C in; then no list of its own would fit that one.
     twice = Unlike.error(Deviation.INTERNAL_ERROR, kafka=79, gateway=23)
     await duel.join("C", protocols=[RANGE, RANGE], unlike=twice)
-    await duel.join("B", protocol="sticky", error=23)
-    await duel.join("B", protocol="sticky", version=3, error=23)
-    await duel.join("A", protocol="sticky", error=23)
+    await duel.join("B", protocol="sticky", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("B", protocol="sticky", version=3, error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("A", protocol="sticky", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     await duel.join("A", protocols=[ROUND_ROBIN, RANGE])
     await duel.sync("A", protocol="range")
     await duel.sync("A", protocol="roundrobin")
@@ -132,10 +133,14 @@ async def joins_that_do_not_fit(duel: Duel) -> None:
 async def session_timeouts_in_a_consumer_group(duel: Duel) -> None:
     await duel.native("N", 0)
     for timeout in (499, 1_800_001, 0, -1):
-        await duel.join("A", session_timeout_ms=timeout, error=26)
-        await duel.join("A", "N", session_timeout_ms=timeout, error=26)
+        await duel.join("A", session_timeout_ms=timeout, error=ErrorCode.INVALID_SESSION_TIMEOUT)
+        await duel.join(
+            "A", "N", session_timeout_ms=timeout, error=ErrorCode.INVALID_SESSION_TIMEOUT
+        )
     for number, timeout in enumerate((500, 1_800_000)):
-        await duel.join(f"B{number}", session_timeout_ms=timeout, error=79)
+        await duel.join(
+            f"B{number}", session_timeout_ms=timeout, error=ErrorCode.MEMBER_ID_REQUIRED
+        )
 
 
 @script(UPGRADE)
@@ -198,12 +203,14 @@ async def owning_what_is_not_there(duel: Duel) -> None:
 @script(DISABLED)
 async def the_disabled_policy_keeps_classic_members_out(duel: Duel) -> None:
     await duel.native("N", 0, instance="i1")
-    await duel.join("A", error=23)
-    await duel.join("A", "A", version=3, error=23)
-    await duel.join("A", instance="i1", error=23)
-    await duel.join("A", instance="i2", error=23)
-    await duel.join("A", "N", error=23)
-    await duel.join("A", "N", instance="i1", session_timeout_ms=1, error=26)
+    await duel.join("A", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("A", "A", version=3, error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("A", instance="i1", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("A", instance="i2", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join("A", "N", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    await duel.join(
+        "A", "N", instance="i1", session_timeout_ms=1, error=ErrorCode.INVALID_SESSION_TIMEOUT
+    )
     await duel.native("N")
     await duel.native("N", -1)
     await duel.join("A")
@@ -246,7 +253,7 @@ async def join_and_sync_timers(duel: Duel) -> None:
     await duel.native("N", 0)
     await duel.join("A", "A", version=3, rebalance_timeout_ms=1_500)
     await duel.sleep(2.2)
-    await duel.beat("A", error=25)
+    await duel.beat("A", error=ErrorCode.UNKNOWN_MEMBER_ID)
     await duel.join("B", "B", version=3, rebalance_timeout_ms=1_500)
     await duel.sync("B")
     await duel.native("N", topics=["foo", "bar"])
@@ -268,7 +275,7 @@ async def sessions_of_classic_members(duel: Duel) -> None:
     await duel.sleep(0.8)
     await duel.beat("A")
     await duel.sleep(1.8)
-    await duel.beat("A", error=25)
+    await duel.beat("A", error=ErrorCode.UNKNOWN_MEMBER_ID)
     await duel.describe()
 
 

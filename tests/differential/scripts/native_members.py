@@ -2,6 +2,7 @@
 
 from unittest.mock import ANY
 
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import MAIN, TIGHT
@@ -12,8 +13,8 @@ ALL_FOO: Owned = {"foo": (0, 1, 2)}
 
 @script()
 async def requests_that_are_invalid(duel: Duel) -> None:
-    await duel.native("", 0, error=42)
-    await duel.native("  ", 0, error=42)
+    await duel.native("", 0, error=ErrorCode.INVALID_REQUEST)
+    await duel.native("  ", 0, error=ErrorCode.INVALID_REQUEST)
     await duel.native("N", 0, instance="")
     await duel.native("N", 0, instance=" ")
     await duel.native("N", 0, rack="")
@@ -299,7 +300,7 @@ async def silent_native_members_expire(duel: Duel) -> None:
     await duel.sleep(2)
     await duel.native("M")
     await duel.sleep(2)
-    await duel.native("N", error=25)
+    await duel.native("N", error=ErrorCode.UNKNOWN_MEMBER_ID)
     await duel.native("M", error=0)
     await duel.describe()
 
@@ -310,7 +311,7 @@ async def who_does_not_revoke_in_time_is_removed(duel: Duel) -> None:
     await duel.native("N", 0)
     await duel.native("M", owned=TOLD)
     await duel.sleep(1.8)
-    await duel.native("M", error=25)
+    await duel.native("M", error=ErrorCode.UNKNOWN_MEMBER_ID)
     await duel.native("N")
     await duel.describe()
 
@@ -319,11 +320,11 @@ async def who_does_not_revoke_in_time_is_removed(duel: Duel) -> None:
 async def a_group_that_is_full(duel: Duel) -> None:
     await duel.native("M", 0)
     await duel.native("N", 0, instance="i1")
-    await duel.native("O", 0, error=81)
-    await duel.native("O", 0, instance="i2", error=81)
-    await duel.join("O", version=3, error=81)
-    await duel.join("O", error=81)
-    await duel.join("O", "made-up", error=81)
+    await duel.native("O", 0, error=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    await duel.native("O", 0, instance="i2", error=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    await duel.join("O", version=3, error=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    await duel.join("O", error=ErrorCode.GROUP_MAX_SIZE_REACHED)
+    await duel.join("O", "made-up", error=ErrorCode.GROUP_MAX_SIZE_REACHED)
     await duel.native("M", 0)
     await duel.native("N", 0)
     await duel.native("O", 3)

@@ -2,6 +2,7 @@
 
 from unittest.mock import ANY
 
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import MAIN, UPGRADE
@@ -106,7 +107,7 @@ async def a_classic_member_turns_native_under_its_own_id(duel: Duel) -> None:
 async def a_heartbeat_of_the_other_protocol_changes_nothing(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
     await duel.native("A", 1, unlike=UNKNOWN_NATIVE)
-    await duel.native("A", -1, error=69)
+    await duel.native("A", -1, error=ErrorCode.GROUP_ID_NOT_FOUND)
     await duel.beat("A", error=0)
     await duel.native("N", 0)
     await duel.native("A", 1)

@@ -2,6 +2,7 @@
 
 from unittest.mock import ANY
 
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import PROFILES
@@ -44,8 +45,8 @@ async def commits_while_the_others_join(duel: Duel) -> None:
     await duel.commit("A", {"foo": {0: 5}}, error=0)
     await duel.commit("B", {"foo": {0: 5}}, epoch=1)
     await duel.join("A")
-    await duel.commit("A", {"foo": {0: 6}}, error=27)
-    await duel.commit("B", {"foo": {0: 6}}, error=27)
+    await duel.commit("A", {"foo": {0: 6}}, error=ErrorCode.REBALANCE_IN_PROGRESS)
+    await duel.commit("B", {"foo": {0: 6}}, error=ErrorCode.REBALANCE_IN_PROGRESS)
     await duel.sync("A", {"A": {"foo": [0]}, "B": {"foo": [1, 2]}})
     await duel.sync("B")
     await duel.commit("B", {"foo": {0: 7}})
@@ -250,7 +251,7 @@ async def listing_with_filters(duel: Duel) -> None:
 
 @script()
 async def describing_a_classic_group(duel: Duel) -> None:
-    await duel.join("A", error=79)
+    await duel.join("A", error=ErrorCode.MEMBER_ID_REQUIRED)
     for version in range(7):
         await duel.describe_classic(version=version)
     await duel.join("A", rack="r1", embedded_version=3)
@@ -295,8 +296,8 @@ async def an_empty_group_id(duel: Duel) -> None:
     await duel.describe_classic()
     await duel.describe()
     await duel.delete_offsets({"foo": (0,)})
-    await duel.join("A", error=24)
+    await duel.join("A", error=ErrorCode.INVALID_GROUP_ID)
     await duel.sync("A", member_id="A", generation=1)
     await duel.beat("A", member_id="A", generation=1)
     await duel.leave("A")
-    await duel.native("N", 0, error=42)
+    await duel.native("N", 0, error=ErrorCode.INVALID_REQUEST)

@@ -1,5 +1,6 @@
 """Members that subscribe with regular expressions (rule 3.13; scenario 34)."""
 
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel
 from tests.support.differential.script import script
@@ -36,11 +37,11 @@ async def a_regex_is_resolved_after_the_answer(duel: Duel) -> None:
 @script()
 async def regexes_that_are_none(duel: Duel) -> None:
     for regex in ("(", "[b-a]", "(?=a)", "(a)\\1", "a{1001}", "*", "\\Z"):
-        await duel.native("N", 0, regex=regex, error=128)
+        await duel.native("N", 0, regex=regex, error=ErrorCode.INVALID_REGULAR_EXPRESSION)
     await duel.native("N", 0, regex="")
     for regex in ("(", "a**("):
-        await duel.native("N", regex=regex, error=128)
-    await duel.native("M", regex="(", epoch=1, error=25)
+        await duel.native("N", regex=regex, error=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    await duel.native("M", regex="(", epoch=1, error=ErrorCode.UNKNOWN_MEMBER_ID)
     await duel.describe()
 
 
@@ -136,7 +137,7 @@ async def a_classic_member_takes_over_a_regex(duel: Duel) -> None:
     await duel.join("C", instance="i1", topics=("foo",), owned={"foo": (0, 1, 2)})
     await duel.sync("C", instance="i1")
     await duel.describe()
-    await duel.native("A", instance="i1", error=82)
+    await duel.native("A", instance="i1", error=ErrorCode.FENCED_INSTANCE_ID)
 
 
 @script()
@@ -148,7 +149,7 @@ async def a_regex_joins_a_classic_group(duel: Duel) -> None:
     await duel.sleep(RESOLVED_S)
     await duel.beat("A")
     await duel.native("N")
-    await duel.beat("A", error=27)
+    await duel.beat("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
     await duel.describe()
 
 

@@ -1,5 +1,6 @@
 """Static members of both protocols, in every combination (KIP-345; rules 2.3, 3.3, 3.10, 5.3)."""
 
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import TOLD, Duel, Owned
 from tests.support.differential.profiles import MAIN, TIGHT, UPGRADE
@@ -30,11 +31,11 @@ async def a_classic_follower_restarts(duel: Duel) -> None:
     for version in (5, 8, 9):
         await duel.join(f"B{version}", instance="i2", version=version)
         await duel.sync(f"B{version}", instance="i2")
-    await duel.beat("B", instance="i2", error=82)
-    await duel.beat("B", error=25)
-    await duel.sync("B", instance="i2", error=82)
+    await duel.beat("B", instance="i2", error=ErrorCode.FENCED_INSTANCE_ID)
+    await duel.beat("B", error=ErrorCode.UNKNOWN_MEMBER_ID)
+    await duel.sync("B", instance="i2", error=ErrorCode.FENCED_INSTANCE_ID)
     await duel.join("B", "B", instance="i2")
-    await duel.commit("B", {"foo": {0: 1}}, instance="i2", error=82)
+    await duel.commit("B", {"foo": {0: 1}}, instance="i2", error=ErrorCode.FENCED_INSTANCE_ID)
     await duel.commit("B9", {"foo": {0: 1}}, instance="i2")
     await duel.leave(("B", "i2"), ("", "i3"), ("nobody", None))
     await duel.leave(("", "i2"))
@@ -112,23 +113,23 @@ async def a_static_member_leaves_by_its_id_without_instance(duel: Duel) -> None:
 @script()
 async def a_native_instance_is_in_use(duel: Duel) -> None:
     await duel.native("N", 0, instance="i1")
-    await duel.native("N2", 0, instance="i1", error=111)
-    await duel.native("N", 0, instance="i1", error=111)
+    await duel.native("N2", 0, instance="i1", error=ErrorCode.UNRELEASED_INSTANCE_ID)
+    await duel.native("N", 0, instance="i1", error=ErrorCode.UNRELEASED_INSTANCE_ID)
     await duel.native("N", 0)
-    await duel.native("N2", 2, instance="i1", error=82)
-    await duel.native("N2", 2, error=25)
-    await duel.native("N", 2, instance="i2", error=25)
-    await duel.native("N2", -1, instance="i1", error=82)
-    await duel.native("N2", -2, instance="i1", error=82)
-    await duel.native("N", -2, instance="i2", error=25)
-    await duel.native("N", -2, error=42)
+    await duel.native("N2", 2, instance="i1", error=ErrorCode.FENCED_INSTANCE_ID)
+    await duel.native("N2", 2, error=ErrorCode.UNKNOWN_MEMBER_ID)
+    await duel.native("N", 2, instance="i2", error=ErrorCode.UNKNOWN_MEMBER_ID)
+    await duel.native("N2", -1, instance="i1", error=ErrorCode.FENCED_INSTANCE_ID)
+    await duel.native("N2", -2, instance="i1", error=ErrorCode.FENCED_INSTANCE_ID)
+    await duel.native("N", -2, instance="i2", error=ErrorCode.UNKNOWN_MEMBER_ID)
+    await duel.native("N", -2, error=ErrorCode.INVALID_REQUEST)
     await duel.native("N", -2, instance="i1", error=0)
     await duel.native("N", 2)
     await duel.native("N", 2, instance="i1")
     await duel.native("N", -2, instance="i1")
     await duel.describe()
     await duel.native("N2", 0, instance="i1", error=0)
-    await duel.native("N", instance="i1", error=82)
+    await duel.native("N", instance="i1", error=ErrorCode.FENCED_INSTANCE_ID)
     await duel.describe()
 
 
@@ -202,7 +203,7 @@ async def classic_and_native_by_turns(duel: Duel) -> None:
     await duel.beat("B", instance="i1")
     await duel.native("N2", 0, instance="i1")
     await duel.describe()
-    await duel.beat("B", instance="i1", error=82)
+    await duel.beat("B", instance="i1", error=ErrorCode.FENCED_INSTANCE_ID)
     await duel.join("C", instance="i1")
     await duel.join("C", instance="i1")
     await duel.sync("C", instance="i1")
@@ -259,9 +260,9 @@ async def an_absent_static_member_expires(duel: Duel) -> None:
 @script()
 async def a_static_join_with_an_id_to_a_consumer_group(duel: Duel) -> None:
     await duel.native("N", 0)
-    await duel.join("A", "made-up", instance="i1", error=25)
+    await duel.join("A", "made-up", instance="i1", error=ErrorCode.UNKNOWN_MEMBER_ID)
     await duel.join("A", instance="i1")
-    await duel.join("B", "made-up", instance="i1", error=82)
+    await duel.join("B", "made-up", instance="i1", error=ErrorCode.FENCED_INSTANCE_ID)
     await duel.join("A", instance="i1")
     await duel.join("A", topics=["foo", "bar"])
     await duel.describe()

@@ -1,5 +1,6 @@
 """A classic group meets its first native member (rule 4; scenarios 1 to 18)."""
 
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
 from tests.support.differential.duel import Duel, Owned
 from tests.support.differential.profiles import DISABLED, DOWNGRADE, MAIN, UPGRADE
@@ -16,8 +17,8 @@ async def stable_group_of_one_upgrades(duel: Duel) -> None:
     await duel.native("N", 0)
     await duel.list()
     await duel.beat("A", generation=2)
-    await duel.beat("A", error=27)
-    await duel.sync("A", error=27)
+    await duel.beat("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
+    await duel.sync("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
     await duel.join("A")
     await duel.sync("A")
     await duel.beat("A")
@@ -33,7 +34,7 @@ async def owning_nothing_the_members_get_their_part_at_once(duel: Duel) -> None:
     await duel.join("A")
     await duel.native("N", 0)
     await duel.describe()
-    await duel.sync("A", error=27)
+    await duel.sync("A", error=ErrorCode.REBALANCE_IN_PROGRESS)
     await duel.beat("A")
     await duel.join("A")
     await duel.sync("A")
@@ -104,7 +105,7 @@ async def custom_user_data_refuses_the_upgrade(duel: Duel) -> None:
     await duel.join("A")
     await duel.join("A")
     await duel.sync("A", {"A": embedded_assignment(ALL_FOO, user_data=b"x")})
-    await duel.native("N", 0, error=69)
+    await duel.native("N", 0, error=ErrorCode.GROUP_ID_NOT_FOUND)
     await duel.beat("A", error=0)
     await duel.join("A")
     await duel.sync("A", {"A": embedded_assignment(ALL_FOO, user_data=b"")})
@@ -117,7 +118,7 @@ async def malformed_assignment_refuses_the_upgrade(duel: Duel) -> None:
     await duel.join("A")
     for garbage in (b"\x00", b"\xff\xff\x00\x00", b"\x00\x01\x00\x00"):
         await duel.sync("A", {"A": garbage})
-        await duel.native("N", 0, error=69)
+        await duel.native("N", 0, error=ErrorCode.GROUP_ID_NOT_FOUND)
         await duel.beat("A", error=0)
         await duel.join("A")
     await duel.sync("A", {"A": b"\x00\x01\x00\x00\x00\x05"})

@@ -12,6 +12,7 @@ from gateway.cluster.errors import UpstreamError, UpstreamRefused
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -208,7 +209,13 @@ async def test_no_coordinator_is_an_error(nursery: trio.Nursery) -> None:
     """COORDINATOR_NOT_AVAILABLE, for one."""
 
     async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        await answer(wire, header, FindCoordinatorResponse(error_code=15, node_id=-1, port=-1))
+        await answer(
+            wire,
+            header,
+            FindCoordinatorResponse(
+                error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, node_id=-1, port=-1
+            ),
+        )
 
     broker = FakeBroker(handlers={ApiKey.FIND_COORDINATOR: find})
     broker.versions = {**broker.versions, ApiKey.FIND_COORDINATOR: (0, 3)}
@@ -239,10 +246,10 @@ async def test_a_passing_error_takes_no_topic_away(nursery: trio.Nursery) -> Non
         cluster = Cluster([broker.address])
         await nursery.start(cluster.run)
         assert (await cluster.topics_for(["t"]))["t"].partition_count == 1
-        error_code = 5
+        error_code = ErrorCode.LEADER_NOT_AVAILABLE
         await cluster.refresh()
         assert (await cluster.topics_for(["t"]))["t"].partition_count == 1
-        error_code = 3
+        error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         await cluster.refresh()
         assert await cluster.topics_for(["t"]) == {}
         nursery.cancel_scope.cancel()

@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from gateway.cluster.topics import ClusterTopic, derived_topic_id, names_in, topics_in
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -41,7 +42,7 @@ def test_topics_with_an_error_are_not_there() -> None:
     """Nor are those looked up by an id that nobody has."""
     answer = MetadataResponse(
         topics=(
-            MetadataResponseTopic(error_code=3, name="t"),
+            MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name="t"),
             MetadataResponseTopic(error_code=100, name=None),
         )
     )
@@ -65,7 +66,7 @@ def test_names_by_id() -> None:
         topics=(
             MetadataResponseTopic(name="with", topic_id=ID),
             MetadataResponseTopic(name="without"),
-            MetadataResponseTopic(name="broken", error_code=3),
+            MetadataResponseTopic(name="broken", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ),
     )
     assert names_in(answer) == {ID: "with", derived_topic_id("c", "without"): "without"}

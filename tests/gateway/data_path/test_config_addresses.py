@@ -13,6 +13,7 @@ from kafka_codecs.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.incremental_alter_configs import AlterConfigsResourceResponse
 from tests.support.configs import BROKER, TOPIC
 
@@ -97,10 +98,16 @@ def test_topics_have_no_addresses() -> None:
 def test_a_reason_tells_no_address(why: str | None, told: str | None) -> None:
     """A broker's refusal may quote what is set."""
     altered = AlterConfigsResourceResponse(
-        error_code=40, error_message=why, resource_type=BROKER, resource_name="1"
+        error_code=ErrorCode.INVALID_CONFIG,
+        error_message=why,
+        resource_type=BROKER,
+        resource_name="1",
     )
     assert altered_without_addresses(altered).error_message == told
     refused = DescribeConfigsResult(
-        error_code=40, error_message=why, resource_type=BROKER, resource_name="1"
+        error_code=ErrorCode.INVALID_CONFIG,
+        error_message=why,
+        resource_type=BROKER,
+        resource_name="1",
     )
     assert described_without_addresses(refused).error_message == told

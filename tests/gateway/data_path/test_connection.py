@@ -22,6 +22,7 @@ from kafka_codecs import decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
@@ -110,7 +111,7 @@ async def test_versions_too_new_get_error_35_in_the_oldest_layout() -> None:
         await on.client.send(request_frame(ApiKey.API_VERSIONS, 99, 5, b"\0garbage"))
         frame = await on.client.frame()
         answer = decode(ApiVersionsResponse, frame[4:], 0)
-        assert answer.error_code == 35
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert [(api.api_key, api.max_version) for api in answer.api_keys] == [(18, 4)]
         again = await on.client.ask(
             ApiVersionsRequest(client_software_name="lib", client_software_version="1"), 4
@@ -123,7 +124,7 @@ async def test_malformed_client_software_is_refused(name: str) -> None:
     """As a broker: INVALID_REQUEST, and the connection goes on."""
     async with ground() as on:
         request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
-        assert (await on.client.ask(request, 3)).error_code == 42
+        assert (await on.client.ask(request, 3)).error_code == ErrorCode.INVALID_REQUEST
         assert not on.broker.software[1:]
 
 

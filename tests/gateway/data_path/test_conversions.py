@@ -5,6 +5,7 @@ import pytest
 from gateway.data_path.conversions import COORDINATOR_KEYS_MAX
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader
 from tests.support.data_path import running_gateway
@@ -25,7 +26,9 @@ class OldBroker:
         self.asked.append(request.key)
         host, port = self.broker.address
         found = FindCoordinatorResponse(node_id=1, host=host, port=port, error_message=None)
-        nobody = FindCoordinatorResponse(error_code=15, node_id=-1, error_message="none")
+        nobody = FindCoordinatorResponse(
+            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, node_id=-1, error_message="none"
+        )
         await answer(wire, header, nobody if request.key.startswith("x") else found)
 
 

@@ -7,6 +7,7 @@ from gateway.data_path.metadata_versions import ids_asked_for, lowered, raised
 from gateway.data_path.offer import offered_versions
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import (
     NO_TOPIC_ID,
@@ -80,7 +81,9 @@ def test_topics_get_ids_and_unknown_ids_an_error() -> None:
 
 def test_an_id_does_not_betray_a_name_that_may_not_be_seen() -> None:
     """Unless the name was asked for as well."""
-    forbidden = _answered(MetadataResponseTopic(name="orders", error_code=29))
+    forbidden = _answered(
+        MetadataResponseTopic(name="orders", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    )
     names = {ORDERS: "orders"}
     by_id = raised(forbidden, _asked(ORDERS), names)
     assert [(topic.error_code, topic.name) for topic in by_id.topics] == [(100, None)]
@@ -116,7 +119,7 @@ async def test_a_client_of_v12_is_served_by_an_old_broker() -> None:
         topics = tuple(
             MetadataResponseTopic(name=name, partitions=(partition,))
             if name in exist
-            else MetadataResponseTopic(name=name, error_code=3)
+            else MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             for name in names
         )
         told = broker.metadata()

@@ -89,7 +89,11 @@ def test_the_answer_refuses_what_was_hidden_and_nothing_else() -> None:
         DeleteTopicsResponse(
             responses=(
                 DeletableTopicResult(name="orders"),
-                DeletableTopicResult(name="!" + STATE[1:], error_code=3, error_message="unknown"),
+                DeletableTopicResult(
+                    name="!" + STATE[1:],
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    error_message="unknown",
+                ),
                 DeletableTopicResult(name=None, topic_id=UUID(bytes=hidden_id), error_code=100),
             )
         )

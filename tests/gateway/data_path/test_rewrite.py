@@ -5,6 +5,7 @@ import pytest
 from gateway.data_path.rewrite import addresses_in, with_addresses
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 from kafka_codecs.heartbeat import HeartbeatResponse
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
@@ -34,7 +35,13 @@ def answers(one: tuple[str, int], two: tuple[str, int]) -> list[Struct]:
             coordinators=(
                 Coordinator(key="a", node_id=1, host=host, port=port),
                 Coordinator(key="b", node_id=2, host=other_host, port=other_port),
-                Coordinator(key="c", node_id=-1, host="", port=-1, error_code=15),
+                Coordinator(
+                    key="c",
+                    node_id=-1,
+                    host="",
+                    port=-1,
+                    error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                ),
             )
         ),
         ProduceResponse(
@@ -67,7 +74,9 @@ def test_the_single_coordinator_of_old_versions_is_replaced() -> None:
     found = FindCoordinatorResponse(node_id=2, host="kafka-2", port=9093)
     ours = with_addresses(found, lambda node_id, _: ("gateway", 19092 + node_id))
     assert ours == FindCoordinatorResponse(node_id=2, host="gateway", port=19094)
-    nobody = FindCoordinatorResponse(error_code=15, node_id=-1, host="", port=-1)
+    nobody = FindCoordinatorResponse(
+        error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, node_id=-1, host="", port=-1
+    )
     assert with_addresses(nobody, lambda *_: ("gateway", 1)) == nobody
 
 

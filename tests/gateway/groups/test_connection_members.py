@@ -12,6 +12,7 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
@@ -84,8 +85,12 @@ def test_the_latest_member_counts() -> None:
 def test_who_is_refused_is_no_member() -> None:
     """Nor is an id that is only handed out."""
     connection_members, connection = ConnectionMembers(), Connection()
-    connection_members.note(connection.request(JOIN), joined("m", error_code=79))
-    connection_members.note(connection.request(BEAT), HeartbeatResponse(error_code=25))
+    connection_members.note(
+        connection.request(JOIN), joined("m", error_code=ErrorCode.MEMBER_ID_REQUIRED)
+    )
+    connection_members.note(
+        connection.request(BEAT), HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    )
     assert speaker(connection, connection_members) is None
 
 

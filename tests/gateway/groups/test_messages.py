@@ -120,7 +120,7 @@ def test_a_heartbeat_names_a_generation() -> None:
     event = messages.heartbeat_event(2, request)
     assert (event.generation, event.member_id, event.instance_id) == (3, "m", "i")
     reply = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
-    assert messages.heartbeat_response(reply).error_code == 27
+    assert messages.heartbeat_response(reply).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 @pytest.mark.parametrize("version", range(6))

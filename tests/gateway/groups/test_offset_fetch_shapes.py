@@ -10,6 +10,7 @@ from gateway.groups.offset_fetch_shapes import (
     response_of,
 )
 from kafka_codecs import decode, encode
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -22,12 +23,16 @@ from kafka_codecs.offset_fetch import (
 
 TOPIC = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0, 2))
 PARTITION = OffsetFetchResponsePartition(
-    partition_index=2, committed_offset=9, committed_leader_epoch=4, metadata="m", error_code=3
+    partition_index=2,
+    committed_offset=9,
+    committed_leader_epoch=4,
+    metadata="m",
+    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
 ANSWER = OffsetFetchResponseGroup(
     group_id="g",
     topics=(OffsetFetchResponseTopic(name="numbers", partitions=(PARTITION,)),),
-    error_code=16,
+    error_code=ErrorCode.NOT_COORDINATOR,
 )
 
 

@@ -23,6 +23,7 @@ from gateway.events.member_events import (
 from gateway.events.offset_events import OffsetsCommitted
 from gateway.groups import offset_reporter
 from gateway.groups.offset_reporter import OffsetReporter
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
@@ -415,5 +416,7 @@ def test_what_an_admin_deletes_is_told_at_once() -> None:
     )
     request = lone_request(OffsetDeleteRequest(group_id="g", topics=()), 0)
     reporter.note_delete(request, OffsetDeleteResponse(topics=topics))
-    reporter.note_delete(request, OffsetDeleteResponse(error_code=69, topics=topics))
+    reporter.note_delete(
+        request, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=topics)
+    )
     assert reporter.told == [("g", {"partitions": {"t": [0, 2]}})]
