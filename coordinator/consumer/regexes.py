@@ -64,6 +64,8 @@ def regexes_resolved(step: StepBuilder, event: RegexesResolved) -> None:
     resolution, group = step.state.resolution, step.state.group
     if resolution is None:
         return
+    if event.topics is not None and not resolution.regexes <= event.topics.keys():
+        return  # A resolution from before a load, which started another one.
     step.emit(RegexResolutionMoved(None))
     if event.topics is None or not isinstance(group, ConsumerGroup):
         return

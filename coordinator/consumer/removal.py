@@ -1,5 +1,6 @@
 """Deletes and replaces members of a consumer group."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from coordinator.consumer.phases import end_phase
@@ -11,6 +12,7 @@ from coordinator.records import (
     TargetAssignmentMember,
 )
 from coordinator.step_builder import StepBuilder
+from coordinator.topics import Partition
 from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
 
 
@@ -33,7 +35,11 @@ def stop_timers(step: StepBuilder, member_id: str) -> None:
 
 def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
     """Replace a static member that returned under a new id. The new one inherits everything except
-    the epoch (rule 3.3)."""
+    the epoch (rule 3.3).
+
+    DEV D68: what it inherits counts as assigned at the old member's epoch. The ids may be ones that
+    the instance had before: a process of that time could otherwise commit with its older epoch.
+    """
     group = step.consumer
     member, target = group.members[old_id], group.targets.get(old_id)
     current = group.assignments[old_id]
@@ -42,14 +48,20 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
     step.emit(MemberMetadata(member_id=new_id, value=replace(member, member_id=new_id)))
     if target is not None:
         step.emit(TargetAssignmentMember(member_id=new_id, partitions=target))
+    # A member that left with -2 has its last epoch there (rule 3.10).
+    last_epoch = max(current.member_epoch, current.previous_epoch)
     inherited = Assignment(
         member_epoch=0,
         previous_epoch=0,
         state=current.state,
-        assigned=current.assigned,
-        pending_revocation=current.pending_revocation,
+        assigned=_assigned_since(current.assigned, last_epoch),
+        pending_revocation=_assigned_since(current.pending_revocation, last_epoch),
     )
     step.emit(CurrentAssignment(member_id=new_id, value=inherited))
     if revoke_by_ms is not None:
         # A new id does not extend the revocation deadline (deviation D4).
         step.emit(DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, new_id), revoke_by_ms))
+
+
+def _assigned_since(partitions: Mapping[Partition, int], epoch: int) -> dict[Partition, int]:
+    return {partition: max(since, epoch) for partition, since in partitions.items()}

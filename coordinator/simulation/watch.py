@@ -163,7 +163,8 @@ class Watch:
                         and reply.assignment in (None, current.assigned.keys())
                     )
                     require(is_true, Invariant.CLASSIC_REPLIES, reply, "not", current)
-                    if reply.assignment is None and current is not None:
+                    # A member that left with -2 has gone on to something else.
+                    if reply.assignment is None and current is not None and (told or 0) > 0:
                         self.owners.told_nothing_new(member_id, current.assigned.keys())
                 case SyncGroupReply(assignment=assignment) if (
                     isinstance(event, SyncGroupReceived) and event.token == token

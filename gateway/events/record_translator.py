@@ -395,10 +395,15 @@ def _embedded(assignment: bytes, protocol: str | None, topics: Topics) -> frozen
 
 
 def _new_members(state: GroupState, records: Sequence[Record]) -> dict[str, AnyMember]:
-    """The members that this batch adds, as they are at its end."""
+    """The members that this batch adds, as they are at its end. One that gives its place up for
+    that of another instance is removed and added in the same batch."""
     seen: dict[str, AnyMember] = {}
+    removed: set[str] = set()
     for record in records:
         match record:
+            case MemberMetadata(member_id=member_id, value=None, cause=RemovalCause.REPLACED):
+                seen.pop(member_id, None)
+                removed.add(member_id)
             case MemberMetadata(value=Member() as member) | ClassicGroupMemberPut(member):
                 seen[member.member_id] = member
             case ClassicGroupMetadata(value=ClassicGroupValue(members=members)):
@@ -406,7 +411,11 @@ def _new_members(state: GroupState, records: Sequence[Record]) -> dict[str, AnyM
             case _:
                 pass
     old: Container[str] = state.group.members if state.group is not None else ()
-    return {member_id: member for member_id, member in seen.items() if member_id not in old}
+    return {
+        member_id: member
+        for member_id, member in seen.items()
+        if member_id not in old or member_id in removed
+    }
 
 
 def _protocol(member: AnyMember) -> Protocol:

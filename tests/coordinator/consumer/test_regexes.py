@@ -55,6 +55,15 @@ def test_an_unresolved_regex_matches_no_topic(group: GroupScript) -> None:
     assert (reply.member_epoch, group.named(reply.assignment)) == (2, {"foo": (0, 1, 2)})
 
 
+def test_the_result_of_a_resolution_from_before_a_load_is_ignored(group: GroupScript) -> None:
+    """It may have waited for the log, and names other regular expressions."""
+    group.native("n1", regex="f.*")
+    step = group.feed(RegexesResolved(topics={"g.*": frozenset()}, version=9))
+    assert step.records == ()
+    group.resolve()
+    assert written(group) == {"f.*": {"foo"}}
+
+
 def test_one_resolution_at_a_time(group: GroupScript) -> None:
     """Who comes meanwhile has to wait for the next one."""
     group.native("n1", regex="f.*")

@@ -9,6 +9,7 @@ from coordinator.records import (
 )
 from coordinator.replies import JoinGroupReply
 from coordinator.volatile import DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_script import GroupScript
 
 
@@ -23,6 +24,24 @@ def test_a_member_is_deleted_in_the_order_of_dependency(group: GroupScript) -> N
         TargetAssignmentMember(member_id="n1", partitions=None),
         MemberMetadata(member_id="n1", value=None, cause=RemovalCause.LEFT),
     ]
+
+
+def test_inherited_partitions_cannot_be_committed_with_an_epoch_before_the_replacement(
+    group: GroupScript,
+) -> None:
+    """DEV D68: a process that had the id before the replacement still has its older epoch."""
+    group.native("n1", instance_id="i1")
+    stale_epoch = group.current("n1").member_epoch
+    group.native("n2")
+    group.wait(2_000)
+    group.native("n1", stale_epoch)
+    held = group.topics.names(group.current("n1").assigned.keys())
+    group.native("n1", stale_epoch, owned=held)
+    classic = group.join(instance_id="i1").member_id
+    group.native("n1", instance_id="i1")
+    assert classic not in group.consumer.members
+    _, verdict = group.commit("n1", stale_epoch, held)
+    assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_the_deadline_to_revoke_survives_a_replacement(group: GroupScript) -> None:

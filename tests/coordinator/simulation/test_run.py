@@ -57,7 +57,7 @@ def test_the_seeds_of_another_day_can_be_played_again(monkeypatch: pytest.Monkey
 @pytest.mark.simulation
 def test_a_run_is_worth_its_time() -> None:
     """Much happens, in each seed or at least in some."""
-    outcomes = [simulate(seed) for seed in range(12)]
+    outcomes = [simulate(seed) for seed in range(24)]
     requests = [outcome.counts["requests"] for outcome in outcomes]
     assert sum(requests) / len(requests) > 150
     for name in (

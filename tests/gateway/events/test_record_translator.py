@@ -258,6 +258,17 @@ def test_a_native_member_that_goes_on_as_a_classic_one_is_a_cause_too() -> None:
     assert converted["cause"] == "n switched"
 
 
+def test_a_member_that_takes_another_instances_place_is_told_as_what_it_is() -> None:
+    """Its own place is deleted in the batch that gives it the other one."""
+    group = Told()
+    group.native("n", instance_id="i1")
+    old = group.join(instance_id="i2").member_id
+    group.native("n", instance_id="i2")
+    assert group.of("member_joined")["protocol"] == "consumer"
+    replaced = [event.fields for event in group.last if event.name == "member_replaced"]
+    assert {"member_id": old, "replaced_by": "n"} in replaced
+
+
 def test_a_static_member_comes_back_with_the_other_protocol() -> None:
     """Replaced, joined and converted, both ways; what it had it still has."""
     group = Told()

@@ -136,7 +136,7 @@ def targets_are_not_logged(patch: Patch) -> None:
     _drop_from_batches(patch, lambda r: isinstance(r, TargetAssignmentMember))
 
 
-@noticed_by(Invariant.REPLAY)
+@noticed_by(Invariant.REPLAY, Invariant.INDEXES)
 def members_share_a_key(patch: Patch) -> None:
     """The key of a current assignment does not name the member: compaction keeps one for all."""
     patch.setattr(CurrentAssignment, "key", "current_assignment")

@@ -23,7 +23,7 @@ def silence_is_proof(patch: Patch) -> None:
     patch.setattr("coordinator.consumer.reconcile._still_owns", still_owns)
 
 
-@noticed_by(Invariant.HEARD)
+@noticed_by(Invariant.HEARD, Invariant.LIVENESS)
 def an_assignment_is_told_once(patch: Patch) -> None:
     """An assignment that changes while its member's epoch stays is not repeated."""
     patch.setattr("coordinator.native.heartbeat._awaits_acknowledgement", lambda *_, **__: False)

@@ -69,7 +69,7 @@ def a_target_of_the_future_keeps_others_away(patch: Patch) -> None:
         interval_ms = step.config.consumer_assignment_interval_ms
         return computed_at_ms + interval_ms if computed_at_ms else 0
 
-    patch.setattr(target, "_due_at_ms", due_at_ms)
+    patch.setattr(target, "target_due_at_ms", due_at_ms)
 
 
 # -- the log is in doubt ---------------------------------------------------------------------------

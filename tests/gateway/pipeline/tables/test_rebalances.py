@@ -257,8 +257,13 @@ def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
             moved=sum(had.get(p) != owner for p, owner in has.items()),
             least=len(has) - sum((sizes & kept).values()),
             members=len(steps[last].members),
-            is_known=not any(loads) and after > first,
+            is_known=not any(loads) and after > first and not _shares_its_ms(steps, first),
         )
+
+
+def _shares_its_ms(steps: Sequence[SimulatedStep], n: int) -> bool:
+    """The table places what happens by its millisecond, and cannot tell these steps apart."""
+    return any(step.at_ms == steps[n].at_ms for step in (steps[n - 1], *steps[n + 1 : n + 2]))
 
 
 def begins_one(event: GatewayEvent) -> bool:
