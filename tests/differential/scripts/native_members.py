@@ -180,6 +180,7 @@ async def a_new_target_while_revoking(duel: Duel) -> None:
     await duel.native("M", owned={"six": (0, 1, 2)})
     await duel.native("N", owned={})
     await duel.describe()
+    await duel.native("N", owned={"foo": (0, 1, 2)})  # otherwise D67: it may not have heard of them
     await duel.native("M", topics=["six", "foo"])
     await duel.native("N")
     await duel.native("N", owned={"foo": (2,)})

@@ -11,6 +11,7 @@ from pyspark.sql import Row, SparkSession
 from coordinator.records import EpochCause
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupEpochBumped, GroupStateMoved, TopicsGone
+from gateway.events.member_events import PartitionsAssigned
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.changes import changes
 from gateway.pipeline.tables.rebalances import RebalanceRow, rebalances
@@ -242,28 +243,54 @@ def test_the_simulator_agrees(seed: int, rows: Mapping[str, Sequence[Row]]) -> N
 
 def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
     """Between the steps that began them."""
-    who = {
-        name: member.instance_id or name for step in steps for name, member in step.members.items()
-    }
+    movers = _members_of_several_instances(steps)
     begins = [n for n, step in enumerate(steps) for event in step.events if begins_one(event)]
     for first, after in zip(begins, [*begins[1:], len(steps)], strict=True):
         last = max(first, after - 1) if after > first else first - 1
-        had = {p: who[name] for p, name in steps[first - 1].holdings.items()} if first else {}
-        has = {p: who[name] for p, name in steps[last].holdings.items()}
+        had = _owners(steps[first - 1]) if first else {}
+        has = _owners(steps[last])
         sizes, kept = Counter(has.values()), Counter(had[p] for p in has if p in had)
         loads = [step.loaded is not None for step in steps[first : after + 1]]
+        bounds = [n for n in (first, after) if n < len(steps)]
+        owners = {name for step in steps[first : after + 1] for name in step.holdings.values()}
+        is_clear = owners.isdisjoint(movers) and not any(
+            _shares_its_ms(steps, n) or _grants_and_begins(steps[n]) for n in bounds
+        )
         yield Round(
             from_ms=steps[first].at_ms,
             moved=sum(had.get(p) != owner for p, owner in has.items()),
             least=len(has) - sum((sizes & kept).values()),
             members=len(steps[last].members),
-            is_known=not any(loads) and after > first and not _shares_its_ms(steps, first),
+            is_known=not any(loads) and after > first and is_clear,
         )
 
 
+def _owners(step: SimulatedStep) -> dict[tuple[str, int], str]:
+    """By instance: a static member that comes back is the same owner."""
+    return {
+        partition: step.members[member_id].instance_id or member_id
+        for partition, member_id in step.holdings.items()
+    }
+
+
+def _members_of_several_instances(steps: Sequence[SimulatedStep]) -> set[str]:
+    """Members that took another instance's place: the table knows one instance of each member."""
+    pairs = {(name, each.instance_id) for step in steps for name, each in step.members.items()}
+    counts = Counter(name for name, _ in pairs)
+    return {name for name, count in counts.items() if count > 1}
+
+
 def _shares_its_ms(steps: Sequence[SimulatedStep], n: int) -> bool:
-    """The table places what happens by its millisecond, and cannot tell these steps apart."""
+    """Whether a neighbour happened in the same millisecond: the table cannot tell them apart."""
     return any(step.at_ms == steps[n].at_ms for step in (steps[n - 1], *steps[n + 1 : n + 2]))
+
+
+def _grants_and_begins(step: SimulatedStep) -> bool:
+    """Whether a step gives partitions away before it begins a rebalance: in the table they belong
+    to the one before, and the step's holdings cannot tell."""
+    kinds = [isinstance(event, PartitionsAssigned) for event in step.events]
+    begins = [begins_one(event) for event in step.events]
+    return any(kinds) and any(begins) and kinds.index(True) < begins.index(True)
 
 
 def begins_one(event: GatewayEvent) -> bool:
