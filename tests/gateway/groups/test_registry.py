@@ -168,7 +168,8 @@ async def test_groups_with_members_are_there_before_anybody_asks(
         assert view is not None
         assert {member.member_id for member in view[0].members} == {"alive", "dead"}
         beaten = await groups.native("alive", joined.member_epoch)
-        assert beaten.error is ErrorCode.NONE
+        # DEV D67: it has to give something up, and has not said yet what it owns.
+        assert beaten.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         await trio.sleep(2)
         view = await groups.registry.view(GROUP)
         assert view is not None
