@@ -42,7 +42,7 @@ class ExemptClaims:
     ) -> None:
         self.partitions: set[Partition] = set()
         self.overtaken_owners: set[str] = set()
-        """Clients of whom a request that states what they own came late: it may have acknowledged
+        """Clients whose late request states what they own: it may have acknowledged
         what they had long before."""
         self._world, self._clients, self._state, self._lies = world, clients, state, lies
         self._removed_ms: dict[str, int] = {}

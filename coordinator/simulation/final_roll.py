@@ -42,7 +42,7 @@ def _close(scene: Scene, client: Client) -> None:
 
 
 def _move_a_replica(scene: Scene) -> None:
-    """A consumer group computes its target anew, for racks may count."""
+    """A consumer group computes a new target, because racks may count."""
     group = scene.driver.engine.state.group
     if not scene.cluster.has_racks or not isinstance(group, ConsumerGroup):
         return

@@ -33,7 +33,7 @@ class Invariant(StrEnum):
     OFFSETS = "10: committed offsets survive, and never go back"
     SINGLE_OWNER = "clients: no two believe to own the same partition"
     GRANTED = "clients: what a member believes to own, the group holds for it"
-    HEARD = "clients: who is told nothing new has heard what it is assigned"
+    HEARD = "clients: a member told nothing new has heard its assignment"
     STALE_COMMIT = "clients: nobody commits what somebody else holds"
     TAKEN = "engine: a group that somebody else has keeps no member here"
     RACKS = "engine: a member has the rack that it named"

@@ -83,6 +83,6 @@ class LibrdkafkaClient(NativeClient):
         self._had_assignment |= self._target is not None and self.claims.keys() != self._target
         super().reconcile()
 
-    def _join_anew(self) -> None:
+    def _rejoin(self) -> None:
         self._had_assignment = False
-        super()._join_anew()
+        super()._rejoin()

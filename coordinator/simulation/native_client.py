@@ -96,7 +96,7 @@ class NativeClient(Client):
         def come_back(_answer: Answer | None = None) -> None:
             self.spec = replace(self.spec, instance_id=instance_id)
             self._target, self.member_epoch = None, JOIN_EPOCH
-            self._join_anew()
+            self._rejoin()
 
         def leave() -> None:
             if self.is_closing:
@@ -192,13 +192,13 @@ class NativeClient(Client):
             case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
                 self._is_fenced_off = True
                 self._target, self.member_epoch = None, JOIN_EPOCH
-                self.lose(self._join_anew)
+                self.lose(self._rejoin)
             case error if error in RETRIABLE:
                 self._must_state_all = True
             case error:
                 self.die(error.name)
 
-    def _join_anew(self) -> None:
+    def _rejoin(self) -> None:
         self._is_fenced_off, self._must_state_all = False, True
         self.beat()
 
