@@ -1,7 +1,6 @@
-"""Bytes to typed Kafka messages and back.
+"""The wire format of the Kafka messages that the gateway reads or writes.
 
-Owns the wire format of the messages the gateway looks into. Does no IO, has no clock, knows nothing
-of groups.
+`decode` turns bytes into typed messages, `encode` turns messages into bytes.
 """
 
 from kafka_codecs.codec import decode, encode

@@ -15,7 +15,7 @@ from kafka_codecs.primitives import Int16, Int32
 
 @message(ApiKey.ADD_OFFSETS_TO_TXN, versions=range(5))
 class AddOffsetsToTxnResponse(Struct):
-    """Whether the group's offsets are part of the transaction now."""
+    """Whether the coordinator added the group's offsets to the transaction."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn (key 24), the response only, versions 0 to 3: requests are relayed, not read.
 
-v1 lets a broker answer before it throttles; v2 may answer PRODUCER_FENCED; v3 is flexible. Later
-versions are for brokers among themselves (KIP-890).
+v1 lets a broker answer before it throttles; v2 may answer PRODUCER_FENCED; v3 is flexible. Only
+brokers send later versions (KIP-890).
 
 Errors, per partition: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED,
 OPERATION_NOT_ATTEMPTED, UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,

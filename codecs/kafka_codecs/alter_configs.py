@@ -1,7 +1,7 @@
-"""AlterConfigs (key 33), versions 0 to 2: the legacy way, which replaces all configs of a resource.
+"""AlterConfigs (key 33), versions 0 to 2, replaces all configs of a resource.
 
 - v1 lets a broker answer before it throttles; v2 is flexible.
-- Deprecated since IncrementalAlterConfigs (KIP-339); that one's errors are these.
+- Deprecated in favour of IncrementalAlterConfigs (KIP-339), which has the same errors.
 """
 
 from kafka_codecs.api_keys import ApiKey
@@ -20,7 +20,7 @@ class AlterableConfig(Struct):
 
 @structure
 class AlterConfigsResource(Struct):
-    """What the resource's configs shall be; those not named get their defaults."""
+    """The new configs of a resource; configs not listed return to their defaults."""
 
     resource_type: Int8
     resource_name: str

@@ -3,7 +3,7 @@
 Requests are relayed, not read. Flexible from the start (KIP-455). v1 says whether the replication
 factor may change (KIP-860).
 
-Errors, at the top: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, REQUEST_TIMED_OUT; per partition:
+Errors, top-level: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, REQUEST_TIMED_OUT; per partition:
 INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NO_REASSIGNMENT_IN_PROGRESS,
 UNKNOWN_TOPIC_OR_PARTITION.
 """

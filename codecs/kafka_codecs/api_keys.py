@@ -1,14 +1,13 @@
-"""Every api key of Kafka 4.3 and where its flexible versions begin.
+"""Every api key of Kafka 4.3, with its first flexible version.
 
-Source: the message schemas in Kafka's own client library. Keys 4 to 7 are retired: no version of
-them is left. Knows nothing of the messages.
+Source: the message schemas in Kafka's own client library. Keys 4 to 7 are retired.
 """
 
 from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """An api key; each line gives the key and its first flexible version (None: it has none)."""
+    """An api key: its number, then its first flexible version (None if it has none)."""
 
     first_flexible_version: int | None
 

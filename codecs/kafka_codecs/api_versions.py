@@ -2,12 +2,12 @@
 
 - v1 adds the throttle time to the response.
 - v2 lets a broker answer before it throttles.
-- v3 is flexible and adds the client's software to the request, features to the response; the
-  header of the response stays at version 0.
+- v3 is flexible; it adds the client's software to the request and features to the response. The
+  response header stays at version 0.
 - v4 allows a feature's lowest version to be 0 (KAFKA-17011).
 
-Errors: UNSUPPORTED_VERSION (the body is then a v0 one, with the versions of this api, KIP-511),
-INVALID_REQUEST (the name or version of the client software is not well formed).
+Errors: UNSUPPORTED_VERSION (with a v0 body that lists the versions of this api, KIP-511),
+INVALID_REQUEST (the name or version of the client software is malformed).
 """
 
 from kafka_codecs.api_keys import ApiKey
@@ -17,7 +17,7 @@ from kafka_codecs.primitives import Int16, Int32, Int64
 
 @message(ApiKey.API_VERSIONS, versions=range(5))
 class ApiVersionsRequest(Struct):
-    """Ask for the versions of every api, and say which client asks."""
+    """Ask for the supported versions of every api; identifies the client's software."""
 
     client_software_name: str = wire(since=3, default="", ignorable=True)
     client_software_version: str = wire(since=3, default="", ignorable=True)
@@ -25,7 +25,7 @@ class ApiVersionsRequest(Struct):
 
 @structure
 class ApiVersion(Struct):
-    """An api and the versions of it that the broker speaks, both ends included."""
+    """An api and the inclusive range of versions that the broker supports."""
 
     api_key: Int16
     min_version: Int16
@@ -34,7 +34,7 @@ class ApiVersion(Struct):
 
 @structure
 class SupportedFeatureKey(Struct):
-    """A feature and the levels that the broker supports."""
+    """A feature and the inclusive range of levels that the broker supports."""
 
     name: str
     min_version: Int16
@@ -43,7 +43,7 @@ class SupportedFeatureKey(Struct):
 
 @structure
 class FinalizedFeatureKey(Struct):
-    """A feature and the levels that the whole cluster has agreed on."""
+    """A feature and the levels that the cluster has finalized."""
 
     name: str
     max_version_level: Int16

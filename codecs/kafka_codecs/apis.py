@@ -62,7 +62,7 @@ __all__ = ["APIS", "Api", "ApiKey", "first_flexible_version"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """An api with its messages; `request` is None where only responses are decoded."""
+    """An api with its messages; `request` is None if the package decodes only its responses."""
 
     key: ApiKey
     versions: range

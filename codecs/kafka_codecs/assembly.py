@@ -1,7 +1,7 @@
-"""From a declaration to one construct per version, put together once and kept.
+"""Assembles one construct per message and version from the message's declaration.
 
-Owns the meaning of the declared rules: which version has which field, in which encoding. Nothing
-is decided about versions while bytes are read or written.
+The assembly resolves the version rules once, and caches the result: reading and writing bytes makes
+no decision about versions.
 """
 
 import struct
@@ -33,7 +33,7 @@ from kafka_codecs.primitives import (
 )
 
 MALFORMED = (ConstructError, struct.error, UnicodeError)
-"""Everything that bad bytes or bad values raise inside this package."""
+"""The exceptions that malformed bytes or invalid values raise inside this package."""
 
 _TAGS = "tagged fields"
 
@@ -42,7 +42,7 @@ _M = TypeVar("_M", bound=Struct)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """A tagged field that we know."""
+    """A tagged field that the declaration names."""
 
     tag: int
     name: str
@@ -61,8 +61,8 @@ class Structure(WireType, Generic[_M]):
         tags: list[Tag] | None,
         absent: list[tuple[str, Any]],
     ) -> None:
-        """`tags` is None in a version that is not flexible; `absent` lists the fields that must
-        have their default because this version cannot carry them."""
+        """`tags` is None in a version that is not flexible; `absent` lists the fields that this
+        version cannot carry, which must have their defaults."""
         super().__init__()
         self.min_size = sum(member.min_size for _, member in members) + (tags is not None)
         self._struct_type = struct_type
@@ -112,7 +112,7 @@ class Structure(WireType, Generic[_M]):
         return values
 
     def _written_tags(self, value: Struct) -> tuple[tuple[int, bytes], ...]:
-        """Kafka leaves out a tagged field that has its default."""
+        """Kafka omits a tagged field that has its default."""
         if not self._tags:
             return value.unknown_tags
         known = sorted(
@@ -124,8 +124,8 @@ class Structure(WireType, Generic[_M]):
 
 
 def message_codec(struct_type: type[_M], version: int) -> Structure[_M]:
-    """The construct of one message in one version that it has."""
-    hashable: Any = struct_type  # mypy takes a class that defines __hash__ for unhashable
+    """The construct of a message in one of its versions."""
+    hashable: Any = struct_type  # mypy considers a class that defines __hash__ unhashable
     codec: Structure[_M] = _assemble(hashable, version, struct_type.SCHEMA.is_flexible(version))
     return codec
 
@@ -159,7 +159,7 @@ def _assemble(struct_type: type[Any], version: int, flexible: bool) -> Structure
 
 
 def _wire_type(hint: Any, version: int, flexible: bool, nullable: bool) -> WireType:
-    """The construct of one annotation; `nullable` says whether its None counts in this version."""
+    """The construct of one annotation; `nullable` says whether this version permits null."""
     if get_origin(hint) in (Union, UnionType):
         (hint,) = [choice for choice in get_args(hint) if choice is not NoneType]
     else:

@@ -1,6 +1,6 @@
-"""Decode and encode: the two functions everybody else calls.
+"""The package's entry points, `decode` and `encode`.
 
-Owns the one place where errors of construct, struct and UTF-8 become `WireError`.
+They convert the errors of construct, struct and UTF-8 into `WireError`.
 """
 
 from io import BytesIO
@@ -14,10 +14,10 @@ _M = TypeVar("_M", bound=Struct)
 
 
 def decode(message_type: type[_M], data: bytes, version: int, *, trailing_ok: bool = False) -> _M:
-    """Decode the body of a message, that is what follows its header.
+    """Decode the body of a message: the bytes after its header.
 
-    Raises `WireError` for any bytes that are not such a message, and for bytes left over unless
-    `trailing_ok`.
+    Raises `WireError` if the message has no such version, if the bytes are malformed, or if bytes
+    are left over and `trailing_ok` is false.
     """
     codec = _codec(message_type, version)
     stream = BytesIO(data)
@@ -34,7 +34,7 @@ def decode(message_type: type[_M], data: bytes, version: int, *, trailing_ok: bo
 def encode(message: Struct, version: int) -> bytes:
     """Encode a message as `version`.
 
-    Raises `WireError` if that version cannot carry a value the message has.
+    Raises `WireError` if the message has no such version, or a value that it cannot carry.
     """
     codec = _codec(type(message), version)
     stream = BytesIO()
@@ -52,7 +52,7 @@ def _codec(message_type: type[_M], version: int) -> Structure[_M]:
 
 
 def _wire_error(message_type: type[Struct], version: int, error: Exception) -> WireError:
-    """Structures leave the name of the failing field as a note, innermost first."""
+    """Structures add the name of the failing field to the error as a note, innermost first."""
     field = ".".join(reversed(getattr(error, "__notes__", [])))
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return WireError(f"{message_type.__name__} v{version}, {field}: {reason}")

@@ -17,7 +17,7 @@ from kafka_codecs.primitives import Int8, Int16, Int32
 
 
 class MemberType(IntEnum):
-    """Which protocol a member speaks (`member_type`)."""
+    """The protocol that a member speaks (`member_type`)."""
 
     UNKNOWN = -1
     CLASSIC = 0
@@ -26,7 +26,7 @@ class MemberType(IntEnum):
 
 @message(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=range(2))
 class ConsumerGroupDescribeRequest(Struct):
-    """Ask about groups of the new protocol."""
+    """Describe groups of the consumer protocol."""
 
     group_ids: tuple[str, ...]
     include_authorized_operations: bool
@@ -50,7 +50,7 @@ class Assignment(Struct):
 
 @structure
 class Member(Struct):
-    """A member with what it has (`assignment`) and what it shall have (`target_assignment`)."""
+    """A member with its current and its target assignment."""
 
     member_id: str
     instance_id: str | None = None
@@ -67,7 +67,7 @@ class Member(Struct):
 
 @structure
 class DescribedGroup(Struct):
-    """A group; an error leaves all but its id empty."""
+    """A group; after an error only its id is filled in."""
 
     error_code: Int16 = 0
     error_message: str | None = None
@@ -82,7 +82,7 @@ class DescribedGroup(Struct):
 
 @message(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=range(2))
 class ConsumerGroupDescribeResponse(Struct):
-    """One entry per group that was asked for."""
+    """One entry per requested group."""
 
     throttle_time_ms: Int32 = 0
     groups: tuple[DescribedGroup, ...] = ()

@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (key 68), versions 0 and 1, both flexible (KIP-848).
 
-- v1 adds the subscribed regular expression; the client makes its own member id (KIP-1082).
+- v1 adds the subscribed regular expression; the client generates its own member id (KIP-1082).
 
 Errors: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
@@ -25,9 +25,9 @@ class TopicPartitions(Struct):
 
 @message(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=range(2))
 class ConsumerGroupHeartbeatRequest(Struct):
-    """A member says that it is alive, and what has changed: null or -1 means that it has not.
+    """A member's sign of life, with the fields that changed; null or -1 means unchanged.
 
-    `member_epoch` is 0 to join, -1 to leave, -2 for a static member that will be back.
+    `member_epoch` is 0 to join, -1 to leave, and -2 for a static member that leaves temporarily.
     """
 
     group_id: str
@@ -44,14 +44,14 @@ class ConsumerGroupHeartbeatRequest(Struct):
 
 @structure
 class Assignment(Struct):
-    """All the partitions a member may have."""
+    """All partitions that the member may own."""
 
     topic_partitions: tuple[TopicPartitions, ...]
 
 
 @message(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=range(2))
 class ConsumerGroupHeartbeatResponse(Struct):
-    """The member's epoch; `assignment` None means that it has not changed."""
+    """The member's epoch and assignment; a null `assignment` means unchanged."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

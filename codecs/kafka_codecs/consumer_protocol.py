@@ -1,17 +1,17 @@
-"""What consumers put into JoinGroup and SyncGroup: Subscription and Assignment, versions 0 to 3.
+"""The embedded consumer protocol: Subscription in JoinGroup, Assignment in SyncGroup, v0 to v3.
 
-Each is an int16 version and then the fields of that version, never in the flexible encoding.
+Each is an int16 version followed by that version's fields, never in the flexible encoding.
 
 - v0: topics and user data. v1 adds the owned partitions (cooperative rebalancing, KIP-429).
-- v2 adds the generation those were owned in, v3 the rack. Assignments are the same in all.
+- v2 adds the generation of the owned partitions, v3 the rack. All versions of Assignment are alike.
 
-As in Kafka, a newer version is read as version 3, bytes that follow are ignored (versions only ever
-add fields at the end), and topics and partitions are written in sorted order, so that equal
+Like Kafka, the decoder reads a newer version as version 3 and ignores trailing bytes, because
+versions only ever append fields. The encoder sorts topics and partitions, so that equal
 subscriptions have equal bytes.
 
-DEV D24: a subscription of version 1 that ends where one of version 0 does is whole. kafka-go,
-kafkajs 1 and @platformatic/kafka 1 write it: to Kafka it is malformed, and their groups could never
-convert.
+DEV D24: the decoder accepts a subscription of version 1 that ends where version 0 ends. kafka-go,
+kafkajs 1 and @platformatic/kafka 1 send it. Kafka considers it malformed, so their groups could
+never convert.
 """
 
 import struct
@@ -24,7 +24,7 @@ from kafka_codecs.errors import WireError
 from kafka_codecs.primitives import Int32
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of classic groups whose members put these into their requests."""
+"""The protocol type of classic groups whose members use the embedded protocol."""
 
 NO_GENERATION = -1
 VERSIONS = range(4)
@@ -32,7 +32,7 @@ VERSIONS = range(4)
 
 @structure
 class TopicPartition(Struct):
-    """Partitions of a topic. (The singular is Kafka's.)"""
+    """Partitions of a topic. (The singular name is Kafka's.)"""
 
     topic: str
     partitions: tuple[Int32, ...]
@@ -40,7 +40,7 @@ class TopicPartition(Struct):
 
 @message(None, versions=VERSIONS)
 class Subscription(Struct):
-    """What a member wants, and what it owned when it asked."""
+    """The topics that a member subscribes to, and the partitions that it owned when it joined."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -51,7 +51,7 @@ class Subscription(Struct):
 
 @message(None, versions=VERSIONS)
 class Assignment(Struct):
-    """What a member is given."""
+    """The partitions that a member receives."""
 
     assigned_partitions: tuple[TopicPartition, ...]
     user_data: bytes | None = None
@@ -64,7 +64,7 @@ _FIRST_WITH_OWNED_PARTITIONS = 1
 
 
 def decode_subscription(data: bytes) -> tuple[int, Subscription]:
-    """Decode a subscription; the version is the one that was sent, which may be a newer one.
+    """Decode a subscription; the returned version is the one sent, which may be newer than v3.
 
     Raises `WireError` for a negative version and for malformed or missing bytes.
     """
@@ -77,7 +77,7 @@ def decode_subscription(data: bytes) -> tuple[int, Subscription]:
 
 
 def encode_subscription(value: Subscription, version: int) -> bytes:
-    """Encode a subscription; the fields that `version` lacks are left out.
+    """Encode a subscription; fields that `version` lacks are omitted.
 
     Raises `WireError` for a negative version.
     """
@@ -112,7 +112,7 @@ def _encode(value: _M, version: int) -> bytes:
 
 
 def _spoken(version: int) -> int:
-    """The version we speak for another; negative ones stay as they are and are refused."""
+    """The newest version we know that is not above `version`; `encode` refuses a negative one."""
     return min(version, VERSIONS[-1])
 
 

@@ -1,7 +1,6 @@
 """CreatePartitions (key 37), the response only, versions 0 to 3: requests are relayed, not read.
 
-v1 lets a broker answer before it throttles; v2 is flexible; v3 may be refused for a quota
-(KIP-599).
+v1 lets a broker answer before it throttles; v2 is flexible; v3 may exceed a quota (KIP-599).
 
 Errors, per topic: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, UNKNOWN_TOPIC_OR_PARTITION,
 INVALID_TOPIC_EXCEPTION, REASSIGNMENT_IN_PROGRESS, NOT_CONTROLLER, TOPIC_AUTHORIZATION_FAILED,

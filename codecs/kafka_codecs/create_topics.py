@@ -1,9 +1,9 @@
 """CreateTopics (key 19), versions 2 to 7.
 
-- v3 lets a broker answer before it throttles; v4 takes -1 for the cluster's own number of
+- v3 lets a broker answer before it throttles; v4 accepts -1 for the cluster's default number of
   partitions and replicas (KIP-464).
-- v5 is flexible and tells what was made (KIP-525); v6 may be refused for a quota (KIP-599); v7
-  tells the topic's id (KIP-516).
+- v5 is flexible and returns the created topic's settings (KIP-525); v6 may exceed a quota
+  (KIP-599); v7 returns the topic id (KIP-516).
 
 Errors, per topic: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS,
 INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION,
@@ -21,7 +21,7 @@ from kafka_codecs.primitives import Int8, Int16, Int32
 
 @structure
 class CreatableReplicaAssignment(Struct):
-    """The brokers that are to have one partition."""
+    """The brokers that shall host one partition."""
 
     partition_index: Int32
     broker_ids: tuple[Int32, ...]
@@ -37,7 +37,7 @@ class CreatableTopicConfig(Struct):
 
 @structure
 class CreatableTopic(Struct):
-    """A topic; -1 partitions or replicas where the brokers are named, or the cluster decides."""
+    """A topic; -1 partitions or replicas if `assignments` decides, or the cluster's default."""
 
     name: str
     num_partitions: Int32
@@ -48,7 +48,7 @@ class CreatableTopic(Struct):
 
 @message(ApiKey.CREATE_TOPICS, versions=range(2, 8))
 class CreateTopicsRequest(Struct):
-    """Make topics, or only say whether they could be made."""
+    """Create topics, or only check that they could be created."""
 
     topics: tuple[CreatableTopic, ...]
     timeout_ms: Int32 = 60_000
@@ -57,7 +57,7 @@ class CreateTopicsRequest(Struct):
 
 @structure
 class CreatableTopicConfigs(Struct):
-    """One config that the topic now has. (The name is Kafka's.)"""
+    """One config of the created topic. (The plural name is Kafka's.)"""
 
     name: str
     value: str | None

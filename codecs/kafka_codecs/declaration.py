@@ -1,4 +1,4 @@
-"""How a message is declared: a dataclass whose annotations are the wire types.
+"""Declares a message: a dataclass whose annotations are its wire types.
 
     @message(ApiKey.HEARTBEAT, versions=range(0, 5))
     class HeartbeatRequest(Struct):
@@ -7,12 +7,12 @@
         member_id: str
         group_instance_id: str | None = wire(since=3, default=None)
 
-Owns what may be said about a field and checks that it makes sense when the class is made. Knows
-nothing of bytes: `assembly` turns a declaration into one construct per version.
+The decorators check a declaration when Python creates the class; `assembly` turns it into one
+construct per version.
 
-A field with `| None` is nullable, a `tuple[X, ...]` is an array, a `Struct` a nested structure. A
-field that some version lacks needs Kafka's default: it is what decoding such a version gives, and
-encoding such a version refuses anything else unless the field is ignorable.
+A field with `| None` is nullable, a `tuple[X, ...]` is an array, a `Struct` is a nested structure.
+A field that some version lacks needs Kafka's default: decoding that version yields the default, and
+encoding it refuses any other value unless the field is ignorable.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from kafka_codecs.api_keys import ApiKey
 
 ALWAYS = 1 << 15
-"""A version above all others: the `until` of a field that was never removed."""
+"""Above every version: the `until` of a field that no version removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """What Kafka's schema says about a field beside its type; versions are inclusive."""
+    """Kafka's schema for a field, apart from its type; versions are inclusive."""
 
     since: int = 0
     until: int = ALWAYS
@@ -42,12 +42,12 @@ class Wire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """What Kafka's schema says about a message as a whole."""
+    """Kafka's schema for a message as a whole."""
 
     api_key: ApiKey | None
     versions: range
     flexible: bool
-    """Of a message without an api key, in all its versions."""
+    """Whether a message without an api key is flexible in all its versions."""
 
     def is_flexible(self, version: int) -> bool:
         """Whether `version` has compact lengths and tagged fields (KIP-482)."""
@@ -65,8 +65,8 @@ def wire(
 ) -> Any:
     """Declare a field that needs more than its type.
 
-    `tag` makes it a tagged field, in all versions from `since` on; such a field is left out of the
-    bytes while it has its default.
+    `tag` makes it a tagged field in all versions from `since` on. The encoder omits a tagged field
+    that has its default.
     """
     rules = Wire(
         since=since, until=until, nullable_since=nullable_since, tag=tag, ignorable=ignorable
@@ -88,19 +88,19 @@ _T = TypeVar("_T", bound="Struct")
 class Struct:
     """Base of every message and nested structure.
 
-    `unknown_tags` holds tagged fields that we do not know, in ascending order of their tags, so
-    that a message which is passed on loses nothing.
+    `unknown_tags` keeps undeclared tagged fields, in ascending order of their tags, so that
+    re-encoding a message loses nothing.
     """
 
     SCHEMA: ClassVar[Schema]
-    """Only messages have it: a nested structure follows the message it is in."""
+    """Only messages have a schema; a nested structure follows its message's."""
 
     unknown_tags: tuple[tuple[int, bytes], ...] = ()
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
 def structure(cls: type[_T]) -> type[_T]:
-    """Make a nested structure of a class."""
+    """Turn a class into a nested structure."""
     made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
     for declared in fields(made):
         rules = rules_of(declared)
@@ -114,7 +114,7 @@ def structure(cls: type[_T]) -> type[_T]:
 def message(
     api_key: ApiKey | None, *, versions: range, flexible: bool = False
 ) -> Callable[[type[_T]], type[_T]]:
-    """Make a message of a class; `flexible` is for those without an api key, which knows it."""
+    """Turn a class into a message; `flexible` applies only without an api key."""
 
     def make(cls: type[_T]) -> type[_T]:
         made = structure(cls)

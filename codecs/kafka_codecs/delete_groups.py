@@ -14,7 +14,7 @@ from kafka_codecs.primitives import Int16, Int32
 
 @message(ApiKey.DELETE_GROUPS, versions=range(4))
 class DeleteGroupsRequest(Struct):
-    """Delete empty groups with their offsets. (The plural of the plural is Kafka's.)"""
+    """Delete empty groups with their offsets. (The field name is Kafka's.)"""
 
     groups_names: tuple[str, ...]
 

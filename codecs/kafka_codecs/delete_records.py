@@ -13,7 +13,7 @@ from kafka_codecs.primitives import Int16, Int32, Int64
 
 @structure
 class DeleteRecordsPartitionResult(Struct):
-    """Where a partition begins now; -1 after an error."""
+    """The new log start offset of a partition; -1 after an error."""
 
     partition_index: Int32
     low_watermark: Int64

@@ -1,7 +1,7 @@
 """DeleteTopics (key 20), versions 1 to 6.
 
-- v2 lets a broker answer before it throttles; v3 says TOPIC_DELETION_DISABLED where that is so.
-- v4 is flexible; v5 adds the error message, and may be refused for a quota (KIP-599).
+- v2 lets a broker answer before it throttles; v3 may answer TOPIC_DELETION_DISABLED.
+- v4 is flexible; v5 adds the error message, and may exceed a quota (KIP-599).
 - v6 takes topics by name or by id (KIP-516).
 
 Errors, per topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID (v6), TOPIC_AUTHORIZATION_FAILED,
@@ -19,7 +19,7 @@ from kafka_codecs.primitives import Int16, Int32
 
 @structure
 class DeleteTopicState(Struct):
-    """A topic by its name or by its id. (The word is Kafka's.)"""
+    """A topic by its name or by its id. (The class name is Kafka's.)"""
 
     name: str | None = None
     topic_id: UUID = NO_TOPIC_ID
@@ -36,7 +36,7 @@ class DeleteTopicsRequest(Struct):
 
 @structure
 class DeletableTopicResult(Struct):
-    """The answer for one topic; its name is null if an id was asked for that nobody knows."""
+    """The answer for one topic; its name is null if the request had an unknown id."""
 
     name: str | None = wire(nullable_since=6)
     topic_id: UUID = wire(since=6, default=NO_TOPIC_ID, ignorable=True)

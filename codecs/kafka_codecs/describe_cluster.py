@@ -23,7 +23,7 @@ class DescribeClusterRequest(Struct):
 
 @structure
 class DescribeClusterBroker(Struct):
-    """A broker and where it listens."""
+    """A broker and its address."""
 
     broker_id: Int32
     host: str

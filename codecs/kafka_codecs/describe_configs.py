@@ -17,7 +17,7 @@ from kafka_codecs.primitives import Int8, Int16, Int32
 
 
 class ConfigResourceType(IntEnum):
-    """What can have configs (`resource_type`)."""
+    """The kinds of resources that have configs (`resource_type`)."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -28,7 +28,7 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from (`config_source`)."""
+    """The level that a value is set at (`config_source`)."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC = 1
@@ -42,7 +42,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigType(IntEnum):
-    """How a value is to be read (`config_type`)."""
+    """The type of a value (`config_type`)."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -58,7 +58,7 @@ class ConfigType(IntEnum):
 
 @structure
 class DescribeConfigsResource(Struct):
-    """A resource; without keys (null) all of its configs are meant."""
+    """A resource and the keys of the requested configs; null requests all of them."""
 
     resource_type: Int8
     resource_name: str
@@ -76,7 +76,7 @@ class DescribeConfigsRequest(Struct):
 
 @structure
 class DescribeConfigsSynonym(Struct):
-    """A value that counts, or would count if those before it were not set."""
+    """A value at one level; it applies if no earlier synonym is set."""
 
     name: str
     value: str | None
@@ -85,7 +85,7 @@ class DescribeConfigsSynonym(Struct):
 
 @structure
 class DescribeConfigsResourceResult(Struct):
-    """One config; the value of a sensitive one is null."""
+    """One config; a sensitive config has a null value."""
 
     name: str
     value: str | None
@@ -99,7 +99,7 @@ class DescribeConfigsResourceResult(Struct):
 
 @structure
 class DescribeConfigsResult(Struct):
-    """The configs of one resource; an error leaves none."""
+    """The configs of one resource; none after an error."""
 
     error_code: Int16 = 0
     error_message: str | None = None
@@ -110,7 +110,7 @@ class DescribeConfigsResult(Struct):
 
 @message(ApiKey.DESCRIBE_CONFIGS, versions=range(1, 5))
 class DescribeConfigsResponse(Struct):
-    """One entry per resource that was asked for."""
+    """One entry per requested resource."""
 
     throttle_time_ms: Int32 = 0
     results: tuple[DescribeConfigsResult, ...] = ()

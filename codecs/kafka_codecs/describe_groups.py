@@ -2,8 +2,8 @@
 
 - v1 adds the throttle time; v2 lets a broker answer before it throttles.
 - v3 adds the authorized operations, v4 the group instance id; v5 is flexible.
-- v6 adds the error message, and a group that does not exist is GROUP_ID_NOT_FOUND (KIP-1043);
-  before it, such a group is Dead without an error.
+- v6 adds the error message, and answers GROUP_ID_NOT_FOUND for a group that does not exist
+  (KIP-1043); earlier versions report such a group as Dead, without an error.
 
 Errors, per group: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
 INVALID_GROUP_ID, GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND (v6+).
@@ -17,7 +17,7 @@ from kafka_codecs.primitives import Int16, Int32
 
 @message(ApiKey.DESCRIBE_GROUPS, versions=range(7))
 class DescribeGroupsRequest(Struct):
-    """Ask about groups, as far as the classic protocol can tell."""
+    """Describe groups in the terms of the classic protocol."""
 
     groups: tuple[str, ...]
     include_authorized_operations: bool = wire(since=3, default=False)
@@ -25,7 +25,7 @@ class DescribeGroupsRequest(Struct):
 
 @structure
 class DescribedGroupMember(Struct):
-    """A member; metadata and assignment are only filled in while the group is Stable."""
+    """A member; metadata and assignment are empty unless the group is Stable."""
 
     member_id: str
     group_instance_id: str | None = wire(since=4, default=None, ignorable=True)
@@ -37,7 +37,7 @@ class DescribedGroupMember(Struct):
 
 @structure
 class DescribedGroup(Struct):
-    """A group; an error leaves all but its id empty."""
+    """A group; after an error only its id is filled in."""
 
     error_code: Int16 = 0
     error_message: str | None = wire(since=6, default=None)
@@ -51,7 +51,7 @@ class DescribedGroup(Struct):
 
 @message(ApiKey.DESCRIBE_GROUPS, versions=range(7))
 class DescribeGroupsResponse(Struct):
-    """One entry per group that was asked for."""
+    """One entry per requested group."""
 
     throttle_time_ms: Int32 = wire(since=1, default=0, ignorable=True)
     groups: tuple[DescribedGroup, ...] = ()

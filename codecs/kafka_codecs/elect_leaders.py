@@ -1,8 +1,8 @@
 """ElectLeaders (key 43), the response only, versions 0 to 2: requests are relayed, not read.
 
-v1 adds an error at the top and unclean elections (KIP-460); v2 is flexible.
+v1 adds a top-level error and unclean elections (KIP-460); v2 is flexible.
 
-Errors, at the top: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER; per partition:
+Errors, top-level: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER; per partition:
 ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE,
 UNKNOWN_TOPIC_OR_PARTITION.
 """

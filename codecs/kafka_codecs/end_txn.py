@@ -1,7 +1,7 @@
 """EndTxn (key 26), the response only, versions 0 to 5: requests are relayed, not read.
 
 - v1 lets a broker answer before it throttles; v2 may answer PRODUCER_FENCED; v3 is flexible.
-- v4 may answer TRANSACTION_ABORTABLE, v5 tells the producer's next epoch (KIP-890).
+- v4 may answer TRANSACTION_ABORTABLE, v5 returns the producer's next epoch (KIP-890).
 
 Errors: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH,
@@ -15,7 +15,7 @@ from kafka_codecs.primitives import Int16, Int32, Int64
 
 @message(ApiKey.END_TXN, versions=range(6))
 class EndTxnResponse(Struct):
-    """Whether the transaction has ended, and how the producer goes on."""
+    """Whether the transaction ended, and the producer's next id and epoch."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0

@@ -1,4 +1,4 @@
-"""Kafka's error codes, those that the gateway names (Kafka protocol guide, error codes)."""
+"""The Kafka error codes that the gateway names (Kafka protocol guide, error codes)."""
 
 from enum import IntEnum
 

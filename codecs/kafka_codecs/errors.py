@@ -1,5 +1,5 @@
-"""The one error that leaves this package."""
+"""The only exception that the package raises for bad data."""
 
 
 class WireError(Exception):
-    """Bytes that are not a Kafka message, or a value that the wanted version cannot express."""
+    """The bytes are not a valid Kafka message, or the version cannot express a value."""

@@ -2,14 +2,14 @@
 
 - v4 adds the isolation level (KIP-98); v5 adds the log start offset.
 - v7 adds sessions: a request with an epoch above 0 names only what has changed (KIP-227).
-- v9 adds the leader epoch that the client knows; v11 adds the rack, and a replica to read from.
-- v12 is flexible; it adds the cluster id, where logs diverge, and the current leader (KIP-595).
-- v13 names topics by id and no longer by name (KIP-516).
+- v9 adds the leader epoch that the client knows; v11 adds the rack and the preferred read replica.
+- v12 is flexible; it adds the cluster id, the diverging epoch, and the current leader (KIP-595).
+- v13 identifies topics by id instead of by name (KIP-516).
 - v15 moves the replica id into a tagged field (KIP-903).
-- v16 adds where the current leaders listen, at the end of the answer (KIP-951).
+- v16 adds the addresses of the current leaders, at the end of the response (KIP-951).
 - v17 adds the id of a follower's log directory (KIP-853), v18 the high watermark that it knows.
 
-Errors, for the whole: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+Errors, top-level: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
 FETCH_SESSION_TOPIC_ID_ERROR, INCONSISTENT_TOPIC_ID; per partition: OFFSET_OUT_OF_RANGE,
 TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID (v13+),
 NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR,
@@ -38,7 +38,7 @@ class ReplicaState(Struct):
 
 @structure
 class FetchPartition(Struct):
-    """From where to read a partition, and how much."""
+    """A partition to read, with the offset to start at and the most bytes to return."""
 
     partition: Int32
     current_leader_epoch: Int32 = wire(since=9, default=-1, ignorable=True)
@@ -70,7 +70,7 @@ class ForgottenTopic(Struct):
 
 @message(ApiKey.FETCH, versions=range(4, 19))
 class FetchRequest(Struct):
-    """Read records. Of a session with an epoch above 0, `topics` is only what has changed."""
+    """Read records. With a session epoch above 0, `topics` lists only what has changed."""
 
     cluster_id: str | None = wire(since=12, tag=0, default=None, ignorable=True)
     replica_id: Int32 = wire(until=14, default=-1)
@@ -88,7 +88,7 @@ class FetchRequest(Struct):
 
 @structure
 class EpochEndOffset(Struct):
-    """Where the logs of leader and follower diverge at the latest."""
+    """The largest epoch and end offset that leader and follower may share."""
 
     epoch: Int32 = -1
     end_offset: Int64 = -1
@@ -96,7 +96,7 @@ class EpochEndOffset(Struct):
 
 @structure
 class SnapshotId(Struct):
-    """The snapshot to fetch instead."""
+    """The snapshot that a follower fetches instead of records."""
 
     end_offset: Int64 = -1
     epoch: Int32 = -1
@@ -104,7 +104,7 @@ class SnapshotId(Struct):
 
 @structure
 class AbortedTransaction(Struct):
-    """Records of this producer from here on are to be skipped."""
+    """A consumer skips the producer's records from `first_offset` on."""
 
     producer_id: Int64
     first_offset: Int64
@@ -112,7 +112,7 @@ class AbortedTransaction(Struct):
 
 @structure
 class PartitionData(Struct):
-    """What there is to read in a partition."""
+    """The records and offsets of a partition."""
 
     partition_index: Int32
     error_code: Int16 = 0
@@ -140,7 +140,7 @@ class FetchableTopicResponse(Struct):
 
 @message(ApiKey.FETCH, versions=range(4, 19))
 class FetchResponse(Struct):
-    """The records; `session_id` 0 for none."""
+    """The records; `session_id` is 0 without a session."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = wire(since=7, default=0, ignorable=True)

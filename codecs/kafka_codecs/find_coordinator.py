@@ -2,7 +2,7 @@
 
 - v1 adds the key type to the request, throttle time and error message to the response.
 - v2 lets a broker answer before it throttles; v3 is flexible.
-- v4 asks for many keys at once: coordinator_keys and coordinators replace the single ones
+- v4 requests many keys at once: coordinator_keys and coordinators replace the single fields
   (KIP-699).
 - v5 may answer TRANSACTION_ABORTABLE (KIP-890); v6 knows share groups (KIP-932), whose key is
   "groupId:topicId:partition".
@@ -19,7 +19,7 @@ from kafka_codecs.primitives import Int8, Int16, Int32
 
 
 class CoordinatorType(IntEnum):
-    """What a coordinator is asked for (`key_type`)."""
+    """The kind of key that a coordinator is responsible for (`key_type`)."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -28,7 +28,7 @@ class CoordinatorType(IntEnum):
 
 @message(ApiKey.FIND_COORDINATOR, versions=range(7))
 class FindCoordinatorRequest(Struct):
-    """Ask who coordinates `key` (up to v3) or each of `coordinator_keys` (v4+)."""
+    """Find the coordinator of `key` (up to v3) or of each of `coordinator_keys` (v4+)."""
 
     key: str = wire(until=3, default="")
     key_type: Int8 = wire(since=1, default=0)
@@ -37,7 +37,7 @@ class FindCoordinatorRequest(Struct):
 
 @structure
 class Coordinator(Struct):
-    """The coordinator of one key; node id -1 and an empty host with an error."""
+    """The coordinator of one key; an error comes with node id -1 and an empty host."""
 
     key: str
     node_id: Int32
@@ -49,7 +49,7 @@ class Coordinator(Struct):
 
 @message(ApiKey.FIND_COORDINATOR, versions=range(7))
 class FindCoordinatorResponse(Struct):
-    """One coordinator in the fields of its own (up to v3), many in `coordinators` (v4+)."""
+    """One coordinator in the top-level fields (up to v3), many in `coordinators` (v4+)."""
 
     throttle_time_ms: Int32 = wire(since=1, default=0, ignorable=True)
     error_code: Int16 = wire(until=3, default=0)

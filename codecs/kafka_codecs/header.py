@@ -1,8 +1,8 @@
 """Request and response headers, for every api key of Kafka 4.3.
 
-Owns which header a frame has: a request of a flexible version ends its header with tagged fields,
-and so does the response, except that of ApiVersions, which every client must be able to read
-(KIP-511). A frame is meant without its four bytes of size.
+The headers of flexible versions end with tagged fields. The response header of ApiVersions never
+does, because every client must be able to read it (KIP-511). A frame here excludes its four-byte
+size.
 """
 
 import struct
@@ -21,13 +21,13 @@ _T = TypeVar("_T")
 
 _REQUEST_START = struct.Struct(">hhi")
 _CORRELATION_ID = struct.Struct(">i")
-# Never compact, so that any broker can read the header of any ApiVersions request.
+# The client id is never compact: any broker must be able to read any ApiVersions request header.
 _CLIENT_ID = String(INT16, nullable=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader:
-    """What stands before each request."""
+    """The header of a request."""
 
     api_key: int
     api_version: int
@@ -37,10 +37,10 @@ class RequestHeader:
 
 
 def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
-    """Decode the header of a request; the second value is where the body begins.
+    """Decode the header of a request; the second value is the position of the body.
 
-    The version need not be one that Kafka has: ApiVersions is answered even then. Raises
-    `WireError` for an unknown api key, a negative version, and for malformed or missing bytes.
+    Kafka need not have the version, because ApiVersions is answered even then. Raises `WireError`
+    for an unknown api key, a negative version, and for malformed or missing bytes.
     """
     return _guarded(_decode_request_header, frame)
 
@@ -81,7 +81,7 @@ def _encode_request_header(header: RequestHeader) -> bytes:
 
 
 def response_header_size(api_key: int, api_version: int) -> int:
-    """Bytes of a response header as we write it. Raises `WireError` for an unknown api key."""
+    """Bytes of an encoded response header. Raises `WireError` for an unknown api key."""
     return _CORRELATION_ID.size + _has_tags(api_key, api_version)
 
 
@@ -91,9 +91,9 @@ def encode_response_header(api_key: int, api_version: int, correlation_id: int) 
 
 
 def decode_response_header(api_key: int, api_version: int, data: bytes) -> tuple[int, int]:
-    """Decode the header of a response into its correlation id and where the body begins.
+    """Decode the header of a response into its correlation id and the position of the body.
 
-    Tagged fields are skipped: Kafka has none there. Raises `WireError` for malformed bytes.
+    Skips tagged fields: Kafka defines none there. Raises `WireError` for malformed bytes.
     """
     stream = BytesIO(data)
     (correlation_id,) = _guarded(_CORRELATION_ID.unpack, stream.read(_CORRELATION_ID.size))

@@ -5,7 +5,7 @@
 
 Errors: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, ILLEGAL_GENERATION, INVALID_GROUP_ID,
 UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID (v3+). A
-coordinator that still loads answers NONE.
+coordinator that is still loading answers NONE.
 """
 
 from kafka_codecs.api_keys import ApiKey
@@ -15,7 +15,7 @@ from kafka_codecs.primitives import Int16, Int32
 
 @message(ApiKey.HEARTBEAT, versions=range(5))
 class HeartbeatRequest(Struct):
-    """A classic member says that it is alive."""
+    """A classic member's sign of life."""
 
     group_id: str
     generation_id: Int32
@@ -25,7 +25,7 @@ class HeartbeatRequest(Struct):
 
 @message(ApiKey.HEARTBEAT, versions=range(5))
 class HeartbeatResponse(Struct):
-    """Whether the member may go on as it is."""
+    """Whether the member may continue, or must rejoin."""
 
     throttle_time_ms: Int32 = wire(since=1, default=0, ignorable=True)
     error_code: Int16 = 0

@@ -16,7 +16,7 @@ from kafka_codecs.primitives import Int8, Int16, Int32
 
 
 class ConfigOperation(IntEnum):
-    """What to do with a key (`config_operation`); the last two are for lists."""
+    """The operation on a key (`config_operation`); the last two are for lists."""
 
     SET = 0
     DELETE = 1
@@ -26,7 +26,7 @@ class ConfigOperation(IntEnum):
 
 @structure
 class AlterableConfig(Struct):
-    """One key and what to do with it."""
+    """One key and the operation on it."""
 
     name: str
     config_operation: Int8
@@ -35,7 +35,7 @@ class AlterableConfig(Struct):
 
 @structure
 class AlterConfigsResource(Struct):
-    """The changes of one resource: all of them, or none."""
+    """The changes to one resource, applied all or none."""
 
     resource_type: Int8
     resource_name: str
@@ -44,7 +44,7 @@ class AlterConfigsResource(Struct):
 
 @message(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(2))
 class IncrementalAlterConfigsRequest(Struct):
-    """Change some configs and leave the others as they are."""
+    """Change the listed configs and keep the others."""
 
     resources: tuple[AlterConfigsResource, ...]
     validate_only: bool

@@ -2,7 +2,7 @@
 
 - v1 adds the rebalance timeout (a v0 request uses its session timeout instead).
 - v2 adds the throttle time; v3 lets a broker answer before it throttles.
-- v4: a member without an id is given one with MEMBER_ID_REQUIRED and joins again.
+- v4: a member without an id receives one with MEMBER_ID_REQUIRED and joins again.
 - v5 adds the group instance id; v6 is flexible.
 - v7 adds the protocol type to the response, whose protocol name may be null from here on
   (KIP-559): brokers send an empty name as null, and a null one as empty up to v6.
@@ -43,7 +43,7 @@ class JoinGroupRequest(Struct):
 
 @structure
 class JoinGroupMember(Struct):
-    """What the leader is told of a member."""
+    """A member's subscription, as sent to the leader."""
 
     member_id: str
     group_instance_id: str | None = wire(since=5, default=None, ignorable=True)
@@ -52,7 +52,7 @@ class JoinGroupMember(Struct):
 
 @message(ApiKey.JOIN_GROUP, versions=range(10))
 class JoinGroupResponse(Struct):
-    """The generation a member is in; only the leader gets `members`."""
+    """The new generation; only the leader receives `members`."""
 
     throttle_time_ms: Int32 = wire(since=2, default=0, ignorable=True)
     error_code: Int16 = 0

@@ -1,8 +1,8 @@
 """LeaveGroup (key 13), versions 0 to 5.
 
 - v1 adds the throttle time; v2 lets a broker answer before it throttles.
-- v3 takes many members, by member id and group instance id, and answers for each; up to v2 the
-  error of the single member is the top-level one.
+- v3 accepts many members, by member id and group instance id, and answers for each; up to v2 the
+  top-level error is that of the single member.
 - v4 is flexible; v5 adds the reason (KIP-800).
 
 Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INVALID_GROUP_ID,
@@ -14,12 +14,12 @@ from kafka_codecs.declaration import Struct, message, structure, wire
 from kafka_codecs.primitives import Int16, Int32
 
 FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
-"""Before, it is about one member, and its error is the answer's."""
+"""Earlier versions name one member, and its error is the top-level one."""
 
 
 @structure
 class MemberIdentity(Struct):
-    """A member that leaves; the member id is empty if an admin removes a static member."""
+    """A member to remove; the member id is empty if an admin removes a static member."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -46,7 +46,7 @@ class MemberResponse(Struct):
 
 @message(ApiKey.LEAVE_GROUP, versions=range(6))
 class LeaveGroupResponse(Struct):
-    """The answer; a failure of a member is in `members` from v3 on."""
+    """The answer; from v3 on, the errors of members are in `members`."""
 
     throttle_time_ms: Int32 = wire(since=1, default=0, ignorable=True)
     error_code: Int16 = 0

@@ -14,14 +14,14 @@ from kafka_codecs.primitives import Int8, Int16, Int32
 
 @message(ApiKey.LIST_CONFIG_RESOURCES, versions=range(2))
 class ListConfigResourcesRequest(Struct):
-    """Ask which resources have configs of their own; no types: all that can be listed."""
+    """List the resources that have configs; an empty list of types requests all types."""
 
     resource_types: tuple[Int8, ...] = wire(since=1, default=())
 
 
 @structure
 class ConfigResource(Struct):
-    """A resource that has configs of its own."""
+    """A resource that has configs."""
 
     resource_name: str
     resource_type: Int8 = wire(since=1, default=ConfigResourceType.CLIENT_METRICS, ignorable=True)

@@ -14,7 +14,7 @@ from kafka_codecs.primitives import Int16, Int32
 
 @message(ApiKey.LIST_GROUPS, versions=range(6))
 class ListGroupsRequest(Struct):
-    """Ask for the groups; an empty filter lets everything pass."""
+    """List groups; an empty filter matches everything."""
 
     states_filter: tuple[str, ...] = wire(since=4, default=())
     types_filter: tuple[str, ...] = wire(since=5, default=())

@@ -1,7 +1,7 @@
 """ListOffsets (key 2), the response only, versions 1 to 11: requests are relayed, not read.
 
 - v2 adds the throttle time; v4 adds the leader epoch; v6 is flexible.
-- v7 to v11 change only what a request may ask for.
+- v7 to v11 change only the timestamps that a request may use.
 
 Errors, per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
 TOPIC_AUTHORIZATION_FAILED.

@@ -1,9 +1,9 @@
 """Metadata (key 3), versions 0 to 13.
 
-- v0: an empty list of topics asks for all of them; from v1 on null does, and empty means none.
+- v0: an empty list of topics requests all topics; from v1 on null does, and empty requests none.
 - v1 adds rack, controller id and whether a topic is internal.
 - v2 adds the cluster id, v3 the throttle time.
-- v4 adds allow_auto_topic_creation (before it, brokers create what is asked for).
+- v4 adds allow_auto_topic_creation (in earlier versions brokers create requested topics).
 - v5 adds the offline replicas; v6 lets a broker answer before it throttles.
 - v7 adds the leader epoch; v8 the authorized operations; v9 is flexible.
 - v10 adds topic ids to request and response, v11 drops the cluster's authorized operations
@@ -12,7 +12,7 @@
 
 Errors, per topic: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, INVALID_TOPIC_EXCEPTION,
 TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID, INVALID_REQUEST; per
-partition: LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND, REPLICA_NOT_AVAILABLE; at the top (v13):
+partition: LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND, REPLICA_NOT_AVAILABLE; top-level (v13):
 REBOOTSTRAP_REQUIRED.
 """
 
@@ -36,7 +36,7 @@ class MetadataRequestTopic(Struct):
 
 @message(ApiKey.METADATA, versions=range(14))
 class MetadataRequest(Struct):
-    """Ask for brokers and topics; `topics` None asks for all (v1+)."""
+    """Request brokers and topics; null `topics` requests all of them (v1+)."""
 
     topics: tuple[MetadataRequestTopic, ...] | None = wire(nullable_since=1)
     allow_auto_topic_creation: bool = wire(since=4, default=True)
@@ -46,7 +46,7 @@ class MetadataRequest(Struct):
 
 @structure
 class MetadataResponseBroker(Struct):
-    """A broker and where it listens."""
+    """A broker and its address."""
 
     node_id: Int32
     host: str
@@ -69,7 +69,7 @@ class MetadataResponsePartition(Struct):
 
 @structure
 class MetadataResponseTopic(Struct):
-    """A topic; its name is null if it was asked for by an id that nobody knows."""
+    """A topic; its name is null if the request had an unknown id."""
 
     error_code: Int16 = 0
     name: str | None = wire(nullable_since=12)

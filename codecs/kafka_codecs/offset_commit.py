@@ -2,8 +2,8 @@
 
 - v3 adds the throttle time; v4 lets a broker answer before it throttles.
 - v5 drops the retention time, v6 adds the leader epoch, v7 the group instance id.
-- v8 is flexible; v9 is the first for members of the new protocol (KIP-848).
-- v10 names topics by id and no longer by name.
+- v8 is flexible; v9 is the first for members of the consumer protocol (KIP-848).
+- v10 identifies topics by id instead of by name.
 
 Errors, per partition also when the whole request fails: GROUP_AUTHORIZATION_FAILED,
 TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
@@ -42,7 +42,7 @@ class OffsetCommitRequestTopic(Struct):
 
 @message(ApiKey.OFFSET_COMMIT, versions=range(2, 11))
 class OffsetCommitRequest(Struct):
-    """Commit offsets; epoch -1 and no member id for a commit from outside the group."""
+    """Commit offsets; a client outside the group sends epoch -1 and no member id."""
 
     group_id: str
     generation_id_or_member_epoch: Int32 = -1

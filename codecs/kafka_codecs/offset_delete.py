@@ -1,6 +1,6 @@
 """OffsetDelete (key 47), version 0, never flexible (KIP-496).
 
-Errors, at the top: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND,
+Errors, top-level: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND,
 NON_EMPTY_GROUP, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS; per
 partition: GROUP_SUBSCRIBED_TO_TOPIC, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION.
 """
@@ -12,7 +12,7 @@ from kafka_codecs.primitives import Int16, Int32
 
 @structure
 class OffsetDeleteRequestPartition(Struct):
-    """A partition whose offset is to be forgotten."""
+    """A partition whose offset to delete."""
 
     partition_index: Int32
 
@@ -27,7 +27,7 @@ class OffsetDeleteRequestTopic(Struct):
 
 @message(ApiKey.OFFSET_DELETE, versions=range(1))
 class OffsetDeleteRequest(Struct):
-    """Forget committed offsets of a group."""
+    """Delete committed offsets of a group."""
 
     group_id: str
     topics: tuple[OffsetDeleteRequestTopic, ...]
@@ -51,7 +51,7 @@ class OffsetDeleteResponseTopic(Struct):
 
 @message(ApiKey.OFFSET_DELETE, versions=range(1))
 class OffsetDeleteResponse(Struct):
-    """The answer for each partition; note that the error code comes first here."""
+    """The answer for each partition; the error code precedes the throttle time."""
 
     error_code: Int16 = 0
     throttle_time_ms: Int32 = 0

@@ -1,14 +1,14 @@
 """OffsetFetch (key 9), versions 1 to 10; Kafka 4 has dropped version 0.
 
-- v2: null topics ask for all; adds the top-level error code. v3 adds the throttle time.
+- v2 adds the top-level error code; null topics request all. v3 adds the throttle time.
 - v4 lets a broker answer before it throttles; v5 adds the leader epoch; v6 is flexible.
-- v7 adds require_stable: offsets of open transactions are waited for.
-- v8 asks for many groups at once: `groups` replaces the fields of the single group.
-- v9 adds member id and epoch, for members of the new protocol (KIP-848).
-- v10 names topics by id and no longer by name.
+- v7 adds require_stable: the client retries offsets of open transactions until they are stable.
+- v8 requests many groups at once: `groups` replaces the fields of the single group.
+- v9 adds member id and epoch, for members of the consumer protocol (KIP-848).
+- v10 identifies topics by id instead of by name.
 
-Kafka's schema declares topics and partitions twice, for the single group and for one of many; they
-are the same on the wire, and one here.
+Kafka's schema declares topics and partitions twice, for the single group and for one of many. Both
+are alike on the wire, so one class here serves both.
 
 Errors, per group (per partition in v1): GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR,
 COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND,
@@ -35,7 +35,7 @@ class OffsetFetchRequestTopic(Struct):
 
 @structure
 class OffsetFetchRequestGroup(Struct):
-    """One of many groups; `topics` None asks for all."""
+    """One of many groups; null `topics` requests all of them."""
 
     group_id: str
     member_id: str | None = wire(since=9, default=None, ignorable=True)
@@ -45,7 +45,7 @@ class OffsetFetchRequestGroup(Struct):
 
 @message(ApiKey.OFFSET_FETCH, versions=range(1, 11))
 class OffsetFetchRequest(Struct):
-    """Ask for offsets: of `group_id` and `topics` up to v7, of `groups` from v8 on."""
+    """Fetch offsets of `group_id` and `topics` up to v7, of `groups` from v8 on."""
 
     group_id: str = wire(until=7, default="")
     topics: tuple[OffsetFetchRequestTopic, ...] | None = wire(until=7, nullable_since=2, default=())

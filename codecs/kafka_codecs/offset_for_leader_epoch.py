@@ -13,7 +13,7 @@ from kafka_codecs.primitives import Int16, Int32, Int64
 
 @structure
 class EpochEndOffset(Struct):
-    """Where a leader epoch ends in a partition; -1 if that is not known."""
+    """The end offset of a leader epoch in a partition; -1 if unknown."""
 
     error_code: Int16 = 0
     partition: Int32
@@ -31,7 +31,7 @@ class OffsetForLeaderTopicResult(Struct):
 
 @message(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5))
 class OffsetForLeaderEpochResponse(Struct):
-    """The answer for each partition; note that the error code comes first here."""
+    """The answer for each partition."""
 
     throttle_time_ms: Int32 = 0
     topics: tuple[OffsetForLeaderTopicResult, ...] = ()

@@ -1,11 +1,10 @@
-"""Kafka's primitive wire types as construct leafs.
+"""Kafka's primitive wire types as construct leaves.
 
-Owns how one value is written in bytes, and that no length is believed before it was compared with
-the bytes that are left. Knows nothing of messages, versions or api keys.
+A reader compares every length with the remaining bytes before it allocates anything.
 
-All of them read from and write to `io.BytesIO`. They call each other directly, past construct's
-context and path: that halves the time of a message, and a structure adds the name of the failing
-field to the error (see `assembly`).
+The types read from and write to `io.BytesIO`. They call each other directly and bypass construct's
+context and path, which halves the time per message; `assembly` adds the name of the failing field
+to an error.
 """
 
 import struct
@@ -20,27 +19,27 @@ from construct import Construct, IntegerError, RangeError, StreamError, StringEr
 
 if TYPE_CHECKING:
     AnyConstruct = Construct[Any, Any]
-else:  # the stubs make Construct classic, the class itself is not
+else:  # Construct is generic only in its type stubs
     AnyConstruct = Construct
 
 NULL = -1
 """The length that stands for null."""
 
 UVARINT_MAX = 2**32 - 1
-"""The largest unsigned varint; with seven bits per byte it takes five of them."""
+"""The largest unsigned varint; at seven bits per byte it takes five bytes."""
 
 STRING_SIZE_MAX = 0x7FFF
-"""UTF-8 bytes of the longest string; Kafka has the same limit for compact strings."""
+"""Bytes of UTF-8 in the longest string; Kafka limits compact strings likewise."""
 
 
 class WireType(AnyConstruct, ABC):
-    """A construct that needs neither context nor path, and knows the fewest bytes it can take."""
+    """A construct without context or path; `min_size` is the least number of bytes it takes."""
 
     min_size: int
 
     @abstractmethod
     def read(self, stream: BytesIO) -> Any:
-        """Take one value off the stream."""
+        """Read one value from the stream."""
 
     @abstractmethod
     def write(self, value: Any, stream: BytesIO) -> None:
@@ -55,7 +54,7 @@ class WireType(AnyConstruct, ABC):
 
 
 def take(stream: BytesIO, size: int) -> bytes:
-    """Read exactly `size` bytes; `BytesIO` never allocates more than it has."""
+    """Read exactly `size` bytes; `BytesIO` never allocates more than it holds."""
     data = stream.read(size)
     if len(data) != size:
         raise StreamError(f"{size} bytes wanted, {len(data)} left")
@@ -63,7 +62,7 @@ def take(stream: BytesIO, size: int) -> bytes:
 
 
 def remaining(stream: BytesIO) -> int:
-    """Bytes not yet read. (`getbuffer()` would copy a buffer that is shared with its source.)"""
+    """Bytes not yet read. (`getbuffer()` would copy a buffer that it shares with its source.)"""
     here = stream.tell()
     end = stream.seek(0, SEEK_END)
     stream.seek(here)
@@ -71,7 +70,7 @@ def remaining(stream: BytesIO) -> int:
 
 
 class _Fixed(WireType):
-    """A number of fixed width, big endian."""
+    """A fixed-width number, big-endian."""
 
     def __init__(self, layout: str) -> None:
         super().__init__()
@@ -88,7 +87,7 @@ class _Fixed(WireType):
 
 
 class _UVarint(WireType):
-    """An unsigned number, seven bits per byte, lowest first, at most 32 bits (KIP-482)."""
+    """An unsigned number of at most 32 bits, seven per byte, lowest first (KIP-482)."""
 
     min_size = 1
 
@@ -129,7 +128,7 @@ class _CompactLength(WireType):
 
 
 class _Uuid(WireType):
-    """Sixteen bytes; Kafka has no null uuid, all zeros stand for none."""
+    """Sixteen bytes; Kafka has no null uuid, and uses all zeros for none."""
 
     min_size = 16
 
@@ -226,7 +225,7 @@ class Array(_Sized):
     def __init__(self, length: WireType, element: WireType, *, nullable: bool) -> None:
         super().__init__(length, nullable=nullable)
         if not element.min_size:
-            raise TypeError("elements without bytes: no count of them could be checked")
+            raise TypeError("elements take no bytes, so no count of them can be checked")
         self._element = element
 
     def read(self, stream: BytesIO) -> tuple[Any, ...] | None:
@@ -251,7 +250,7 @@ class Array(_Sized):
 
 
 class NullableStruct(WireType):
-    """A structure behind one byte: 1 if it is there, -1 for null."""
+    """A structure behind one byte: 1 if present, -1 if null."""
 
     min_size = 1
 
@@ -262,7 +261,7 @@ class NullableStruct(WireType):
     def read(self, stream: BytesIO) -> Any:
         present = INT8.read(stream)
         if present not in (1, NULL):
-            raise IntegerError(f"a structure is announced by 1 or -1, not {present}")
+            raise IntegerError(f"a nullable structure begins with 1 or -1, not {present}")
         return None if present == NULL else self._subject.read(stream)
 
     def write(self, value: Any, stream: BytesIO) -> None:

@@ -4,12 +4,12 @@ Kafka 4 has dropped versions 0 to 2 (ApiVersions lists them all the same, KAFKA-
 
 - v4 may answer KAFKA_STORAGE_ERROR; v5 adds the log start offset.
 - v8 adds the errors of single records and a message (KIP-467); v9 is flexible.
-- v10 adds the current leader of a partition and where it listens, as tagged fields (KIP-951).
+- v10 adds the current leader of a partition and its address, as tagged fields (KIP-951).
 - v11 may answer TRANSACTION_ABORTABLE, v12 is for transactions v2 (KIP-890).
-- v13 names topics by id and no longer by name (KIP-516).
+- v13 identifies topics by id instead of by name (KIP-516).
 
-Errors, per partition: whatever storing records may end in, NOT_LEADER_OR_FOLLOWER above all, with
-which brokers name the new leader.
+Errors, per partition: any error of an append to the log; with NOT_LEADER_OR_FOLLOWER a broker names
+the new leader.
 """
 
 from uuid import UUID
@@ -22,7 +22,7 @@ from kafka_codecs.primitives import Int16, Int32, Int64
 
 @structure
 class BatchIndexAndErrorMessage(Struct):
-    """A record that made its whole batch fail."""
+    """A record that caused its whole batch to fail."""
 
     batch_index: Int32
     batch_index_error_message: str | None = None
@@ -30,7 +30,7 @@ class BatchIndexAndErrorMessage(Struct):
 
 @structure
 class LeaderIdAndEpoch(Struct):
-    """The leader of a partition; -1 if it is not known."""
+    """The leader of a partition; -1 if unknown."""
 
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
@@ -61,7 +61,7 @@ class TopicProduceResponse(Struct):
 
 @structure
 class NodeEndpoint(Struct):
-    """Where a leader listens."""
+    """The address of a leader."""
 
     node_id: Int32
     host: str

@@ -1,15 +1,15 @@
-"""The records of the state log: Kafka's own of __consumer_offsets, and ours beside them.
+"""The records of the state log: those of Kafka's __consumer_offsets, and groupferry's own.
 
-A key is an int16 record type and the fields of that type, never flexible; a value an int16 version
-and the fields of that version, always flexible. Types and fields are those of Kafka 4.3, so that
-its tools, and whoever knows them, can read ours. Where we keep more than Kafka does, it is a
-tagged field from `OUR_TAGS` on, which Kafka skips, or a type from `OUR_TYPES` on, which it ignores.
+A key is an int16 record type and the fields of that type, never flexible. A value is an int16
+version and the fields of that version, always flexible. Types and fields are those of Kafka 4.3, so
+that Kafka's tools can read them. groupferry's additions are tagged fields from `OUR_TAGS` on, which
+Kafka skips, and record types from `OUR_TYPES` on, which Kafka ignores.
 
 - Classic groups have version 4 of their record, the first flexible one.
-- Tagged fields that came later: the metadata hash (4.1), the session timeout of a classic member
-  (4.0), the assignment's timestamp and the epochs of assigned partitions (4.3).
+- Kafka added these tagged fields later: the metadata hash (4.1), the session timeout of a classic
+  member (4.0), the assignment's timestamp and the epochs of assigned partitions (4.3).
 
-A deleted key has no value at all (a tombstone); nothing of that is known here.
+A deleted key has no value (a tombstone); the log's reader handles those.
 """
 
 import struct
@@ -24,19 +24,19 @@ from kafka_codecs.errors import WireError
 from kafka_codecs.primitives import Int8, Int32, Int64
 
 OUR_TAGS = 10_000
-"""The first tag of ours; Kafka counts its own from 0, one for each addition."""
+"""groupferry's first tag; Kafka numbers its tags from 0."""
 
 OUR_TYPES = 20_000
-"""The first record type of ours."""
+"""groupferry's first record type."""
 
 TYPES_EACH = 100
-"""Kafka's record types are below this, ours so many at the most."""
+"""The most record types of Kafka, numbered from 0, and of groupferry, from `OUR_TYPES`."""
 
 NO_HASH = -1
 
 
 class RecordType(IntEnum):
-    """What a record is about."""
+    """The type of a record."""
 
     GROUP_METADATA = 2
     CONSUMER_GROUP_METADATA = 3
@@ -89,7 +89,7 @@ class RegularExpressionKey(Struct):
 
 @structure
 class ClassicProtocol(Struct):
-    """What a classic member offers."""
+    """A protocol that a classic member supports, with its metadata."""
 
     name: str
     metadata: bytes
@@ -97,7 +97,7 @@ class ClassicProtocol(Struct):
 
 @structure
 class OfferedProtocol(Struct):
-    """The same; `metadata` None if it is the member's `subscription`, not to keep it twice."""
+    """As `ClassicProtocol`; null `metadata` stands for the member's `subscription`, stored once."""
 
     name: str
     metadata: bytes | None
@@ -105,7 +105,7 @@ class OfferedProtocol(Struct):
 
 @structure
 class GroupMember(Struct):
-    """A member of a classic group; `subscription` is that for the group's protocol."""
+    """A member of a classic group; `subscription` is its metadata for the group's protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -120,7 +120,7 @@ class GroupMember(Struct):
 
 @message(None, versions=range(4, 5), flexible=True)
 class GroupMetadataValue(Struct):
-    """A classic group, `protocol_type` empty if it has none."""
+    """A classic group; `protocol_type` is empty if it has none."""
 
     protocol_type: str
     generation: Int32
@@ -133,7 +133,7 @@ class GroupMetadataValue(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class GroupMemberRemovalValue(Struct):
-    """Why a member of the classic group's record is in the group no longer; Kafka forgets that."""
+    """Why a member left a classic group; Kafka does not store the cause."""
 
     cause: str
 
@@ -149,7 +149,7 @@ class ConsumerGroupMetadataValue(Struct):
 
 @structure
 class ClassicMemberMetadata(Struct):
-    """A member of a consumer group that speaks the classic protocol."""
+    """The classic protocol's data of a consumer group's classic member."""
 
     session_timeout_ms: Int32
     supported_protocols: tuple[ClassicProtocol, ...]
@@ -157,7 +157,7 @@ class ClassicMemberMetadata(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class ConsumerGroupMemberMetadataValue(Struct):
-    """A member of a consumer group as it described itself."""
+    """A consumer group member's description of itself."""
 
     instance_id: str | None
     rack_id: str | None
@@ -172,7 +172,7 @@ class ConsumerGroupMemberMetadataValue(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class ConsumerGroupTargetAssignmentMetadataValue(Struct):
-    """The epoch of the target assignment, when and by which assignor it was made."""
+    """The target assignment's epoch, its time, and its assignor."""
 
     assignment_epoch: Int32
     assignment_timestamp: Int64 = wire(tag=0, default=0)
@@ -181,7 +181,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Struct):
 
 @structure
 class TargetPartitions(Struct):
-    """Partitions of a topic that a member is to have."""
+    """A topic's partitions in a member's target assignment."""
 
     topic_id: UUID
     partitions: tuple[Int32, ...]
@@ -189,14 +189,14 @@ class TargetPartitions(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class ConsumerGroupTargetAssignmentMemberValue(Struct):
-    """What the assignor wants one member to have."""
+    """A member's target assignment."""
 
     topic_partitions: tuple[TargetPartitions, ...]
 
 
 @structure
 class HeldPartitions(Struct):
-    """Partitions of a topic that a member has, and since which epoch, in the same order."""
+    """A topic's partitions that a member owns; each epoch says since when, in the same order."""
 
     topic_id: UUID
     partitions: tuple[Int32, ...]
@@ -205,7 +205,7 @@ class HeldPartitions(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class ConsumerGroupCurrentMemberAssignmentValue(Struct):
-    """What one member has now, and how far it is with its target."""
+    """A member's current assignment, and its progress towards its target."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -233,15 +233,18 @@ class GroupConfig(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class GroupConfigsValue(Struct):
-    """What the group overrides; Kafka keeps this elsewhere."""
+    """The group's config overrides; Kafka stores these in its metadata log."""
 
     configs: tuple[GroupConfig, ...]
 
 
 @message(None, versions=range(1), flexible=True)
 class LastEventsValue(Struct):
-    """How far the group's events are, and those of its last batch: one line of JSON each, in UTF-8.
-    Bytes, because a line may name more partitions or topics than fit into a string of Kafka's."""
+    """The sequence number of the group's last event, and its last batch of events.
+
+    Each line is the JSON of one event. Lines are UTF-8 bytes, because one may list more partitions
+    than fit into a Kafka string.
+    """
 
     sequence: Int64
     lines: tuple[bytes, ...]
@@ -249,14 +252,14 @@ class LastEventsValue(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class LogIdValue(Struct):
-    """What the log is called, for as long as there is one."""
+    """The log's id, which never changes."""
 
     log_id: str
 
 
 @message(None, versions=range(1), flexible=True)
 class LogOwnerValue(Struct):
-    """The process that writes the log: its own id, and where it runs, for people."""
+    """The process that owns the log; `host` and `process_id` help people to find it."""
 
     owner_id: str
     host: str
@@ -266,7 +269,7 @@ class LogOwnerValue(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class LogRenewalValue(Struct):
-    """The process that wrote last when there was nothing else to write."""
+    """A write by an idle owner, which renews its claim to the log."""
 
     owner_id: str
 
@@ -318,19 +321,19 @@ LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
         RecordType.LOG_RENEWAL: (LogKey, LogRenewalValue),
     }
 )
-"""Key and value of each type."""
+"""The key and value class of each record type."""
 
 _KEY_VERSION = 0
 _INT16 = struct.Struct(">h")
 
 
 def encode_key(record_type: RecordType, key: Key) -> bytes:
-    """The bytes of a key. Raises WireError for a value that cannot be written."""
+    """Encode a key. Raises `WireError` for a value that does not fit."""
     return _INT16.pack(record_type) + encode(key, _KEY_VERSION)
 
 
 def decode_key(data: bytes) -> tuple[RecordType, Key]:
-    """The type and the fields of a key. Raises WireError, for a type that is not known too."""
+    """Decode a key. Raises `WireError` for malformed bytes and for an unknown record type."""
     number, fields = _behind_int16(data, "record key")
     try:
         record_type = RecordType(number)
@@ -340,7 +343,7 @@ def decode_key(data: bytes) -> tuple[RecordType, Key]:
 
 
 def is_of_later_groupferry(key: bytes) -> bool:
-    """Whether a key's type is not known but may be known to a later groupferry."""
+    """Whether a later groupferry may know a key's type, which this one does not."""
     if len(key) < _INT16.size:
         return False
     (number,) = _INT16.unpack_from(key)
@@ -349,13 +352,13 @@ def is_of_later_groupferry(key: bytes) -> bool:
 
 
 def encode_value(value: Value) -> bytes:
-    """The bytes of a value, in its newest version. Raises WireError as `encode_key` does."""
+    """Encode a value in its newest version. Raises `WireError` for a value that does not fit."""
     version = value.SCHEMA.versions[-1]
     return _INT16.pack(version) + encode(value, version)
 
 
 def decode_value(record_type: RecordType, data: bytes) -> Value:
-    """The fields of a value. Raises WireError, for a version that is not known too."""
+    """Decode a value. Raises `WireError` for malformed bytes and for an unknown version."""
     version, fields = _behind_int16(data, "record value")
     return decode(LAYOUTS[record_type][1], fields, version)
 

@@ -2,8 +2,8 @@
 
 - v1 adds the throttle time; v2 lets a broker answer before it throttles.
 - v3 adds the group instance id; v4 is flexible.
-- v5 adds protocol type and name to both (KIP-559). They may be null on the wire, but from v5 on a
-  broker answers INCONSISTENT_GROUP_PROTOCOL to a request in which one is.
+- v5 adds protocol type and name to both messages (KIP-559). The wire format allows null, but a
+  broker answers such a request with INCONSISTENT_GROUP_PROTOCOL.
 
 Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
 ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL (v5+), INVALID_GROUP_ID, UNKNOWN_MEMBER_ID,
@@ -17,7 +17,7 @@ from kafka_codecs.primitives import Int16, Int32
 
 @structure
 class SyncGroupAssignment(Struct):
-    """What the leader gives to a member (see `consumer_protocol`)."""
+    """The assignment that the leader gives to a member (see `consumer_protocol`)."""
 
     member_id: str
     assignment: bytes
@@ -25,7 +25,7 @@ class SyncGroupAssignment(Struct):
 
 @message(ApiKey.SYNC_GROUP, versions=range(6))
 class SyncGroupRequest(Struct):
-    """Ask for the member's assignment; the leader brings those of all."""
+    """Request the member's assignment; the leader sends the assignments of all members."""
 
     group_id: str
     generation_id: Int32

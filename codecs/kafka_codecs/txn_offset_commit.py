@@ -3,8 +3,8 @@
 - v1 lets a broker answer before it throttles; v2 adds the leader epoch.
 - v3 is flexible and adds generation, member id and group instance id (KIP-447).
 - v4 may answer TRANSACTION_ABORTABLE (KIP-890).
-- v5 also adds the group to the transaction (transactions v2); a client without that stays at v4.
-- v6 names topics by id and no longer by name (Kafka 4.4).
+- v5 also adds the group to the transaction (transactions v2); other clients stay at v4.
+- v6 identifies topics by id instead of by name (Kafka 4.4).
 
 Errors, per partition: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED,
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR,

@@ -1,6 +1,6 @@
 """WriteTxnMarkers (key 27), the response only, versions 1 and 2: requests are relayed, not read.
 
-Flexible from the start. v2 adds the version of the transactions to the request (KIP-1228).
+Flexible from the start. v2 adds the transaction version to the request (KIP-1228).
 
 Errors, per partition: CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION,
 NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.

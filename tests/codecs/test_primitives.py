@@ -212,7 +212,7 @@ def test_elements_that_take_no_bytes_cannot_be_declared() -> None:
         def write(self, value: Any, stream: Any) -> None:
             raise AssertionError
 
-    with pytest.raises(TypeError, match="no count of them could be checked"):
+    with pytest.raises(TypeError, match="no count of them can be checked"):
         Array(INT32, Nothing(), nullable=False)
 
 
