@@ -53,6 +53,8 @@ func configuration(wanted reports.Options) *sarama.Config {
 	config.Consumer.MaxWaitTime = 50 * time.Millisecond
 	config.Consumer.Group.Session.Timeout = 6 * time.Second
 	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
+	// NewConfig lists range already: a strategy listed twice is one that no member supports.
+	config.Consumer.Group.Rebalance.GroupStrategies = nil
 	for _, name := range wanted.Assignors {
 		config.Consumer.Group.Rebalance.GroupStrategies = append(
 			config.Consumer.Group.Rebalance.GroupStrategies, strategies[name]())
