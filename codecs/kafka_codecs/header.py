@@ -80,11 +80,6 @@ def _encode_request_header(header: RequestHeader) -> bytes:
     return stream.getvalue()
 
 
-def response_header_size(api_key: int, api_version: int) -> int:
-    """Bytes of an encoded response header. Raises `WireError` for an unknown api key."""
-    return _CORRELATION_ID.size + _has_tags(api_key, api_version)
-
-
 def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
     """Encode the header of a response. Raises `WireError` for values that do not fit."""
     return _guarded(_CORRELATION_ID.pack, correlation_id) + bytes(_has_tags(api_key, api_version))

@@ -145,7 +145,7 @@ class Client(ABC):
     def is_settled(self) -> bool:
         """Its last heartbeat was fine and nothing is left to do."""
 
-    # -- life and death --------------------------------------------------------------------------
+    # -- start and end -----------------------------------------------------------------------------
 
     @property
     def member_ids(self) -> Sequence[str]:
@@ -155,7 +155,7 @@ class Client(ABC):
     def die(self, why: str) -> None:
         """The process is gone, whatever it was doing."""
         self.world.tell(self.name, f"dies: {why}")
-        self.is_dead, self.death = True, why
+        self.is_dead = True
         self.claims.clear()
         self._backlog.clear()
         self._line.cut()

@@ -137,11 +137,6 @@ class Cluster:
         }
         self._store(Commit(who=SOMEBODY, positions=positions))
 
-    def delete_offsets(self) -> None:
-        """The group was deleted."""
-        self._world.tell("cluster", "deletes the group's offsets")
-        self.offsets.clear()
-
     def _store_in_time(self, commit: Commit) -> None:
         if not commit.is_lost:
             self._store(commit)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.header import decode_request_header, response_header_size
+from kafka_codecs.header import decode_request_header, decode_response_header
 from tests.support.codecs import octets
 
 FOLDER = Path(__file__).parent.parent / "captures"
@@ -38,7 +38,8 @@ class Frame:
         """The bytes after the header."""
         if self.kind == "request":
             return self.data[decode_request_header(self.data)[1] :]
-        return self.data[response_header_size(self.api_key, self.api_version) :]
+        body_start = decode_response_header(self.api_key, self.api_version, self.data)[1]
+        return self.data[body_start:]
 
 
 def read(path: Path) -> list[Frame]:
