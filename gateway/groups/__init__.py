@@ -1,1 +1,1 @@
-"""Hosted groups: requests in, engine answers out. No rule of the engine lives here."""
+"""Hosted groups: the engine answers their requests. The engine's rules live in `coordinator/`."""

@@ -1,7 +1,7 @@
-"""What admin tools ask: DescribeGroups, ConsumerGroupDescribe, ListGroups, DeleteGroups.
+"""The admin apis: DescribeGroups, ConsumerGroupDescribe, ListGroups, DeleteGroups.
 
-Hosted groups are answered from their engines, whatever their kind; the cluster is asked about the
-others, on the client's own connection.
+The engines answer for hosted groups, classic or consumer. The cluster answers for all other groups,
+on the client's own connection.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -52,12 +52,12 @@ AdminMessage = (
     DescribeGroupsRequest | ConsumerGroupDescribeRequest | ListGroupsRequest | DeleteGroupsRequest
 )
 
-# DescribeGroups v6 is the first that may say that a group is not there.
+# Before v6, DescribeGroups reports an unknown group as Dead, without an error.
 FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
 
 FIRST_DESCRIBE_VERSION_WITH_OPERATIONS = 3
 
-# How a consumer group's states look to tools that know only the classic ones.
+# The states of a consumer group, translated for tools that know only classic states.
 _GENERIC_STATES = {
     "Assigning": "PreparingRebalance",
     "Reconciling": "PreparingRebalance",
@@ -71,16 +71,16 @@ _G = TypeVar("_G", DescribedGroup, described.DescribedGroup)
 
 @dataclass(slots=True)
 class _Shown(Generic[_G]):
-    """What we know of the groups that somebody asks about."""
+    """The gateway's own knowledge of the requested groups."""
 
     known: dict[str, _G] = field(default_factory=dict)
-    """Hosted now, or hosted once and empty since."""
+    """Groups in the state log or in memory, empty ones included."""
     live: set[str] = field(default_factory=set)
-    """Those with members here."""
+    """Groups with members in this gateway."""
     refused: dict[str, tuple[ErrorCode, str]] = field(default_factory=dict)
 
     def not_live(self, group_ids: Iterable[str]) -> tuple[str, ...]:
-        """Those without members here: somebody may be in them in the cluster."""
+        """Groups without members here; they may have members in the cluster."""
         return tuple(
             each for each in group_ids if each not in self.live and each not in self.refused
         )
@@ -98,7 +98,7 @@ class AdminApis:
         *,
         shows_members: bool,
     ) -> None:
-        """`shows_members`: whether DescribeGroups shows those of consumer groups."""
+        """`shows_members`: whether DescribeGroups lists the members of consumer groups."""
         self._registry = registry
         self._hosting = hosting
         self._coordinators = coordinators
@@ -120,9 +120,9 @@ class AdminApis:
     async def _describe_groups(
         self, request: GroupRequest, message: DescribeGroupsRequest
     ) -> DescribeGroupsResponse:
-        """The classic view.
+        """Describe groups of either kind as classic groups.
 
-        DEV D44: a consumer group shows its members too, so that older dashboards keep
+        DEV D44: the members of a consumer group are listed too, so that older dashboards keep
         working.
         """
         version = request.header.api_version
@@ -135,7 +135,7 @@ class AdminApis:
                 groups=others, include_authorized_operations=message.include_authorized_operations
             )
             answer: DescribeGroupsResponse = await forward(request, asked)
-            # An older broker has no error for a group that is not there.
+            # A broker older than v6 reports an unknown group as Dead instead of an error.
             groups |= {
                 group.group_id: self._without_anchor(group)
                 for group in answer.groups
@@ -164,7 +164,7 @@ class AdminApis:
     async def _describe_consumer_groups(
         self, request: GroupRequest, message: ConsumerGroupDescribeRequest
     ) -> ConsumerGroupDescribeResponse:
-        """The view of the new protocol."""
+        """Describe consumer groups."""
         wanted = tuple(dict.fromkeys(message.group_ids))
         shown = await self._show(wanted, _consumer_view)
         others = shown.not_live(wanted)
@@ -190,7 +190,7 @@ class AdminApis:
     async def _list_groups(
         self, request: GroupRequest, message: ListGroupsRequest
     ) -> ListGroupsResponse:
-        """The groups of this broker: the cluster's own, and in their place those that we host."""
+        """List the cluster's groups on this broker, and hosted groups in place of theirs."""
         listed: dict[str, ListedGroup] = {}
         error = int(ErrorCode.NONE)
         if (version := highest_version(request.upstream, ApiKey.LIST_GROUPS)) >= 0:
@@ -202,7 +202,7 @@ class AdminApis:
             unlisted = [each for each in ours if each not in listed]
             only_here = await self._only_here(unlisted, request.node_id)
             for group_id in ours:
-                await trio.lowlevel.checkpoint()  # there may be thousands
+                await trio.lowlevel.checkpoint()  # the list may have thousands of groups
                 theirs = listed.get(group_id)
                 if theirs is None and group_id not in only_here:
                     continue
@@ -229,13 +229,13 @@ class AdminApis:
     async def _delete_groups(
         self, request: GroupRequest, message: DeleteGroupsRequest
     ) -> DeleteGroupsResponse:
-        """Delete what is empty, here and then in the cluster."""
+        """Delete empty groups, first here and then in the cluster."""
         wanted = tuple(dict.fromkeys(message.groups_names))
         verdicts = await self._registry.modes_of(wanted)
         results: dict[str, DeletableGroupResult] = {}
         known = set()
         for group_id in wanted:
-            await trio.lowlevel.checkpoint()  # there may be thousands
+            await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             try:
                 is_known = await self._registry.knows(group_id)
             except StateLogError:
@@ -255,7 +255,7 @@ class AdminApis:
             answer: DeleteGroupsResponse = await forward(request, asked)
             results |= {result.group_id: result for result in answer.results}
         for group_id in known.intersection(deletable):
-            # It had members but never an offset: the cluster has not heard of it.
+            # A group that never committed an offset is unknown to the cluster.
             if results[group_id].error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 results[group_id] = DeletableGroupResult(group_id=group_id)
         return DeleteGroupsResponse(results=tuple(results[each] for each in wanted))
@@ -263,7 +263,7 @@ class AdminApis:
     async def _delete_here(
         self, group_id: str, verdict: Verdict, *, is_known: bool
     ) -> tuple[ErrorCode, str]:
-        """Why it cannot be deleted, NONE if the cluster may do so."""
+        """Delete the group here. Returns the error, or NONE if the cluster may delete it too."""
         if verdict.mode is Mode.UNKNOWN:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, verdict.why
         if verdict.mode is not Mode.HOSTED:
@@ -284,8 +284,8 @@ class AdminApis:
         return ErrorCode.NONE, ""
 
     def _without_anchor(self, group: DescribedGroup) -> DescribedGroup:
-        """A group of consumers in which nobody is: the anchor is nobody's business. Another
-        gateway's is shown as the cluster shows it."""
+        """Hide our anchor: the group is shown as an empty consumer group. Another gateway's anchor
+        is shown as the cluster reports it."""
         if group.protocol_type != ANCHOR_PROTOCOL_TYPE or not self._is_empty(group):
             return group
         return DescribedGroup(
@@ -305,8 +305,8 @@ class AdminApis:
     async def _listed_without_anchors(
         self, request: GroupRequest, groups: Iterable[ListedGroup]
     ) -> dict[str, ListedGroup]:
-        """The same for a list, which does not say whose an anchor is: the cluster is asked about
-        those that are not here."""
+        """Hide our anchors in a list. ListGroups does not say whose anchor holds a group, so the
+        cluster describes the groups that are not anchored here."""
         listed = {group.group_id: group for group in groups}
         held = [each for each in listed.values() if each.protocol_type == ANCHOR_PROTOCOL_TYPE]
         empty = {
@@ -337,7 +337,7 @@ class AdminApis:
         shown = _Shown[_G]()
         room = AnswerRoom()
         for group_id in group_ids:
-            await trio.lowlevel.checkpoint()  # there may be thousands
+            await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             if room.is_full:
                 shown.refused[group_id] = ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG
                 continue
@@ -358,10 +358,13 @@ class AdminApis:
         return shown
 
     async def _only_here(self, unlisted: Iterable[str], node_id: int) -> frozenset[str]:
-        """Which of the groups that this broker does not list are to be listed here all the same:
-        the cluster has not heard of them, and it is this broker that would coordinate them, or
-        nobody knows who would: better shown twice than not at all. One that has its anchor is
-        listed where that is, whatever we remember."""
+        """Choose the groups to add to this broker's list, out of those that the cluster leaves out
+        because it has never heard of them.
+
+        A group belongs in the list of its coordinator; an unknown coordinator puts it in every
+        broker's list, because twice is better than never. The listener that holds a group's anchor
+        lists it already, so anchored groups are skipped.
+        """
         homeless = [each for each in unlisted if not self._anchors.is_here(each)]
         nodes = await self._coordinators.nodes_of(homeless)
         return frozenset(each for each in homeless if nodes.get(each, node_id) == node_id)
@@ -372,8 +375,9 @@ def _is_dead(group: DescribedGroup) -> bool:
 
 
 def _is_live(theirs: ListedGroup | None, *, beside: ListedGroup) -> bool:
-    """Whether members went on in the cluster after the group became empty here: then it has a
-    protocol type, where offsets alone have none. Old brokers do not list states."""
+    """Whether the group went on in the cluster after it became empty here. Only a group with
+    members has a protocol type there; a group with offsets alone has none. Old brokers do not list
+    states, hence the second check."""
     return (
         theirs is not None
         and beside.group_state == "Empty"
@@ -383,7 +387,7 @@ def _is_live(theirs: ListedGroup | None, *, beside: ListedGroup) -> bool:
 
 
 def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
-    """Filters know no upper and lower case; an unknown value lets nothing pass (rule 3.14)."""
+    """Filters ignore case, and an unknown value matches no group (rule 3.14)."""
     states = {state.lower() for state in message.states_filter}
     types = {type_.lower() for type_ in message.types_filter}
     return (not states or group.group_state.lower() in states) and (
@@ -412,7 +416,7 @@ def _classic_view(view: GroupView) -> DescribedGroup:
 
 
 def _unknown_classic(group_id: str, version: int, why: str = "") -> DescribedGroup:
-    """Dead, as Kafka has it, and from v6 on with an error."""
+    """An unknown group: Dead as in Kafka, from v6 on with GROUP_ID_NOT_FOUND."""
     if version < FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
         return DescribedGroup(group_id=group_id, group_state="Dead")
     return DescribedGroup(
@@ -474,14 +478,14 @@ def _assignment(named: Mapping[str, tuple[int, ...]], topics: Topics) -> describ
 
 
 async def _add_operations(request: GroupRequest, groups: dict[str, _G]) -> None:
-    """What the client may do with hosted groups, as the cluster says on the client's own
-    connection; omitted where it says nothing."""
+    """Add the client's authorized operations to hosted groups. The cluster knows them, and is asked
+    on the client's own connection; without its answer they stay omitted."""
     wanted = tuple(group_id for group_id, group in groups.items() if not group.error_code)
     version = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
     if not wanted or version < FIRST_DESCRIBE_VERSION_WITH_OPERATIONS:
         return
     asked = DescribeGroupsRequest(groups=wanted, include_authorized_operations=True)
-    # A later one has an error for a group that is not there, and no operations beside it.
+    # From v6 on, the error for an unknown group leaves no room for operations.
     version = min(version, FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND - 1)
     try:
         answer: DescribeGroupsResponse = await request.upstream.ask(asked, version)

@@ -1,6 +1,6 @@
-"""What the anchors ask of the groups that they hold, and what befalls a group that is taken.
+"""The anchors' view of the hosted groups: are they live, and who holds them in the cluster.
 
-Must not know how an anchor is held.
+A group that another holder has taken gives way here: its members are fenced.
 """
 
 from coordinator.events import OffsetCommitEnded
@@ -24,15 +24,16 @@ class AnchoredGroups:
         return self._registry.is_live(group_id)
 
     def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
-        """Let the group know how a commit ended."""
+        """Tell the group that a commit has ended."""
         self._registry.end_commit(group_id, event)
 
     async def is_left_behind(self, group_id: str) -> bool:
-        """Look whether an anchor with our state log is in the group, though we have none here."""
+        """Whether the group holds an anchor with our state log although none is here."""
         return await self._hosting.is_left_behind(group_id)
 
     async def holder_of(self, group_id: str, *, is_replaced: bool) -> GroupHolder:
-        """Look who is in the group in the cluster; if it is somebody else, give route."""
+        """Look up who holds the group in the cluster. If it is another holder, fence the members
+        here."""
         if is_replaced:
             self._hosting.note_replaced(group_id)
         verdict = await self._hosting.look(group_id)

@@ -1,7 +1,6 @@
-"""Computations that take long, in a thread beside everybody else's requests.
+"""Runs long computations in a thread, so that the event loop keeps serving other requests.
 
-There is one thread for all of them: under the interpreter's lock two would be no faster. Must not
-know what is computed.
+One thread serves all groups: under the interpreter's lock a second one would gain nothing.
 """
 
 import gc
@@ -13,8 +12,8 @@ from typing import TypeVar
 import trio
 
 SWITCH_INTERVAL_S = 0.001
-"""How soon the thread gives way to whoever has something to do. It costs the computation little;
-each system call of everybody else waits for it once."""
+"""How soon the thread yields the interpreter's lock to the event loop. A short interval costs the
+computation little, but each system call of the event loop may wait this long."""
 
 _T = TypeVar("_T")
 
@@ -26,7 +25,7 @@ class Aside:
         self._turn = trio.Lock()
 
     async def run(self, compute: Callable[[], _T]) -> _T:
-        """What it returns or raises. It goes on when this is cancelled, which waits for it."""
+        """Returns or raises as `compute` does. Cancellation waits for the thread to finish."""
         async with self._turn:
             with _gentle():
                 return await trio.to_thread.run_sync(compute)
@@ -34,8 +33,8 @@ class Aside:
 
 @contextmanager
 def _gentle() -> Iterator[None]:
-    """A computation makes much that lives on, and so brings about full garbage collections, which
-    stop every thread for as long as they take. What it leaves behind is in no cycles."""
+    """A long computation allocates many long-lived objects, which would trigger full garbage
+    collections that stop every thread. None of those objects are in cycles."""
     interval_s, collects = sys.getswitchinterval(), gc.isenabled()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.disable()

@@ -1,7 +1,6 @@
-"""Requests that are decided one after another and then durable together, or not at all.
+"""Decides several requests in order, so that their records can become durable together.
 
-Owns the copy of the group that the later ones are decided on. Must not know who asks, or what a
-log is.
+Later requests are decided on a copy of the group to which the earlier records are applied.
 """
 
 from collections.abc import Sequence
@@ -19,12 +18,12 @@ from gateway.events.refusals import refused_conversion
 from gateway.events.statements import statement
 
 BATCH_MAX = 64
-"""Requests of one batch; those who wait beyond it wait for the log twice."""
+"""Requests in one batch. The rest wait for the next write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of one event, real once the records of its batch are durable."""
+    """The outcome of one event. It takes effect once the records of its batch are durable."""
 
     event: Event
     step: Step
@@ -32,7 +31,7 @@ class Decision:
 
 
 class Batch:
-    """Leaves the engine as it was: whoever makes the decisions real applies their records."""
+    """Leaves the engine unchanged; the caller applies the records once they are durable."""
 
     def __init__(self, engine: GroupEngine) -> None:
         self.decisions: list[Decision] = []
@@ -42,13 +41,13 @@ class Batch:
 
     @property
     def durable(self) -> Sequence[DurableRecord]:
-        """The records for the log, in the order of the decisions."""
+        """The records to write, in the order of the decisions."""
         return tuple(record for decision in self.decisions for record in decision.step.durable)
 
     @property
     def has_room(self) -> bool:
-        """Whether to wait for the log together. What changes nothing need not wait for it at all,
-        unless it was decided after something that does."""
+        """Whether another request may join the batch. A request that changes nothing does not wait
+        for the log, unless an earlier one in the batch has something to write."""
         return len(self.decisions) < BATCH_MAX and bool(
             self.decisions and self.decisions[0].step.durable
         )
@@ -56,8 +55,9 @@ class Batch:
     def decide(
         self, event: Event, *, now_ms: int, topics: Topics, may_take_long: bool = True
     ) -> None:
-        """Decide on the group as the decisions so far will leave it; see `GroupEngine.handle`.
-        Raises InvariantError, LongComputation."""
+        """Decide an event on the group as the earlier decisions leave it; see `GroupEngine.handle`.
+
+        Raises InvariantError or LongComputation."""
         engine = self._latest()
         step = engine.handle(event, now_ms=now_ms, topics=topics, may_take_long=may_take_long)
         events = tell(engine.state, step.records, topics)
@@ -68,12 +68,12 @@ class Batch:
         self.decisions.append(Decision(event, step, Told(events, now_ms)))
 
     def refusal(self, event: Request, *, now_ms: int, topics: Topics) -> Reply | None:
-        """What the event would be refused with after the decisions so far; None if it would not be,
-        or if it changes something all the same."""
+        """The engine's refusal of an event after the earlier decisions. None if the event would
+        be accepted, or if it changes the group."""
         try:
             step = self._latest().handle(event, now_ms=now_ms, topics=topics, may_take_long=False)
         except LongComputation:
-            return None  # all checks come before it
+            return None  # the engine checks a request before it computes
         if step.records:
             return None
         return next((reply for _token, reply in step.replies if reply.error), None)

@@ -1,7 +1,7 @@
-"""Who comes to a group, hosted or forwarded: said once, until it says something else of itself.
+"""Reports each client that joins a group, hosted or forwarded, once until it changes.
 
-Also who is turned away because the group cannot become a consumer group: that is said to a native
-client in the one answer that it gets. Must not know why the answer is as it is.
+Also reports a native client that was refused because its group cannot become a consumer group: the
+answer to that client is the only other place with the reason.
 """
 
 from coordinator.conversion.embedded import version_of
@@ -21,18 +21,18 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 
 REMEMBERED_MAX = 20_000
-"""Clients that were told of; of more than that, the oldest are told of again."""
+"""Clients remembered as reported. Beyond that the oldest are forgotten, and reported again."""
 
 
 class ClientsSeen:
-    """`note` sees each join and its answer."""
+    """Sees each join and its answer."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._told: dict[int, None] = {}
 
     def note(self, request: GroupRequest, answer: Struct) -> None:
-        """Tell what is new in it."""
+        """Report the client unless it was reported before."""
         match request.message, answer:
             case JoinGroupRequest(group_id=group_id) as message, JoinGroupResponse():
                 member_id = answer.member_id or message.member_id
@@ -57,7 +57,7 @@ class ClientsSeen:
                 pass
 
     def _once(self, group_id: str, event: ClientSeen | ConversionRefused) -> None:
-        key = hash((group_id, event))  # clients choose how long their names are
+        key = hash((group_id, event))  # a fixed size, because clients choose the lengths of names
         if key not in self._told:
             self._tell(event, group_id)
         self._told.pop(key, None)
@@ -103,6 +103,6 @@ def _native(
 
 
 def _software(request: GroupRequest) -> ClientSoftware | None:
-    """What the client introduced itself as; its upstream connection has our name otherwise."""
+    """The client's software, if it has introduced itself; otherwise the connection has our name."""
     software = request.upstream.software
     return None if software.name == SOFTWARE_NAME else software

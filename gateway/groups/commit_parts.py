@@ -1,7 +1,4 @@
-"""A commit of which only some topics are stored: its two parts, and one answer to both.
-
-Pure. Must not know why topics are refused.
-"""
+"""Splits a commit into two parts by topic, and joins the answers to both. Pure."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +12,7 @@ CommitResponse = OffsetCommitResponse | TxnOffsetCommitResponse
 
 
 def split(message: CommitRequest, topics: frozenset[str]) -> tuple[CommitRequest, CommitRequest]:
-    """What is about these topics, and the rest."""
+    """The part about these topics, and the rest."""
     return _only(message, topics.__contains__), _only(message, lambda name: name not in topics)
 
 
@@ -28,8 +25,7 @@ def _only(message: CommitRequest, wanted: Callable[[str], bool]) -> CommitReques
 
 
 def joined(some: Struct, others: Struct) -> Struct:
-    """The answer to both parts. Raises TypeError for answers that are to no commit, or not of one
-    kind."""
+    """The answer to both parts. Raises TypeError unless both answer commits of the same api."""
     match some, others:
         case OffsetCommitResponse(), OffsetCommitResponse():
             return replace(some, topics=(*some.topics, *others.topics))

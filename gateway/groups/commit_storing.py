@@ -1,8 +1,8 @@
-"""Commits that the engine has accepted, on their way to the cluster and back.
+"""Sends accepted commits to the cluster.
 
-They travel on the client's own connection as commits of the anchor's, and those that came together
-go on together. What the cluster says against the anchor is for the anchor to repair, not for the
-client to hear. Must not know why a commit was accepted.
+The gateway sends them on the client's own connection under the anchor's member id; commits that
+arrived together are sent together. If the cluster rejects the anchor, the anchor is repaired and
+the commits are sent again; the client never sees that error.
 """
 
 from collections.abc import Sequence
@@ -53,9 +53,9 @@ async def store(
     registry: Registry,
     anchors: Anchors,
 ) -> dict[Token, Struct | None]:
-    """The cluster's answers to the commits of one client to one group; None for one that it may
-    never have seen. The group learns in any case how each commit ended: it holds back the
-    partitions. `request` is the first of them."""
+    """Send the commits of one client to one group. Returns the cluster's answers, None for a commit
+    that the cluster may never have seen. In every case the group learns that the commit has ended,
+    because an open commit holds back its partitions. `request` is the first of the commits."""
     storing = _Storing(request, commits, registry, anchors)
     try:
         await storing.run()
@@ -65,7 +65,7 @@ async def store(
 
 
 class _Storing:
-    """What has become of the commits so far, as many as have been answered in `answers`."""
+    """The open commits, and the answers to the others."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class _Storing:
         self._are_on_their_way = False
 
     async def run(self) -> None:
-        """Until each has an answer."""
+        """Send until each commit has an answer or the member's patience ends."""
         give_up_s = trio.current_time() + MEMBER_PATIENCE_S
         why = ""
         try:
@@ -107,12 +107,12 @@ class _Storing:
             self._refuse(commit, why)
 
     def end_all(self) -> None:
-        """Whoever waited for them has gone, or there was a bug."""
+        """End what is still open, after a cancellation or a bug."""
         for commit in tuple(self._open):
             self._end(commit, None, is_lost=self._are_on_their_way)
 
     async def _is_held(self) -> bool:
-        """Whether only the anchor may commit to the group."""
+        """Whether the cluster accepts commits to the group from the anchor only."""
         are_a_members = any(commit.message.member_id for commit in self._open)
         return (
             are_a_members
@@ -121,8 +121,8 @@ class _Storing:
         )
 
     def _take(self, answers: Sequence[CommitResponse | None]) -> str:
-        """Leave open what is to be sent again, and say why: what was refused to the anchor. Not if
-        something behind it is settled: an offset could go back."""
+        """Keep open the commits that the cluster refused to the anchor, and return why. A commit is
+        not sent again once a later one has been answered: its offset would go back."""
         is_settled_behind, why = False, ""
         for commit, answer in reversed(list(zip(self._open, answers, strict=True))):
             displaced = self._displaced(answer)
@@ -136,7 +136,7 @@ class _Storing:
         return why
 
     def _displaced(self, answer: CommitResponse | None) -> AnchorDisplaced | None:
-        """What an answer says against the anchor, which is being repaired then."""
+        """The anchor's error in an answer, if any. The anchor's repair begins here."""
         if answer is None:
             return None
         codes = {p.error_code for topic in answer.topics for p in topic.partitions}
@@ -165,8 +165,8 @@ class _Storing:
 async def _held(
     request: GroupRequest, group_id: str, anchors: Anchors, patience_s: float
 ) -> AnchorIds | None:
-    """The ids to commit under. Nobody waits for them who could not commit: raises UpstreamAway,
-    NotAnchored."""
+    """The ids to commit under. Checks the connection first, so that no commit waits for an anchor
+    that it cannot use. Raises UpstreamAway, NotAnchored."""
     if not await request.upstream.is_there():
         raise UpstreamAway
     return await anchors.hold(group_id, patience_s=patience_s)
@@ -175,11 +175,11 @@ async def _held(
 async def _send(
     request: GroupRequest, commits: Sequence[Accepted], ids: AnchorIds | None
 ) -> Sequence[CommitResponse | None]:
-    """As commits of the anchor's; as nobody's where there is no anchor: in the embedded cluster,
-    and in a group without members, to which anybody may commit."""
+    """Send the commits under the anchor's ids, or without a member where no anchor can be used: in
+    the embedded cluster, for a group without members, and for transactions before Kafka 2.5."""
     knows_members = (
         request.header.api_key == ApiKey.OFFSET_COMMIT
-        # Kafka before 2.5 checks no member of a transaction's.
+        # Kafka before 2.5 does not check the member of a transactional commit.
         or highest_version(request.upstream, ApiKey.TXN_OFFSET_COMMIT) >= FIRST_TXN_COMMIT_VERSION
     )
     if ids is None or not knows_members:

@@ -1,7 +1,7 @@
-"""Configs: DescribeConfigs, AlterConfigs and its incremental successor, ListConfigResources.
+"""The config apis: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
 
-Those of hosted groups are answered by the groups' engines. Those of everything else, and of groups
-that are the cluster's, by the cluster, on the client's own connection. A request may name both.
+The engines answer for the configs of hosted groups. The cluster answers for all other resources and
+for its own groups, on the client's own connection. One request may name both.
 """
 
 from collections import Counter
@@ -65,11 +65,11 @@ ConfigMessage = (
 )
 
 FIRST_DESCRIBE_VERSION_WITH_DOCUMENTATION = 3
-# Before v1 only client metrics are listed, and no types are asked for.
+# Before v1 a request names no types, and the answer lists client metrics only.
 FIRST_LIST_VERSION_WITH_TYPES = 1
 
 CONFIGS_ALONE_MAX = 1_000
-"""Names whose configs are stored before there is a group; see also `forgetting`."""
+"""Groups that do not exist yet but whose configs are stored; see also `forgetting`."""
 
 _OPERATIONS = {
     incremental.ConfigOperation.SET: ConfigOperation.SET,
@@ -172,7 +172,7 @@ class ConfigApis:
         others = tuple(each for each in message.resources if _key(each) not in ours)
         theirs: dict[_Key, AlterConfigsResourceResponse] = {}
         if others and highest_version(request.upstream, ApiKey(request.header.api_key)) >= 0:
-            plain: Any = message  # of either api, and so are its resources
+            plain: Any = message  # the resources are of the same api as the message
             answer: AlterConfigsResponse | IncrementalAlterConfigsResponse = await forward(
                 request, replace(plain, resources=others)
             )
@@ -180,8 +180,8 @@ class ConfigApis:
         return _in_order(message.resources, theirs | ours, _altered)
 
     async def _check_room(self, group_id: str) -> None:
-        """Raises GroupError INVALID_REQUEST for one more name that no group has. DEV D58: in Kafka
-        configs of any number of names are stored for good."""
+        """Raises GroupError with INVALID_REQUEST if configs of too many groups that do not exist
+        are stored. DEV D58: Kafka has no such limit and keeps the configs for good."""
         alone = await self._registry.configs_alone()
         has_room = len(alone) < CONFIGS_ALONE_MAX or group_id in alone
         if not has_room and not await self._registry.knows(group_id):
@@ -195,12 +195,12 @@ class ConfigApis:
         refused: Callable[[_R, ErrorCode, str], _T],
         why_nameless: str,
     ) -> dict[_Key, _T]:
-        """Our answers; the cluster is to be asked about the resources that are not among them."""
+        """Answer for hosted groups. The caller asks the cluster about all resources left out."""
         answered: dict[_Key, _T] = {}
         groups = {each.resource_name: each for each in resources if _is_group(each)}
         verdicts = await self._registry.modes_of(filter(None, groups))
         for group_id, resource in groups.items():
-            await trio.lowlevel.checkpoint()  # there may be thousands
+            await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             try:
                 if not group_id:
                     raise GroupError(ErrorCode.INVALID_REQUEST, why_nameless)  # noqa: TRY301
@@ -246,8 +246,8 @@ class ConfigApis:
 async def _listed_by_cluster(
     request: GroupRequest, message: ListConfigResourcesRequest, wanted: frozenset[int]
 ) -> ListConfigResourcesResponse:
-    """As far as it can list at all: an old one knows client metrics only, or nothing, and a list of
-    everything cannot be had from it."""
+    """The cluster's part of the list. A broker without v1 lists client metrics or nothing at all,
+    so a request for every type gets UNSUPPORTED_VERSION from it."""
     version = highest_version(request.upstream, ApiKey.LIST_CONFIG_RESOURCES)
     known = {ConfigResourceType.GROUP}
     if version >= 0:
@@ -275,7 +275,7 @@ def _in_order(
     answers: Mapping[_Key, _T],
     refused: Callable[[_Resource, ErrorCode, str], _T],
 ) -> tuple[_T, ...]:
-    """One answer per resource, also where the cluster has none."""
+    """One answer per resource, in the order of the request."""
     why = "the cluster does not answer for this resource"
     return tuple(
         answers.get(_key(each)) or refused(each, ErrorCode.UNSUPPORTED_VERSION, why)
@@ -304,7 +304,7 @@ def _altered(resource: _Resource, code: ErrorCode, why: str) -> AlterConfigsReso
 def _as_incremental(
     resource: alter_configs.AlterConfigsResource,
 ) -> incremental.AlterConfigsResource:
-    """The legacy request replaces: what it does not name gets the broker's value."""
+    """AlterConfigs replaces all overrides of a group: a config that is not named is deleted."""
     named = [
         incremental.AlterableConfig(
             name=each.name, config_operation=incremental.ConfigOperation.SET, value=each.value
@@ -325,7 +325,7 @@ def _as_incremental(
 
 
 def _changes(resource: incremental.AlterConfigsResource) -> tuple[ConfigChange, ...]:
-    """What the engine is asked for. Raises GroupError for an operation that Kafka does not have."""
+    """The engine's changes. Raises GroupError for an operation that Kafka does not have."""
     for each in resource.configs:
         if each.config_operation not in _OPERATIONS:
             why = f"Unknown operation {each.config_operation}"
@@ -341,7 +341,7 @@ def _changes(resource: incremental.AlterConfigsResource) -> tuple[ConfigChange, 
 
 
 def _entry(view: ConfigView, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    """One config, and first among its synonyms the value that counts (KIP-226)."""
+    """One config; the first of its synonyms is the effective value (KIP-226)."""
     synonyms = [(view.broker_name, view.default, ConfigSource.DEFAULT)]
     if view.broker_value != view.default:
         synonyms.insert(0, (view.broker_name, view.broker_value, ConfigSource.STATIC_BROKER))

@@ -1,7 +1,7 @@
-"""Which member of which group speaks on a client's connection, as its own requests have said.
+"""Remembers which group member uses a client connection, from its own successful requests.
 
-An OffsetFetch before version 9 names no member; every client sends it where it sends its
-heartbeats. Must not know what a member may do.
+An OffsetFetch before version 9 names no member, but every client sends it on the connection that
+carries its heartbeats.
 """
 
 from weakref import WeakKeyDictionary
@@ -19,13 +19,13 @@ from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 class ConnectionMembers:
-    """`note` sees each request and its answer. Of a connection the latest member is remembered."""
+    """Sees each request and its answer, and remembers the latest member of each connection."""
 
     def __init__(self) -> None:
         self._members: WeakKeyDictionary[Upstream, tuple[str, str]] = WeakKeyDictionary()
 
     def note(self, request: GroupRequest, answer: Struct) -> None:
-        """Remember a member whose request was granted."""
+        """Remember the member if the request succeeded."""
         match request.message, answer:
             case (
                 (JoinGroupRequest(group_id=group_id), JoinGroupResponse(error_code=0) as said)
@@ -48,6 +48,6 @@ class ConnectionMembers:
                 pass
 
     def member_of(self, request: GroupRequest, group_id: str) -> str | None:
-        """The id of the member of this group who speaks on the connection of the request."""
+        """The id of the group's member on the connection of the request, if one is known."""
         known = self._members.get(request.upstream)
         return known[1] if known is not None and known[0] == group_id else None

@@ -1,7 +1,6 @@
-"""Which listener a group belongs to: that of its upstream coordinator.
+"""Remembers the upstream coordinator of each group, whose listener serves the group.
 
-Commits travel on the client's own upstream connection, so a client must be at that listener. Must
-not know which groups are hosted.
+Commits travel on the client's own upstream connection, so the client must connect to that listener.
 """
 
 import contextlib
@@ -25,21 +24,21 @@ from kafka_codecs.find_coordinator import (
 )
 
 ASK_AGAIN_S = 1.0
-"""A group's coordinator is asked for at most this often, however many clients are elsewhere."""
+"""The shortest interval between two lookups for one group, however many clients ask."""
 LOOK_PATIENCE_S = 1.0
-"""For where a coordinator is now: a member has waited for the old one already."""
+"""The limit for finding a new coordinator: the member has already waited for the old one."""
 FIRST_FIND_VERSION_WITH_BATCHES = 4
 REMEMBERED_MAX = 10_000
-"""Groups whose coordinator is remembered; of the one asked for longest ago it is forgotten."""
+"""Groups whose coordinator is remembered. Beyond that the oldest lookup is forgotten."""
 
 
 class Coordinators:
-    """Remembers the coordinator of each group that was asked about."""
+    """Looks up coordinators in the cluster, and remembers them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._nodes: dict[str, tuple[int, float]] = {}
-        self._silent_s = -math.inf  # when the others last took too long to answer
+        self._silent_s = -math.inf  # when the other brokers last failed to answer in time
 
     async def is_at(self, group_id: str, node_id: int) -> bool:
         """Whether the group's coordinator is this broker. Raises UpstreamError if unknown."""
@@ -51,15 +50,15 @@ class Coordinators:
         return await self.node_of(group_id) == node_id
 
     def last_known(self, group_id: str) -> int | None:
-        """Where the group's coordinator was when somebody last asked, None if nobody did."""
+        """The group's coordinator at the latest lookup, None before the first one."""
         known = self._nodes.get(group_id)
         return known[0] if known is not None else None
 
     async def find(
         self, request: GroupRequest, message: FindCoordinatorRequest
     ) -> FindCoordinatorResponse:
-        """The cluster's answer. Where it names nobody, a group is where it was: its members are
-        answered with the cluster and without it. Raises BadFrame."""
+        """The cluster's answer. A group without an available coordinator keeps the last known one,
+        because the engine answers its members without the cluster too. Raises BadFrame."""
         version = request.header.api_version
         is_batch = version >= FIRST_FIND_VERSION_WITH_BATCHES
         keys = message.coordinator_keys if is_batch else (message.key,)
@@ -86,16 +85,16 @@ class Coordinators:
         if error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE or node_id is None:
             return None
         address = self._cluster.addresses.get(node_id)
-        if address is None:  # it has joined since the cluster was last looked at
+        if address is None:  # the broker joined after the latest look at the cluster
             return None
         host, port = address
         return Coordinator(key=group_id, node_id=node_id, host=host, port=port)
 
     async def where_instead(self, group_id: str, away: int) -> int | None:
-        """The group's coordinator now that this broker is away, as far as the others know it.
+        """The group's coordinator while the broker `away` is unreachable; None if unknown.
 
-        If they do not answer in time, nobody waits for them again so soon: of all that a member has
-        sent each would, and its heartbeats behind them.
+        After a lookup that took too long, none is started for a while: otherwise every request of a
+        member would wait for its own, and its heartbeats behind them.
         """
         if trio.current_time() - self._silent_s < ASK_AGAIN_S:
             return None
@@ -112,8 +111,8 @@ class Coordinators:
         return node_id
 
     async def nodes_of(self, group_ids: Collection[str]) -> Mapping[str, int]:
-        """Where each group's coordinator was when somebody last asked; those that nobody asked for
-        yet are asked for together, and left out if that fails."""
+        """The last known coordinator of each group. Unknown ones are looked up in one batch; groups
+        whose lookup fails are left out."""
         known = {each: self._nodes[each][0] for each in group_ids if each in self._nodes}
         others = [each for each in group_ids if each not in known]
         if others:
@@ -124,7 +123,7 @@ class Coordinators:
         return known
 
     def _remember(self, group_id: str, node_id: int) -> None:
-        self._nodes.pop(group_id, None)  # the newest comes last
+        self._nodes.pop(group_id, None)  # so that the latest lookup comes last
         self._nodes[group_id] = (node_id, trio.current_time())
         if len(self._nodes) > REMEMBERED_MAX:
             del self._nodes[next(iter(self._nodes))]

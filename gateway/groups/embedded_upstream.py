@@ -1,6 +1,6 @@
-"""What groups on librdkafka's mock cluster need of us; the demo's upstream is one.
+"""Special treatment of librdkafka's mock cluster, which the demo embeds as its upstream.
 
-There every broker accepts every group, and no offset is ever part of a transaction.
+Every broker of the mock cluster accepts every group, and it stores no transactional offsets.
 """
 
 from gateway.cluster.broker_connection import Versions
@@ -13,12 +13,12 @@ METADATA_VERSION = 1
 
 
 def is_embedded(versions: Versions) -> bool:
-    """Whether a broker of the mock cluster speaks so: every Kafka since 0.9 can describe groups."""
+    """Whether the broker belongs to the mock cluster: every Kafka since 0.9 has DescribeGroups."""
     return ApiKey.DESCRIBE_GROUPS not in versions
 
 
 async def every_partition(upstream: Upstream) -> tuple[OffsetFetchRequestTopic, ...]:
-    """All there are: asked for the offsets of all topics, the mock cluster answers null.
+    """All partitions of the cluster. The mock cluster cannot answer for "all topics" (null).
 
     Raises UpstreamLost.
     """

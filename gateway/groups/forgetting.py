@@ -1,7 +1,5 @@
-"""Forgets what nobody uses any more: empty groups that the cluster has forgotten, and configs of
-names that no group has.
-
-Must not know where either is stored.
+"""Deletes unused state: empty groups that the cluster has forgotten, and configs of groups that do
+not exist.
 """
 
 import random
@@ -29,18 +27,18 @@ from kafka_codecs.error_codes import ErrorCode
 log = structlog.get_logger()
 
 LOOK_INTERVAL_S = 24 * 60 * 60.0
-"""How often the cluster is asked what it has forgotten; it keeps offsets for days (Kafka's
+"""How often to ask the cluster which groups it has forgotten. It keeps offsets for days (Kafka's
 `offsets.retention.minutes`)."""
 FIRST_LOOK_S = (5 * 60.0, 15 * 60.0)
-"""When it is asked first, at random in between: also a gateway that is restarted every day forgets,
-and gateways that are started together do not ask together."""
+"""The first look happens at random within this range. It is early enough for a gateway that is
+restarted every day, and spread so that gateways started together do not ask together."""
 LOOKS_WITHOUT_GROUP = 7
-"""Configs of a name are forgotten when so many looks in a row found no group of that name, in the
-cluster neither: they may be set before the first member comes."""
+"""Configs are deleted after this many looks in a row without a group of that name, here or in the
+cluster: an operator may set them before the first member joins."""
 
 
 class Forgetting:
-    """`run` looks soon after the start, and then once a day."""
+    """Looks soon after the start, and once a day from then on."""
 
     def __init__(
         self, registry: Registry, hosting: Hosting, is_held: Callable[[str], bool]
@@ -53,7 +51,7 @@ class Forgetting:
         """How many looks in a row found no group for these configs."""
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Look until cancelled."""
         await trio.sleep(random.uniform(*FIRST_LOOK_S))  # noqa: S311
         while True:
             try:
@@ -63,7 +61,7 @@ class Forgetting:
             await trio.sleep(LOOK_INTERVAL_S)
 
     async def look(self) -> None:
-        """Forget what is to be forgotten now. Raises StateLogError, TooManyGroups, GroupFailed."""
+        """Delete what is unused now. Raises StateLogError, TooManyGroups, GroupFailed."""
         alone = frozenset(await self._registry.configs_alone())
         idle = [each for each in await self._registry.idle_group_ids() if not self._is_held(each)]
         looks: dict[str, int] = {}
@@ -83,7 +81,7 @@ class Forgetting:
 
     async def _ask(self, group_id: str, make: Callable[[int, Topics], Request]) -> bool:
         _token, reply = await self._registry.ask(group_id, make)
-        return reply.error is ErrorCode.NONE  # somebody may have joined meanwhile
+        return reply.error is ErrorCode.NONE  # a member may have joined since the look
 
 
 def _deletion(token: int, _topics: Topics) -> DeleteGroupReceived:

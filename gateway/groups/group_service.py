@@ -1,8 +1,8 @@
-"""Every group request of every client: to the engine if the group is hosted, else to the cluster.
+"""Routes every group request: to the engine for a hosted group, to the cluster for any other.
 
-This is the data path's `GroupApis`. Who answers is decided first, then where: at another listener
-than that of the group's coordinator a client is sent on with NOT_COORDINATOR. Nobody is let in, and
-no answer that gives partitions leaves, unless the group's anchor holds it in the cluster.
+This is the data path's `GroupApis`. A client at a listener other than that of the group's
+coordinator gets NOT_COORDINATOR. No member joins, and no answer with partitions leaves, unless the
+group's anchor holds the group in the cluster.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 log = structlog.get_logger()
 
 Entry = JoinGroupRequest | ConsumerGroupHeartbeatRequest
-"""What may let somebody in."""
+"""A request that may add a member."""
 
 
 class GroupService:
@@ -89,7 +89,7 @@ class GroupService:
         shows_members: bool,
         tell: Tell = write_to_log,
     ) -> None:
-        """`shows_members`: whether DescribeGroups shows those of consumer groups."""
+        """`shows_members`: whether DescribeGroups lists the members of consumer groups."""
         self._registry = registry
         self._hosting = hosting
         self._coordinators = coordinators
@@ -107,8 +107,8 @@ class GroupService:
     async def answer(self, request: GroupRequest) -> Struct:
         """The answer to one request.
 
-        Raises UpstreamLost when the broker is away and the api has no error to say so, or
-        GroupFailed after a bug of ours: then the connection has to end.
+        Raises UpstreamLost if the broker is away and the api has no error to say so, or GroupFailed
+        after a bug in the gateway; either closes the connection.
         """
         try:
             answer = await self._answer(request)
@@ -117,13 +117,13 @@ class GroupService:
         return self._noted(request, answer)
 
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
-        """The answers to OffsetCommits that arrived together: the members of one group that is
-        here need not wait for the cluster between them."""
+        """The answers to OffsetCommits that arrived together. If all belong to one live group, the
+        cluster gets them without a wait in between."""
         if len(requests) == 1 or not await self._are_of_one_live_group(requests):
             return [await self.answer(request) for request in requests]
         try:
             answers = await self._offsets.commit(requests)
-        except TooManyGroups:  # the group came to its end just now
+        except TooManyGroups:  # the group has just ended
             return [await self.answer(request) for request in requests]
         return [
             await self._answer_alone(request) if answer is None else self._noted(request, answer)
@@ -148,7 +148,7 @@ class GroupService:
         return answer
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:
-        """The broker is away: the client is to try again, here or at the group's new coordinator.
+        """Answer while the broker is away: the client retries here or at the new coordinator.
 
         Raises UpstreamLost.
         """
@@ -168,8 +168,8 @@ class GroupService:
                 raise UpstreamLost
 
     async def _when_away(self, request: GroupRequest, group_id: str) -> ErrorCode:
-        """A client that is told to look for the coordinator sends no heartbeat until it has found
-        one; so it is told only if there is another."""
+        """The error for a client whose broker is away. NOT_COORDINATOR only if there is another
+        coordinator: while a client looks for one, it sends no heartbeats."""
         node_id = await self._coordinators.where_instead(group_id, request.node_id)
         if node_id in (None, request.node_id):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -200,8 +200,8 @@ class GroupService:
                 return await self._about_one_group(request, cast(GroupMessage, message))
 
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:
-        """Nothing that a member relies on leaves without our knowing that the group is still ours:
-        somebody else may have timed it out while we were paused or cut off."""
+        """Replace an answer that members rely on if the state log is no longer surely ours: another
+        gateway may have fenced the member while this one was paused or cut off."""
         message = request.message
         if (
             isinstance(message, ByMember)
@@ -223,7 +223,7 @@ class GroupService:
         version = request.header.api_version
         if not message.group_id:
             if isinstance(message, OffsetCommitRequest):
-                # Nobody can be a member of it: its offsets are all there is (rule 2.9).
+                # The empty group id has offsets but never members (rule 2.9).
                 return await _ask_cluster(request, message)
             is_native = isinstance(message, ConsumerGroupHeartbeatRequest)
             code = ErrorCode.INVALID_REQUEST if is_native else ErrorCode.INVALID_GROUP_ID
@@ -234,7 +234,7 @@ class GroupService:
         verdict = await self._registry.mode_of(message.group_id, lets_in=_lets_in(message))
         match verdict.mode:
             case Mode.ELSEWHERE if _is_of_a_member(message):
-                # It was a member here: what it owns is somebody else's now.
+                # The member was ours, and its partitions belong to others now.
                 return refusal(message, version, ErrorCode.UNKNOWN_MEMBER_ID, verdict.why)
             case Mode.UNKNOWN | Mode.ELSEWHERE:
                 code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -247,15 +247,15 @@ class GroupService:
                 code = ErrorCode.UNKNOWN_MEMBER_ID if was_here else ErrorCode.GROUP_ID_NOT_FOUND
                 return refusal(message, version, code, verdict.why)
             case Mode.OCCUPIED | Mode.FORWARDED:
-                # Classic members may be in there, and came in through a gateway before us; of ours
-                # the cluster knows none.
+                # The group may have classic members that joined through an earlier gateway. The
+                # cluster knows no member of ours.
                 return await _ask_cluster(request, message)
             case Mode.HOSTED:
                 return await self._hosted(request, message)
 
     async def _join_in_cluster(self, request: GroupRequest, message: JoinGroupRequest) -> Struct:
-        """The group is the cluster's from now on, if the cluster lets the member in. For us it is
-        empty, and an Empty group takes any protocol, so that an anchor still there makes route."""
+        """Let the cluster answer a join with a foreign protocol; if it succeeds, the group is
+        forwarded. The group is empty here and may take any protocol, so its anchor leaves first."""
         try:
             await self._anchors.drop(message.group_id)
         except NotAnchored as error:
@@ -295,8 +295,8 @@ class GroupService:
         return refusal(message, version, code, why)
 
     async def _refused(self, request: GroupRequest, message: Entry) -> Struct | None:
-        """The engine's refusal, before the group is taken in the cluster for a request that leads
-        to nothing. Raises TooManyGroups."""
+        """The engine's refusal, checked before the anchor joins the group in the cluster for
+        nothing. Raises TooManyGroups."""
         if self._anchors.is_here(message.group_id):
             return None
         reply = await self._registry.refusal(
@@ -305,20 +305,20 @@ class GroupService:
         return None if reply is None else _entered(reply, request.header.api_version)
 
     async def _hold(self, request: GroupRequest, message: GroupMessage) -> None:
-        """Hold the group before somebody may be let in. Raises NotAnchored, StateLogError,
+        """Hold the group before a member may join. Raises NotAnchored, StateLogError,
         TooManyGroups."""
         group_id = message.group_id
         is_live = self._registry.is_live(group_id)
         if not (is_live or self._anchors.is_here(group_id)) and _is_a_rejoin(message):
-            return  # nobody can have been here before: refused, and no reason to take the group
+            return  # the engine refuses a rejoin to a group that was never here
         if not is_live:
             self._registry.check_beginning(group_id, request.client_host)
         patience_s = MEMBER_PATIENCE_S if is_live else JOIN_PATIENCE_S
         await self._anchors.hold(group_id, patience_s=patience_s)
 
     async def _keep(self, group_id: str, *, gives: bool) -> None:
-        """See to it that a live group is being held; before partitions are given to anybody, that
-        it still is: an admin may have removed the anchor a moment ago. Raises NotAnchored."""
+        """Keep a live group anchored. Before an answer gives partitions away, confirm the anchor
+        once more: an admin may have just removed it. Raises NotAnchored."""
         if gives:
             now_s = trio.current_time()
             await self._anchors.hold(group_id, patience_s=MEMBER_PATIENCE_S, since_s=now_s)
@@ -373,7 +373,7 @@ ByMember = (
     | LeaveGroupRequest
     | ConsumerGroupHeartbeatRequest
 )
-"""What the engine answers; what becomes of commits is for the cluster to say."""
+"""Requests whose answers the engine decides. The outcome of a commit is the cluster's."""
 
 
 def _entry(request: GroupRequest, message: Entry) -> MakeRequest:
@@ -394,7 +394,7 @@ def _entered(reply: Any, version: int) -> Struct:
 
 
 def _lets_in(message: GroupMessage) -> TypeGuard[Entry]:
-    """Whether it may add a member."""
+    """Whether the request may add a member."""
     match message:
         case JoinGroupRequest():
             return True
@@ -409,7 +409,7 @@ def _is_a_rejoin(message: GroupMessage) -> bool:
 
 
 def _is_of_a_member(message: GroupMessage) -> bool:
-    """Whether only somebody sends it who believes to be in the group."""
+    """Whether only a client that considers itself a member sends this request."""
     match message:
         case HeartbeatRequest() | SyncGroupRequest():
             return True
@@ -420,10 +420,10 @@ def _is_of_a_member(message: GroupMessage) -> bool:
 
 
 def _gives(answer: Struct) -> bool:
-    """Whether whoever reads it may start to consume partitions, or to give them to others.
+    """Whether the client may start to consume partitions, or assign them, because of this answer.
 
-    The engine counts them as theirs already. It repeats an answer that was withheld, as it does
-    one that was lost, until its receiver acknowledges it.
+    The engine counts them as granted already. It repeats a withheld answer, like a lost one, until
+    the member acknowledges it.
     """
     match answer:
         case JoinGroupResponse(error_code=0) | SyncGroupResponse(error_code=0):
@@ -435,7 +435,7 @@ def _gives(answer: Struct) -> bool:
 
 
 def _is_refusal(answer: Struct) -> bool:
-    """Whether a join led to nothing; whoever is asked to come back with an id does so at once."""
+    """Whether a join failed for good. A client that must come back with a member id does so."""
     match answer:
         case JoinGroupResponse(error_code=code) | ConsumerGroupHeartbeatResponse(error_code=code):
             return code not in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
@@ -444,9 +444,9 @@ def _is_refusal(answer: Struct) -> bool:
 
 
 def _is_foreign(message: JoinGroupRequest) -> bool:
-    """Connect, Schema Registry, Streams: theirs is another protocol inside the same calls.
+    """Whether the join uses another embedded protocol: Connect, Schema Registry, Streams.
 
-    A join that names no protocol type is for the engine, which refuses it.
+    A join without a protocol type goes to the engine, which refuses it.
     """
     if message.protocol_type == CONSUMER_PROTOCOL_TYPE:
         return any(protocol.name == STREAMS_PROTOCOL for protocol in message.protocols)
@@ -457,11 +457,11 @@ async def _ask_cluster(request: GroupRequest, message: GroupMessage) -> Struct:
     version = request.header.api_version
     why = "the group is forwarded to the cluster, which does not know the new protocol"
     if highest_version(request.upstream, ApiKey(request.header.api_key)) < 0:
-        # Only the new protocol's heartbeat is offered without the cluster's help.
+        # ConsumerGroupHeartbeat is the only group api offered without the cluster's support.
         return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, why)
     answer: Struct = await forward(request)
     match answer:
-        # A broker may list the api and have the protocol switched off, as Kafka 3.9 does.
+        # A broker may list the api although the protocol is switched off, as Kafka 3.9 does.
         case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION):
             return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, why)
         case _:

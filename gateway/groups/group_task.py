@@ -1,8 +1,7 @@
-"""One task owns one group: it alone touches the group's engine.
+"""One task owns one group, and is the only code that touches the group's engine.
 
-A request is decided, its records are made durable, then applied, then the answer leaves. If the
-records cannot be written, nothing has happened, and the client is told to try again. It must not
-know Kafka's messages, or on which connection somebody waits.
+A request is decided, its records become durable and are applied, and then the answer leaves. If the
+records cannot be written, the request has no effect and the client is told to retry.
 """
 
 from collections.abc import Callable, Iterable, Sequence, Set
@@ -56,14 +55,14 @@ from kafka_codecs.error_codes import ErrorCode
 log = structlog.get_logger()
 
 LOAD_RETRY_S, LOAD_RETRY_MAX_S = 1.0, 8.0
-"""How long until a group that cannot be loaded is tried again: twice as long each time."""
+"""How long until a failed load is retried; doubles with each failure."""
 POSTPONED_MS = 1_000
-"""How much later what cannot be refused is handled again, when the log or we ourselves failed."""
+"""The delay before an event that cannot be refused is handled again after a failure."""
 STALLED_AFTER_S = 30.0
-"""How long whoever joined may take to go on, in a group whose place somebody else needs."""
+"""How long members may stay silent after joining before another group may take the place."""
 
 SERVED = (SyncGroupReply, HeartbeatReply, ConsumerHeartbeatReply)
-"""What a member gets that is not merely joining."""
+"""Replies that show a member went on after joining."""
 
 
 class GroupEnded(Exception):
@@ -71,11 +70,12 @@ class GroupEnded(Exception):
 
 
 class GroupFailed(Exception):
-    """A bug of ours: this request could not even be refused."""
+    """A bug in the gateway: the request could not even be refused."""
 
 
 class GroupTask:
-    """`run` owns the engine; everybody else asks. Ends when the group is empty, nothing parked."""
+    """`run` owns the engine, all other methods are for callers. The task ends once the group is
+    empty and no request is parked."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class GroupTask:
         aside: Aside,
         log_health: LogHealth,
     ) -> None:
-        """`aside` is where groups decide what takes long."""
+        """`aside`: runs long decisions in a thread."""
         self.group_id = group_id
         self._config = config
         self._topics = topics
@@ -112,18 +112,19 @@ class GroupTask:
         self._has_served = False
         self._answered_s = trio.current_time()
         self.is_loaded = False
-        """Whether the group is known; until then nothing can be said of it."""
+        """Whether the group has been loaded. Until then its state is unknown."""
 
     async def refusal(self, make: MakeRequest) -> Reply | None:
-        """What a request would be refused with now; None if it would not be. Nothing changes.
-        Raises GroupEnded."""
+        """The engine's refusal of a request right now, None if it would be accepted. Changes
+        nothing. Raises GroupEnded."""
         ask = Ask(make=make, topic_names=frozenset(), is_trial=True)
         await self._put(ask)
         await ask.answered.wait()
         return ask.reply
 
     async def dissolve(self) -> None:
-        """Let all members go, as if each had left. Raises GroupEnded, GroupFailed."""
+        """Remove all members of a classic group, as if each had left. Raises GroupEnded,
+        GroupFailed."""
         group = self._engine.state.group
         if isinstance(group, ClassicGroup):
             leavers = [
@@ -136,10 +137,10 @@ class GroupTask:
             await self.ask(lambda token, _: LeaveGroupReceived(token=token, members=tuple(leavers)))
 
     async def ask(self, make: MakeRequest, topic_names: Iterable[str] = ()) -> tuple[int, Reply]:
-        """The token of the request and its answer, which may take as long as a rebalance.
+        """The request's token and its answer, which may take as long as a rebalance.
 
-        `topic_names` are those that `make` looks up. Cancelled, the request is decided all the
-        same, and a commit that is then accepted counts as ended. Raises GroupEnded, GroupFailed.
+        `topic_names` are the topics that `make` looks up. A cancelled request is still decided, and
+        if it is an accepted commit, the commit counts as ended. Raises GroupEnded, GroupFailed.
         """
         ask = Ask(make=make, topic_names=frozenset(topic_names))
         await self._put(ask)
@@ -160,15 +161,16 @@ class GroupTask:
             raise GroupEnded(self.group_id) from None
 
     def end_commit(self, event: OffsetCommitEnded) -> None:
-        """Let the group know how a commit ended. Never blocks, so that no commit stays open."""
+        """Tell the group that a commit has ended. Never blocks, so that no commit stays open."""
         self._inbox.note(event)
 
     def give_way(self) -> None:
-        """Let the group know that somebody else has it in the cluster: its members are fenced."""
+        """Tell the group that another holder has it in the cluster. The engine fences its
+        members."""
         self._inbox.note(GroupLost())
 
     def describe(self) -> tuple[GroupView, Topics]:
-        """The group as admin tools see it, and the topics that it names."""
+        """The group as admin tools see it, and its topics."""
         return self._engine.describe(self._topics.latest), self._topics.latest
 
     def describe_configs(self) -> tuple[ConfigView, ...]:
@@ -177,12 +179,12 @@ class GroupTask:
 
     @property
     def topic_names(self) -> Set[str]:
-        """The topics that the group has named lately."""
+        """The topics that the group has recently referred to."""
         return self._topics.names
 
     @property
     def has_group(self) -> bool:
-        """Whether there is a group, if only an empty one."""
+        """Whether the group exists, even if empty."""
         return self._engine.state.group is not None
 
     @property
@@ -193,7 +195,7 @@ class GroupTask:
 
     @property
     def has_stalled(self) -> bool:
-        """Whether nobody in it has ever done more than join, and nobody has for a while."""
+        """Whether no member got past joining, and none was answered within STALLED_AFTER_S."""
         return (
             self.is_loaded
             and not self._has_served
@@ -202,13 +204,13 @@ class GroupTask:
         )
 
     def release_waiting(self) -> None:
-        """From now on nobody waits for a rebalance here: the gateway is about to end."""
+        """Park no request from now on and refuse the parked ones: the gateway is shutting down."""
         self._is_ending = True
         self._inbox.wake()
 
     async def run(self, ended: Callable[[], None]) -> None:
         """Serve until the group is quiet. `ended` is called before a request could be missed."""
-        structlog.contextvars.clear_contextvars()  # the connection that came first is not the group
+        structlog.contextvars.clear_contextvars()  # inherited from the first client's connection
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             with self._inbox:
@@ -221,8 +223,8 @@ class GroupTask:
             nursery.cancel_scope.cancel()
 
     async def _load(self) -> None:
-        """Take the group up from its log, however often that takes; between the tries, who asks is
-        refused. The group that is in the log waits for no regular expression."""
+        """Load the group from its log, retrying until that succeeds. Requests that arrive between
+        the attempts are refused. A running regex resolution belongs to the old state and ends."""
         self._resolving.cancel()
         retry_s, told = LOAD_RETRY_S, ""
         while True:
@@ -251,7 +253,7 @@ class GroupTask:
         self.is_loaded = True
 
     async def _read(self) -> GroupEngine:
-        """The group as it is in the log, with its topics known. Raises StateLogError,
+        """The group's engine as the log has it, with its topics known. Raises StateLogError,
         UpstreamError."""
         engine = GroupEngine(self.group_id, self._config)
         engine.load(await self._state_log.read(self.group_id), now_ms=self._clock.now_ms())
@@ -260,8 +262,7 @@ class GroupTask:
         return engine
 
     async def _serve(self) -> None:
-        """Deal with what comes next and, if it is to be written, with who waits already: one batch
-        for the log."""
+        """Handle the next item. If it has records to write, waiting requests join its batch."""
         if self._is_ending:
             self._refuse_waiting("the gateway is ending")
         item = await self._inbox.next(self._engine.next_deadline_ms())
@@ -275,13 +276,13 @@ class GroupTask:
             await self._load()
 
     async def _decide(self, item: Ask | Happening, batch: Batch) -> bool:
-        """Add a decision to the batch; False if that met a bug, which ends no other group."""
+        """Add a decision to the batch. Returns False after a bug; other groups are unaffected."""
         try:
             if isinstance(item, Ask):
                 await self._decide_ask(item, batch)
             else:
                 await self._decide_happening(item, batch)
-        except Exception:  # the boundary, InvariantError included
+        except Exception:  # the boundary of the group: InvariantError included
             self._log_bug(item.event if isinstance(item, Ask) else item)
             if not isinstance(item, Ask):
                 self._inbox.postpone(item, POSTPONED_MS)
@@ -316,13 +317,13 @@ class GroupTask:
     async def _decide_happening(self, event: Happening, batch: Batch) -> None:
         try:
             topics = await self._topics.get(topics_of_request(event))
-        except UpstreamError as error:  # only what regular expressions matched can be new
+        except UpstreamError as error:  # only topics matched by a regex can be unknown here
             log.warning("regexes_unresolved", group_id=self.group_id, reason=str(error))
             event, topics = RegexesResolved(topics=None), self._topics.latest
         await self._decide_on(event, topics, batch)
 
     async def _decide_on(self, event: Event, topics: Topics, batch: Batch) -> None:
-        """A long computation holds up this group only: the others' requests go on beside it."""
+        """Decide an event. A long computation holds up this group only."""
         if gone := self._topics.take_gone():
             self._journal.tell(TopicsGone(topics=gone), self.group_id)
         decide = partial(batch.decide, event, now_ms=self._clock.now_ms(), topics=topics)
@@ -332,8 +333,8 @@ class GroupTask:
             await self._aside.run(decide)
 
     async def _make_real(self, batch: Batch) -> bool:
-        """Let the log keep the batch, and then carry out its decisions. False if the group must be
-        loaded again: over a bug, or because nobody knows whether the log has the batch."""
+        """Write the batch, then carry out its decisions. Returns False if the group must be loaded
+        again: after a bug, or if it is unknown whether the log has the batch."""
         try:
             stamped = await self._write(batch)
         except StateLogError as error:
@@ -355,8 +356,8 @@ class GroupTask:
         return True
 
     async def _make_real_one_by_one(self, batch: Batch) -> bool:
-        """Decide anew what cannot be written together, that nobody else pays for the one record
-        that cannot be written at all."""
+        """Decide the batch again, one event at a time: a record that cannot be written then fails
+        only its own request."""
         for event in [decision.event for decision in batch.decisions]:
             item = event if isinstance(event, Happening) else self._waiting.pop(event.token)
             alone = Batch(self._engine)
@@ -365,7 +366,7 @@ class GroupTask:
         return True
 
     async def _write(self, batch: Batch) -> Sequence[Sequence[Envelope]]:
-        """What each decision tells; it may be told from now on. Raises StateLogError."""
+        """Write the batch. Returns the events of each decision, stamped. Raises StateLogError."""
         for each in batch.decisions:
             before = self._offsets.make_way(self.group_id, each.told.events)
             self._journal.pass_on(self._journal.stamp(Told(before, each.told.at_ms), self.group_id))
@@ -379,7 +380,7 @@ class GroupTask:
         return stamped
 
     def _undo(self, batch: Batch) -> None:
-        """Nothing of it has happened, but for what cannot be refused."""
+        """Refuse the requests of a batch that was not written, and postpone its other events."""
         for decision in batch.decisions:
             if isinstance(decision.event, Happening):
                 self._inbox.postpone(decision.event, POSTPONED_MS)
@@ -392,7 +393,7 @@ class GroupTask:
         log.exception("group_failed", group_id=self.group_id, event_type=type(event).__name__)
 
     def _carry_out(self, decision: Decision, events: Sequence[Envelope]) -> None:
-        """The records are durable: from here on nothing may fail."""
+        """Apply durable records and answer. Nothing may fail from here on."""
         step = decision.step
         if events:
             self._journal.pass_on(events)
@@ -409,7 +410,7 @@ class GroupTask:
             self._topics.follow_names()
 
     async def _resolve(self, resolution: RegexResolution) -> None:
-        """Beside the group, which goes on meanwhile."""
+        """Match the group's regular expressions while the group goes on."""
         with trio.CancelScope() as self._resolving:
             try:
                 event = await self._resolver.resolve(self.group_id, resolution.regexes)
@@ -433,8 +434,8 @@ class GroupTask:
         self._end_if_abandoned(ask)
 
     def _end_if_abandoned(self, ask: Ask) -> None:
-        """A commit that was decided and that nobody is left to send; of the two, the verdict and
-        the end of who asked, either may come first."""
+        """End an accepted commit whose sender is gone. The verdict and the sender's end may come in
+        either order."""
         is_decided_commit = isinstance(ask.event, OffsetCommitReceived) and ask.answered.is_set()
         if is_decided_commit and ask.is_abandoned:
             self.end_commit(OffsetCommitEnded(commit=ask.token))
@@ -444,10 +445,10 @@ class GroupTask:
         self._answer(ask, ask.event.refused(GroupError(code, why)))
 
     def _refuse_unloaded(self, ask: Ask) -> None:
-        """Try again, as said by a coordinator that still loads the group."""
+        """Answer as a coordinator does while it loads the group."""
         try:
             ask.event = ask.make(ask.token, self._topics.latest)
-        except Exception:  # the boundary: it has no shape to be refused in
+        except Exception:  # the boundary of the group: without an event there is no refusal
             self._log_bug(None)
             ask.answer(None)
             return

@@ -1,10 +1,9 @@
-"""Which groups we host: not those that somebody else serves.
+"""Decides which groups the gateway hosts.
 
-A group with live members in the cluster itself is not hosted, or its partitions would have two
-owners. What cannot be found out counts as unknown, and then nothing is answered but "try again". In
-the end the anchor's own join decides, not this look.
-Must not know what our engines hold: a group that is live here is looked at only when its anchor has
-been refused or replaced.
+A group with live members in the cluster is not hosted: its partitions would have two owners. While
+the cluster does not say who is in a group, clients are told to retry. This look only avoids
+hopeless attempts; the anchor's own join decides in the end. A group that is live here is looked at
+only after its anchor was refused or replaced.
 """
 
 import contextlib
@@ -46,30 +45,30 @@ from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 log = structlog.get_logger()
 
 REMEMBERED_MAX = 10_000
-"""Groups remembered, per table; the oldest is forgotten, and looked at again if it shows up."""
+"""Entries per table. Beyond that the oldest group is forgotten, and looked at again when needed."""
 
 LOOKED_AT_ONCE_MAX = 200
-"""Groups of one question to a coordinator, whose answer grows with their members."""
+"""Groups in one question to a coordinator; the answer grows with their members."""
 
 FOUND_FREE_FOR_S = 5.0
-"""How long a group that was found free is taken to be so, by requests that let nobody in."""
+"""How long a group counts as free after a look, for requests that cannot add a member."""
 
 FORWARDED_FOR_S = 60.0
-"""The same for a group that was found to be the cluster's."""
+"""How long a group counts as the cluster's after a look, for the same requests."""
 
 NAMED_OCCUPANTS_MAX = 5
-"""Clients that a reason names; of the others it gives the number."""
+"""Clients named in a reason; the others are only counted."""
 
 OTHER_KINDS = ("share", "streams")
-"""Types of groups that no member of ours could be in."""
+"""Group types that share the namespace, but that no consumer can join."""
 
-# Kafka Streams has the consumer protocol type, but an assignor that keeps data of its own.
+# Kafka Streams uses the consumer protocol type, with an assignor that keeps data of its own.
 STREAMS_PROTOCOL = "stream"
 
 NO_LONGER_LIVE = frozenset({"Empty", "Dead"})
 """States of a group without members."""
 
-# ListGroups v5 is the first that knows types (KIP-848).
+# ListGroups v5 is the first version with group types (KIP-848).
 FIRST_LIST_GROUPS_WITH_TYPES = 5
 
 _V = TypeVar("_V")
@@ -79,25 +78,26 @@ class Mode(Enum):
     """Who answers for a group."""
 
     HOSTED = auto()
-    """Our engine."""
+    """The gateway's engine."""
     FORWARDED = auto()
-    """The cluster's coordinator: another protocol, or the operator's wish."""
+    """The cluster's coordinator: the group uses another protocol, or the operator configured it."""
     OCCUPIED = auto()
-    """The cluster's coordinator, because somebody is in the group there."""
+    """The cluster's coordinator, because the group has members there."""
     ELSEWHERE = auto()
-    """Another gateway, whose anchor is in the group."""
+    """Another gateway, whose anchor holds the group."""
     UNKNOWN = auto()
-    """Nobody for now: the cluster does not say who is there."""
+    """No answer for now: the cluster does not say who is in the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The mode and its reason, which clients may be told."""
+    """The mode and the reason for it, which clients may see."""
 
     mode: Mode
     why: str = ""
     has_anchor: bool = False
-    """An anchor with our state log is in the group: of this process or of one before it."""
+    """Whether an anchor with our state log holds the group: of this process or of an earlier
+    one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ class _Occupants:
     protocol_type: str
     client_ids: tuple[str, ...]
     protocol: str = ""
-    """The one in force in a classic group, if there is one."""
+    """The protocol in force, if the group is classic and has one."""
     anchored: DescribedGroup | None = None
-    """The group, if they are anchors: it says whose."""
+    """The cluster's description of the group if its members are anchors; it says whose."""
 
     def __str__(self) -> str:
         named = sorted(set(self.client_ids))[:NAMED_OCCUPANTS_MAX]
@@ -128,12 +128,12 @@ class _OtherKind:
 
 
 _Found = _Occupants | _OtherKind | UpstreamError
-"""Who is in a group in the cluster, or why that is not known."""
+"""The members of a group in the cluster, or why they are unknown."""
 
 
 class Hosting:
-    """Decides per group; remembers for a while what is forwarded and what was found free, and what
-    the log was told."""
+    """Decides for each group. Remembers forwarded groups and free groups for a while, and which
+    reasons were logged."""
 
     def __init__(
         self,
@@ -144,8 +144,8 @@ class Hosting:
         longest_session_ms: int,
         tell: Tell = write_to_log,
     ) -> None:
-        """`longest_session_ms`: how long a member may go on believing that it owns something,
-        without a word from whoever gave it that."""
+        """`longest_session_ms`: how long a member may believe that it owns partitions without
+        hearing from its coordinator."""
         self._cluster = cluster
         self._forward_patterns = forward_patterns
         self._gateway = gateway
@@ -159,30 +159,31 @@ class Hosting:
         self._others_gone_s: dict[str, float] = {}
 
     def is_forwarded(self, group_id: str) -> bool:
-        """Whether the group is the cluster's, as far as we know."""
+        """Whether the group belongs to the cluster, as far as known."""
         return group_id in self._forwarded or self._is_configured(group_id)
 
     def _is_configured(self, group_id: str) -> bool:
         return any(fnmatchcase(group_id, pattern) for pattern in self._forward_patterns)
 
     def forward(self, group_id: str, why: str) -> None:
-        """The group belongs to the cluster's coordinator, until it is seen to be free again."""
+        """Leave the group to the cluster's coordinator until it is seen to be free again."""
         if self._forwarded.pop(group_id, None) is None:
             self._tell(GroupForwarded(reason=why), group_id)
         self._forwarded[group_id] = trio.current_time()
         _forget_oldest(self._forwarded)
 
     def note_replaced(self, group_id: str) -> None:
-        """Our anchor's place in the group was taken: with our state log, or it were not possible.
+        """Note that another gateway with our state log has replaced our anchor.
 
-        Until the group is free again, such an anchor is another gateway's, and no predecessor's.
+        Until the group is free again, an anchor with our state log belongs to that gateway, not to
+        an earlier run of this one.
         """
         self._replaced[group_id] = None
         _forget_oldest(self._replaced)
 
     async def look_lately(self, group_id: str) -> Verdict:
-        """As `look`, for requests that let nobody in, such as each commit of a consumer that
-        assigns itself: they do not ask the cluster again so soon."""
+        """Like `look`, but a recent verdict is good enough. For requests that cannot add a member,
+        such as every commit of a consumer that assigns itself."""
         return (await self.look_at_lately((group_id,)))[group_id]
 
     async def look_at_lately(self, group_ids: Iterable[str]) -> dict[str, Verdict]:
@@ -200,15 +201,15 @@ class Hosting:
         return verdict if trio.current_time() - found_s < FOUND_FREE_FOR_S else None
 
     async def is_left_behind(self, group_id: str) -> bool:
-        """Whether an anchor with our state log is in a group of which we have none here: that of a
-        gateway before us, or one of ours that could not leave."""
-        # A look of a moment ago may have seen one that has left since.
+        """Whether an anchor with our state log holds a group that has no anchor in this process:
+        one of an earlier run, or one that failed to leave."""
+        # The recent verdict may have seen an anchor that has left since.
         return (await self.look_lately(group_id)).has_anchor and (
             await self.look(group_id)
         ).has_anchor
 
     def is_ours(self, group: DescribedGroup) -> bool:
-        """Whether nobody but an anchor with our state log is in the group in the cluster."""
+        """Whether the group's only member in the cluster is an anchor with our state log."""
         return (
             group.protocol_type == identity.PROTOCOL_TYPE
             and group.protocol_data == self._gateway.log_id
@@ -217,12 +218,12 @@ class Hosting:
         )
 
     async def look(self, group_id: str) -> Verdict:
-        """Decide for a group that we do not serve at the moment."""
+        """Decide for a group that is not served here at the moment."""
         return (await self.look_at((group_id,)))[group_id]
 
     async def look_at(self, group_ids: Iterable[str]) -> dict[str, Verdict]:
-        """Decide for groups that we do not serve at the moment; each of their coordinators is asked
-        about LOOKED_AT_ONCE_MAX of them at a time."""
+        """Decide for groups that are not served here at the moment. Each coordinator is asked about
+        LOOKED_AT_ONCE_MAX groups at a time."""
         verdicts: dict[str, Verdict] = {}
         unsure = []
         for group_id in group_ids:
@@ -249,7 +250,7 @@ class Hosting:
         try:
             versions = await self._cluster.versions_of(node_id)
             if not is_embedded(versions) and not identity.may_hold(versions):
-                why = "its coordinator is older than Kafka 2.3: nothing keeps it"
+                why = "its coordinator is older than Kafka 2.3, so no anchor can hold the group"
                 return {each: self._forwarded_now(each, why) for each in group_ids}
             occupants = await self._occupants(node_id, group_ids, versions)
         except UpstreamError as error:
@@ -282,15 +283,15 @@ class Hosting:
             return self._forwarded_now(group_id, f"its protocol is {STREAMS_PROTOCOL}")
         self._forwarded.pop(group_id, None)
         why = (
-            f"{found} are in the group in the cluster itself: stop them or point them at the"
-            " gateway, all of them, and the group is hosted from its next member on"
+            f"{found} are in the group in the cluster itself: stop all of them, or point them at"
+            " the gateway, and the gateway hosts the group from the next join on"
         )
         self._report(group_id, "group_occupied", why)
         return Verdict(Mode.OCCUPIED, why)
 
     async def forgotten(self, group_ids: Sequence[str]) -> frozenset[str]:
-        """Which of these groups the cluster knows nothing of, not even an offset. Those whose
-        coordinator does not tell are not among them."""
+        """The groups that the cluster has no trace of, not even an offset. Groups whose coordinator
+        does not answer are left out."""
         forgotten: set[str] = set()
         at: defaultdict[int, list[str]] = defaultdict(list)
         for group_id, found in (await self._cluster.coordinators_of(group_ids)).items():
@@ -307,16 +308,18 @@ class Hosting:
         return frozenset(forgotten)
 
     def _left_alone(self, group_id: str) -> Verdict:
-        """Nobody is in the group, unless it is members of a gateway whose state log we do not have,
-        or have lost: its anchor has gone, and they may not know that yet."""
+        """Decide for a group without members in the cluster. After an anchor with a foreign state
+        log has gone, its members may still believe that they own partitions, until their sessions
+        are over."""
         wait_s = self._others_gone_s.get(group_id, 0.0) - trio.current_time()
         if wait_s <= 0:
             self._others_gone_s.pop(group_id, None)
             return self._free(group_id)
         why = (
-            "its members are in a state log that is not ours, or was lost: nothing is granted until"
-            f" the longest session that they can have is over, {self._longest_session_s:.0f} s"
-            " after the other gateway's anchor was seen last (group.max.session.timeout.ms)"
+            "its members are in another state log, or in one that was lost: the gateway grants"
+            " nothing until their longest possible session has ended,"
+            f" {self._longest_session_s:.0f} s after the other gateway's anchor was last seen"
+            " (group.max.session.timeout.ms)"
         )
         self._report(group_id, "group_waits_for_sessions", why, level=logging.ERROR)
         return Verdict(Mode.UNKNOWN, why)
@@ -329,9 +332,10 @@ class Hosting:
         return verdict
 
     def _anchored(self, group: DescribedGroup) -> Verdict:
-        """A gateway has the group: we, one before us with our state log, or another.
+        """Decide for a group that an anchor holds: ours, one of an earlier run, or another
+        gateway's.
 
-        While the anchor rejoins, the group does not say whose it is: then its join will.
+        While an anchor rejoins, the group does not show its state log. Our own join then finds out.
         """
         group_id = group.group_id
         has_our_log = group.protocol_data in ("", self._gateway.log_id)
@@ -357,7 +361,7 @@ class Hosting:
         return Verdict(Mode.ELSEWHERE, why)
 
     def _report(self, group_id: str, event: str, why: str, *, level: int = logging.WARNING) -> None:
-        """One line per group and reason, however often its clients ask."""
+        """Log one line per group and reason, however often its clients ask."""
         if self._reported.get(group_id) != why:
             log.log(level, event, group_id=group_id, reason=why)
         self._reported[group_id] = why
@@ -366,14 +370,14 @@ class Hosting:
     async def _occupants(
         self, node_id: int, group_ids: Sequence[str], versions: Versions
     ) -> Mapping[str, _Found]:
-        """Who is in which of these groups in the cluster, or why that stays unclear; a group that
-        nobody is in is left out. Raises UpstreamError.
+        """The members of these groups in the cluster, or why they are unknown; empty groups are
+        left out. Raises UpstreamError.
 
-        A live group of the new protocol looks Dead to DescribeGroups, and one of another kind to
-        ConsumerGroupDescribe as well, so all are asked.
+        Three apis are asked: DescribeGroups shows a live group of the new protocol as Dead, and
+        ConsumerGroupDescribe does not know groups of other types.
         """
         if is_embedded(versions):
-            return {}  # it cannot tell
+            return {}  # the mock cluster cannot describe groups
         found = await self._classic_occupants(node_id, group_ids)
         rest = [each for each in group_ids if each not in found]
         if not rest or ApiKey.CONSUMER_GROUP_DESCRIBE not in versions:
@@ -425,7 +429,8 @@ class Hosting:
         return found
 
     async def _other_kinds(self, node_id: int, group_ids: Sequence[str]) -> dict[str, _Found]:
-        """Share groups (KIP-932) and Streams groups (KIP-1071) have names in common with ours."""
+        """Share groups (KIP-932) and Streams groups (KIP-1071) share the namespace of consumer
+        groups."""
         answer: ListGroupsResponse = await self._cluster.ask(
             node_id, ListGroupsRequest(types_filter=OTHER_KINDS)
         )
@@ -440,12 +445,13 @@ class Hosting:
 
 
 def _unless_told(group_ids: Iterable[str], api: str) -> dict[str, _Found]:
-    """What is known of groups that a broker leaves out of its answer."""
+    """Groups count as unknown until the broker's answer covers them."""
     return {each: UpstreamError(f"{api} says nothing of it") for each in group_ids}
 
 
 def _is_unknown(group: DescribedGroup) -> bool:
-    """One with offsets but no members is Empty; from v6 on one that is not there is an error."""
+    """Whether the cluster has no such group. A group with offsets but without members is Empty;
+    from v6 on an unknown group is an error."""
     is_error_right = group.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
     return is_error_right and group.group_state == "Dead" and not group.members
 

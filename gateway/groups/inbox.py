@@ -1,6 +1,6 @@
-"""What one group is to deal with next: who asks, what has happened, and what is due.
+"""The queue of one group's task: requests, happenings and the next deadline.
 
-Owns the order of these, and how many may wait. Must not know what any of them leads to.
+It defines their order, and limits how many requests wait.
 """
 
 import itertools
@@ -18,28 +18,28 @@ from gateway.groups.clock import Clock
 from gateway.groups.process_pauses import ProcessPauses
 
 INBOX_MAX = 64
-"""Requests that may wait for one group's task; more wait in their connections."""
+"""Requests that wait for one group's task; further ones wait in their connections."""
 
 MakeRequest = Callable[[int, Topics], Request]
-"""Makes the engine's event from its token and the topics' image."""
+"""Makes the engine's event from a token and the image of the topics."""
 
 _tokens = itertools.count(1)
 
 
 @dataclass(slots=True, kw_only=True)
 class Ask:
-    """A request and the place for its answer."""
+    """A request, and the place for its answer."""
 
     make: MakeRequest
     topic_names: frozenset[str]
     is_trial: bool = False
-    """Whether only to say if it would be refused."""
+    """Whether the request only asks if it would be refused."""
     token: int = field(default_factory=lambda: next(_tokens))
     event: Request | None = None
     reply: Reply | None = None
     answered: trio.Event = field(default_factory=trio.Event)
     is_abandoned: bool = False
-    """Whoever asked has gone and will not see the answer."""
+    """Whether the caller has gone and will not see the answer."""
 
     def answer(self, reply: Reply | None) -> None:
         self.reply = reply
@@ -47,14 +47,14 @@ class Ask:
 
 
 class Inbox:
-    """Everybody puts in, the group's task alone takes out; closed, nothing can be put in."""
+    """Any task puts items in, the group's task takes them out. A closed inbox accepts nothing."""
 
     def __init__(self, clock: Clock, pauses: ProcessPauses) -> None:
         self._clock = clock
         self._pauses = pauses
         self._send, self._receive = trio.open_memory_channel[Ask](INBOX_MAX)
-        # At most one per commit that was accepted, so the clients' connections are its limit; and
-        # one each of the other kinds.
+        # Bounded by the clients' connections: at most one per accepted commit, and one of each
+        # other kind.
         self._happened: deque[Happening] = deque()
         self._idle = trio.CancelScope()
         self._not_before_ms = 0
@@ -65,33 +65,33 @@ class Inbox:
         await self._send.send(ask)
 
     def note(self, event: Happening) -> None:
-        """Take in what has happened. Never blocks, so that nothing is missed."""
+        """Add a happening. Never blocks, so that none is lost."""
         self._happened.append(event)
         self.wake()
 
     def postpone(self, event: Happening, length_ms: int) -> None:
-        """Put back what could not be handled: it has happened all the same, and nobody is there to
-        ask again. Nothing but requests comes out meanwhile."""
+        """Put back a happening that could not be handled. Nobody will repeat it, so it must not be
+        lost. Until `length_ms` have passed, only requests come out."""
         if not isinstance(event, TimePassed):
             self._happened.appendleft(event)
         self._not_before_ms = self._clock.now_ms() + length_ms
 
     def wake(self) -> None:
-        """Let `next` look anew."""
+        """Let `next` return early."""
         self._idle.cancel()
 
     @property
     def has_asks(self) -> bool:
-        """Whether somebody waits to be served."""
+        """Whether a request waits."""
         inbox = self._receive.statistics()
         return bool(inbox.current_buffer_used or inbox.tasks_waiting_send)
 
     async def ask(self) -> Ask:
-        """Who asks next, whatever has happened."""
+        """The next request; happenings stay in the inbox."""
         return await self._receive.receive()
 
     def next_ask(self) -> Ask | None:
-        """Who asks already, if anybody does; counted, see `next`."""
+        """A request that already waits, or None. Counts it, see `next`."""
         try:
             ask = self._receive.receive_nowait()
         except trio.WouldBlock:
@@ -100,11 +100,11 @@ class Inbox:
         return ask
 
     async def next(self, deadline_ms: int | None) -> Ask | Happening | None:
-        """What to deal with now: what happened comes first, then who asks; None if woken.
+        """The next item: happenings first, then requests; None after `wake`.
 
-        Who asks already comes before a deadline that is due: if we were late ourselves, a member
-        that spoke in time must not be timed out. A full inbox of them at the most: time passes,
-        though not before those had their chance who could not even ask, see `ProcessPauses`.
+        Waiting requests come before a due deadline: if the task itself is late, a member that spoke
+        in time must not be fenced. At most INBOX_MAX requests do so, since time must pass. For
+        members that could not even send during a pause of the process see `ProcessPauses`.
         """
         if deadline_ms is not None:
             deadline_ms = max(deadline_ms, self._pauses.not_before_ms())

@@ -1,7 +1,7 @@
-"""Whether the state log takes what it is given, as far as the groups have seen.
+"""Remembers whether the latest write to the state log succeeded.
 
-A group that nobody is in is taken in the cluster before its first member is written. While the log
-refuses everything, as with a full disk, that is for nothing. Must not know what is written.
+The anchor joins a group in the cluster before the first member's records are written. While the log
+rejects everything, as on a full disk, that join would be useless.
 """
 
 import math
@@ -11,23 +11,24 @@ import trio
 from gateway.state_log.log import StateLogError
 
 TRY_AGAIN_S = 1.0
-"""How often a group may be begun all the same: its write tells whether the log is well again."""
+"""How often a group may start despite the failure; its write shows whether the log has
+recovered."""
 
 
 class LogHealth:
-    """Told of each write; asked before a group is begun."""
+    """Learns of each write, and is checked before a group starts."""
 
     def __init__(self) -> None:
         self._failure: StateLogError | None = None
         self._next_try_s = -math.inf
 
     def note(self, failure: StateLogError | None) -> None:
-        """How a write ended."""
+        """Note the outcome of a write."""
         self._failure = failure
         self._next_try_s = trio.current_time() + TRY_AGAIN_S
 
     def check(self) -> None:
-        """Raises StateLogError if the last write failed and it is too soon to try again."""
+        """Raises StateLogError if the latest write failed and no new attempt is due."""
         if self._failure is None:
             return
         if trio.current_time() < self._next_try_s:

@@ -1,6 +1,6 @@
-"""Kafka's group messages to the engine's events, and its replies to Kafka's messages.
+"""Translates Kafka's group messages to the engine's events, and the engine's replies to messages.
 
-Only fields change hands here; versions matter where a field means something else in another one.
+Versions matter only where a field changes its meaning.
 """
 
 from uuid import UUID
@@ -37,9 +37,9 @@ from kafka_codecs.leave_group import (
 )
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 
-# A JoinGroup before v1 has no rebalance timeout: its session timeout serves (rule 1.2).
+# A JoinGroup before v1 has no rebalance timeout; the session timeout takes its place (rule 1.2).
 FIRST_JOIN_VERSION_WITH_REBALANCE_TIMEOUT = 1
-# From v7 on an empty protocol name is sent as null (KIP-559).
+# From v7 on a missing protocol name is null instead of empty (KIP-559).
 FIRST_JOIN_VERSION_WITH_NULL_PROTOCOL = 7
 
 

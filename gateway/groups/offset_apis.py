@@ -1,6 +1,7 @@
-"""Commits of hosted groups and deletions of offsets: the engine checks, the cluster acts.
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete of hosted groups: the engine checks the request,
+the cluster executes it.
 
-How an accepted commit is stored is in `commit_storing`, fetches are in `offset_fetch`.
+`commit_storing` stores accepted commits; `offset_fetch` handles fetches.
 """
 
 from collections.abc import Sequence
@@ -37,8 +38,8 @@ class OffsetApis:
         self._anchors = anchors
 
     async def commit(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
-        """Check each commit of one client to one group, then store them, in this order. None for
-        one that the cluster may never have seen. Raises TooManyGroups."""
+        """Check the commits of one client to one group in order, then store those accepted. The
+        answer is None for a commit that the cluster may never have seen. Raises TooManyGroups."""
         answers: list[Struct | None] = [None] * len(requests)
         accepted: dict[int, Accepted] = {}
         try:
@@ -64,7 +65,7 @@ class OffsetApis:
         return answers
 
     async def _checked(self, request: GroupRequest) -> Accepted | Struct:
-        """What is to be stored of a commit, or the answer if that is nothing."""
+        """The accepted part of a commit, or the answer if nothing is accepted."""
         message, version = cast(CommitRequest, request.message), request.header.api_version
         commit, verdict = await self._check(request, message)
         if verdict.error:
@@ -83,9 +84,9 @@ class OffsetApis:
         self._registry.end_commit(commit.message.group_id, event)
 
     async def delete(self, request: GroupRequest, message: OffsetDeleteRequest) -> Struct:
-        """Offsets of topics that somebody subscribes to stay; the cluster deletes the others, once
-        the anchor has left. Raises UpstreamLost, TooManyGroups, NotAnchored.
-        """
+        """Delete offsets of topics without subscribers. Offsets of subscribed topics stay; the
+        cluster deletes the others after the anchor has left the group. Raises UpstreamLost,
+        TooManyGroups, NotAnchored."""
         names = tuple(topic.name for topic in message.topics)
         image = Topics()
 
@@ -107,7 +108,7 @@ class OffsetApis:
         if not deletable:
             return OffsetDeleteResponse(topics=kept)
         if self._registry.is_live(message.group_id) and self._anchors.is_here(message.group_id):
-            # DEV D37: the cluster sees the anchor in the group, and does not know what we know.
+            # DEV D37: the cluster would refuse, because the anchor is in the group.
             refused = offset_delete.answered_here(deletable, image, ErrorCode.NON_EMPTY_GROUP)
             return OffsetDeleteResponse(topics=(*refused, *kept))
         await self._anchors.drop(message.group_id)
@@ -146,7 +147,7 @@ class OffsetApis:
 
 
 def _joined(request: GroupRequest, commit: Accepted, answer: Struct | None) -> Struct | None:
-    """The answer to the whole commit: of topics that are gone nothing was stored."""
+    """The answer to the whole commit. Deleted topics get UNKNOWN_TOPIC_OR_PARTITION."""
     message = cast(CommitRequest, request.message)
     if answer is None or len(commit.message.topics) == len(message.topics):
         return answer

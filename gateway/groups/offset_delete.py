@@ -1,6 +1,6 @@
-"""OffsetDelete of a hosted group, partition by partition: what stays, and what the cluster deletes.
+"""Splits an OffsetDelete of a hosted group into partitions that stay and partitions to delete.
 
-Pure: what exists is told by the image of the topics, who subscribes by the engine's verdict.
+Pure: the image of the topics says what exists, the engine's verdict which topics are subscribed.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ Wanted = Callable[[str, int], bool]
 
 
 def deletable(request: OffsetDeleteRequest, stays: Wanted) -> tuple[Topic, ...]:
-    """What of a request is for the cluster to decide."""
+    """The part of a request that the cluster decides."""
     return _those(request.topics, lambda name, index: not stays(name, index))
 
 
 def kept(request: OffsetDeleteRequest, stays: Wanted) -> tuple[OffsetDeleteResponseTopic, ...]:
-    """The answers for partitions that stay, because somebody subscribes to their topic."""
+    """The answers for partitions that stay because their topic is subscribed."""
     return tuple(
         _answered(topic, lambda _: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
         for topic in _those(request.topics, stays)
@@ -36,8 +36,7 @@ def kept(request: OffsetDeleteRequest, stays: Wanted) -> tuple[OffsetDeleteRespo
 def answered_here(
     topics: tuple[Topic, ...], image: Topics, code: ErrorCode
 ) -> tuple[OffsetDeleteResponseTopic, ...]:
-    """The answers for partitions that the cluster is not asked about, or knows nothing of: this
-    code for those that exist."""
+    """The answers for partitions that the cluster is not asked about: `code` for existing ones."""
 
     def answered(topic: Topic) -> OffsetDeleteResponseTopic:
         return _answered(
@@ -51,7 +50,7 @@ def answered_here(
 
 
 def exists(image: Topics, name: str, index: int) -> bool:
-    """Whether there is such a partition."""
+    """Whether the partition exists."""
     topic = image.by_name.get(name)
     return topic is not None and 0 <= index < topic.partition_count
 

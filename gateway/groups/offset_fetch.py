@@ -1,6 +1,6 @@
-"""OffsetFetch: batches of groups, each checked by its engine, fetched as the cluster knows how.
+"""OffsetFetch: the engines check each group of a request, the cluster answers for those that pass.
 
-Here a request is always about many groups; see `offset_fetch_shapes` for how it is written.
+Requests here always name a list of groups; `offset_fetch_shapes` converts the older shape.
 """
 
 from collections import Counter
@@ -56,14 +56,14 @@ class OffsetFetchApi:
     async def fetch(
         self, request: GroupRequest, message: OffsetFetchRequest
     ) -> OffsetFetchResponse:
-        """Check each group, then fetch what passed. Raises UpstreamLost."""
+        """Check each group, then fetch those that pass. Raises UpstreamLost."""
         version = request.header.api_version
         groups, contradictory = _each_once(groups_of(message, version))
         unstable = _cannot_be_stable(request, message)
         verdicts = await self._registry.modes_of(each.group_id for each in groups if each.group_id)
         vetted: list[OffsetFetchRequestGroup | ErrorCode] = []
         for group in groups:
-            await trio.lowlevel.checkpoint()  # there may be thousands
+            await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             if group.group_id in contradictory:
                 vetted.append(ErrorCode.INVALID_REQUEST)
             else:
@@ -91,7 +91,7 @@ class OffsetFetchApi:
         group: OffsetFetchRequestGroup,
         answer: OffsetFetchResponseGroup,
     ) -> None:
-        """Only a group with members has somebody who may go on from there."""
+        """Report the fetch as a member's start, if the group has members."""
         if self._registry.is_live(group.group_id):
             member_id = group.member_id or self._connection_members.member_of(
                 request, group.group_id
@@ -101,8 +101,8 @@ class OffsetFetchApi:
     async def _vetted(
         self, group: OffsetFetchRequestGroup, verdict: Verdict | None
     ) -> OffsetFetchRequestGroup | ErrorCode:
-        """What to ask the cluster for, or why not to."""
-        if verdict is None:  # of the empty group id the cluster alone knows (rule 2.9)
+        """The group to ask the cluster about, or the error."""
+        if verdict is None:  # the empty group id is the cluster's alone (rule 2.9)
             return group
         if verdict.mode in (Mode.UNKNOWN, Mode.ELSEWHERE):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -134,7 +134,7 @@ class OffsetFetchApi:
 
 
 def _each_once(groups: Groups) -> tuple[Groups, frozenset[str]]:
-    """One of each group that is named, and those that are named again with something else."""
+    """Each group once, and the ids of groups named more than once with different contents."""
     distinct = dict.fromkeys(groups)
     one_each = {each.group_id: each for each in distinct}
     counts = Counter(each.group_id for each in distinct)
@@ -142,9 +142,9 @@ def _each_once(groups: Groups) -> tuple[Groups, frozenset[str]]:
 
 
 def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode | None:
-    """RequireStable is refused where the cluster does not know it, never dropped.
+    """UNSUPPORTED_VERSION if the request needs RequireStable and the cluster lacks it.
 
-    In the embedded cluster every offset is stable: it stores none of a transaction's.
+    The embedded cluster stores no transactional offsets, so all of its offsets are stable.
     """
     knows_it = (
         highest_version(request.upstream, ApiKey.OFFSET_FETCH) >= FIRST_VERSION_WITH_REQUIRE_STABLE
@@ -157,7 +157,7 @@ def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> Err
 async def _fetch(
     request: GroupRequest, groups: Groups, *, require_stable: bool
 ) -> tuple[OffsetFetchResponseGroup, ...]:
-    """Ask the cluster: all at once, or one group after the other if it is old."""
+    """Ask the cluster in one batch, or group by group before v8."""
     if not groups:
         return ()
     version = highest_version(request.upstream, ApiKey.OFFSET_FETCH)
@@ -176,7 +176,7 @@ async def _fetch(
 async def _fetch_one_embedded(
     request: GroupRequest, group: OffsetFetchRequestGroup, version: int, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """The mock cluster cannot list what is committed: ask about every partition there is."""
+    """The mock cluster cannot list committed offsets, so ask about every partition."""
     if group.topics is not None:
         return await _fetch_one(request, group, version, require_stable)
     named = replace(group, topics=await every_partition(request.upstream))

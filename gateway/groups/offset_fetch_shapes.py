@@ -1,6 +1,6 @@
-"""The two shapes of OffsetFetch: up to v7 it is about one group, from v8 on about many.
+"""Converts between the two shapes of OffsetFetch: one group up to v7, a list of groups from v8 on.
 
-Inside the gateway it is always the newer one; these functions go from one to the other.
+The gateway works with the newer shape.
 """
 
 from kafka_codecs.offset_fetch import (
@@ -17,7 +17,7 @@ FIRST_VERSION_WITH_BATCHES = 8
 
 
 def groups_of(message: OffsetFetchRequest, version: int) -> tuple[OffsetFetchRequestGroup, ...]:
-    """The groups that a client's request is about."""
+    """The groups that a client's request names."""
     if version >= FIRST_VERSION_WITH_BATCHES:
         return message.groups
     return (OffsetFetchRequestGroup(group_id=message.group_id, topics=message.topics),)
@@ -31,14 +31,14 @@ def request_about(group: OffsetFetchRequestGroup, *, require_stable: bool) -> Of
 
 
 def answer_about(group_id: str, answer: OffsetFetchResponse) -> OffsetFetchResponseGroup:
-    """What an answer of the older shape says."""
+    """An answer of the older shape as one of the newer."""
     return OffsetFetchResponseGroup(
         group_id=group_id, error_code=answer.error_code, topics=answer.topics
     )
 
 
 def response_of(groups: tuple[OffsetFetchResponseGroup, ...], version: int) -> OffsetFetchResponse:
-    """The answer in the shape that the client's version has."""
+    """The answer in the shape of the client's version."""
     if version >= FIRST_VERSION_WITH_BATCHES:
         return OffsetFetchResponse(groups=groups)
     (group,) = groups
@@ -48,14 +48,14 @@ def response_of(groups: tuple[OffsetFetchResponseGroup, ...], version: int) -> O
 def told_apart(
     group: OffsetFetchRequestGroup, answer: OffsetFetchResponseGroup, version: int
 ) -> OffsetFetchResponseGroup:
-    """The cluster may have been asked in a version that has an error for the whole group."""
+    """Translate a group error for a client whose version has only partition errors."""
     if answer.error_code and version < FIRST_VERSION_WITH_GROUP_ERROR:
         return failed(group, answer.error_code, version)
     return answer
 
 
 def failed(group: OffsetFetchRequestGroup, code: int, version: int) -> OffsetFetchResponseGroup:
-    """An error for the whole group; v1 can say it only for each partition."""
+    """An error for the whole group; v1 repeats it for each partition."""
     if version >= FIRST_VERSION_WITH_GROUP_ERROR:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
     return OffsetFetchResponseGroup(

@@ -1,10 +1,10 @@
-"""Where members start, and what they commit: told as often as an operator would ask.
+"""Reports where members start and what they commit, at a rate fit for people.
 
-Commits come thousands of times in a second and are put together, one event per member and interval;
-of each partition the first, the lowest and the last offset are kept, so that what went back is
-seen. Of what a member fetches the first answer is told, at once: there it starts. Both end when its
-partitions move on: commits are told before the event that says so, and who comes then starts anew.
-Must not know who owns a partition.
+Commits arrive thousands of times a second, so each member's are combined into one event per
+interval, with the first, lowest and last offset of each partition: a step backwards stays visible.
+The first fetch of a partition is reported at once, because the member starts there. A change of a
+member's partitions ends both: open commits are reported before the change, and later fetches count
+as new starts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,8 +39,8 @@ from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetComm
 
 INTERVAL_S = 5.0
 PARTITIONS_MAX = 50_000
-"""When so many wait to be told of, all intervals end early; when so many starts are remembered, all
-are forgotten, and may be told again."""
+"""At this many unreported partitions all intervals end early. At this many remembered starts all
+are forgotten, and may be reported again."""
 
 _Partition = tuple[str, int]
 
@@ -64,7 +64,7 @@ class _Offsets:
 
 @dataclass(slots=True)
 class _Interval:
-    """What one member has committed in it."""
+    """The commits of one member since `from_ms`."""
 
     from_ms: int
     to_ms: int
@@ -76,8 +76,8 @@ class _Interval:
 
 
 class OffsetReporter:
-    """`note_commit`, `note_fetch` and `note_delete` see every answer, `make_way` what groups are
-    about to tell; `run` ends the intervals that nothing else has ended."""
+    """`note_commit`, `note_fetch` and `note_delete` see every answer, `make_way` sees the events
+    that groups are about to tell. `run` ends the intervals that last too long."""
 
     def __init__(self, tell: Tell, now_ms: Callable[[], int]) -> None:
         self._tell = tell
@@ -85,11 +85,11 @@ class OffsetReporter:
         self._groups: dict[str, dict[_Committer, _Interval]] = {}
         self._partitions = 0
         self._starts: dict[str, dict[str, set[_Partition]]] = {}
-        """Of which partitions each member of each group was told to have a start."""
+        """The partitions whose start was reported, per group and member."""
         self._starts_count = 0
 
     async def run(self) -> None:
-        """Until cancelled; then the rest is told."""
+        """Report regularly until cancelled; then report the rest."""
         try:
             while True:
                 await trio.sleep(INTERVAL_S)
@@ -98,7 +98,7 @@ class OffsetReporter:
             self.flush()
 
     def note_commit(self, request: GroupRequest, answer: Struct) -> None:
-        """Add what the cluster has stored, if the request is a commit."""
+        """Count the offsets that the cluster has stored, if the request is a commit."""
         message = request.message
         if not isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
             return
@@ -126,7 +126,7 @@ class OffsetReporter:
     def note_fetch(
         self, group_id: str, member_id: str, topics: Iterable[OffsetFetchResponseTopic]
     ) -> None:
-        """Tell what a member, or NO_MEMBER, has fetched, but for what it has fetched before."""
+        """Report the fetched offsets of a member, or of NO_MEMBER, except those reported before."""
         known = self._starts.get(group_id, {}).get(member_id, set())
         fetched = {
             topic.name: {
@@ -157,7 +157,7 @@ class OffsetReporter:
         self._tell(event, group_id)
 
     def note_delete(self, request: GroupRequest, answer: Struct) -> None:
-        """Tell which offsets the cluster has deleted, if the request asked for that."""
+        """Report the offsets that the cluster has deleted, if the request is an OffsetDelete."""
         message = request.message
         if not isinstance(message, OffsetDeleteRequest):
             return
@@ -173,8 +173,8 @@ class OffsetReporter:
             self._tell(OffsetsDeleted(partitions=deleted), message.group_id)
 
     def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
-        """The group is about to tell `events`: what is to be told before, because those committed
-        it whose partitions they are about."""
+        """The commits to report before the group tells `events`: those of members whose partitions
+        the events change."""
         ended: list[OffsetsCommitted] = []
         if group_id not in self._groups and group_id not in self._starts:
             return ended
@@ -199,7 +199,7 @@ class OffsetReporter:
         return ended
 
     def flush(self) -> None:
-        """Tell all commits that were not told yet."""
+        """Report all open intervals."""
         for group_id in list(self._groups):
             for event in self._end(group_id):
                 self._tell(event, group_id)
@@ -213,7 +213,7 @@ class OffsetReporter:
             self._partitions += 1
 
     def _end(self, group_id: str, member_id: str | None = None) -> Iterator[OffsetsCommitted]:
-        """What this member has committed, or everybody."""
+        """End the intervals of this member, or of all members."""
         intervals = self._groups.get(group_id, {})
         for committer in list(intervals):
             if member_id in (None, committer.member_id):
@@ -224,7 +224,7 @@ class OffsetReporter:
             self._groups.pop(group_id, None)
 
     def _forget_starts(self, group_id: str, member_id: str) -> None:
-        """Whatever it fetches from now on may be another start."""
+        """Count the member's next fetches as new starts."""
         members = self._starts.get(group_id, {})
         self._starts_count -= len(members.pop(member_id, ()))
         if not members:

@@ -1,8 +1,8 @@
-"""Whether we ourselves were away: a process that was stopped, a machine that was too busy for it.
+"""Notices when this process was paused: stopped, or starved by a busy machine.
 
-Members may have spoken all the while, and what they said waits in the sockets, or they are still
-trying to connect again: as little as after a restart may they be timed out for that. Waiting longer
-than a session is always safe, for nothing is given to anybody else meanwhile.
+During a pause members may have spoken; their requests wait in the sockets, or the members are
+reconnecting. They must not be fenced for that, as after a restart. A longer wait than the session
+is always safe, because their partitions are granted to no other member meanwhile.
 """
 
 import structlog
@@ -12,14 +12,14 @@ from gateway.groups.clock import Clock
 
 LOOK_INTERVAL_S = 1.0
 PAUSE_MS = 3_000
-"""Of this length or longer, a pause counts: half of the shortest session that Kafka allows."""
+"""The shortest pause that counts: half of the shortest session that Kafka allows."""
 
 log = structlog.get_logger()
 
 
 class ProcessPauses:
-    """`run` looks at the clock all the time; so does whoever is about to act on a deadline, who may
-    be the first to go on."""
+    """`run` reads the clock all the time. So does every task that is about to act on a deadline,
+    since it may be the first to run after a pause."""
 
     def __init__(self, clock: Clock, *, grace_max_ms: int) -> None:
         self._clock = clock
@@ -28,17 +28,17 @@ class ProcessPauses:
         self._grace_over_ms = self._looked_ms
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Look until cancelled."""
         while True:
             await trio.sleep(LOOK_INTERVAL_S)
             self.not_before_ms()
 
     def not_before_ms(self) -> int:
-        """When members are timed out at the earliest, wall-clock milliseconds.
+        """The earliest time at which members may be fenced, in wall-clock milliseconds.
 
-        A pause is made up for by a time as long as itself: clients try the less often the longer
-        they had no answer, but not less often than a loaded group expects. So a gateway that is
-        there most of the time times members out, however often it is paused.
+        The grace is as long as the pause, because clients retry less often the longer they get no
+        answer, up to a limit. A gateway that runs most of the time therefore fences members,
+        however often it is paused.
         """
         now_ms = self._clock.now_ms()
         pause_ms = now_ms - self._looked_ms

@@ -1,4 +1,4 @@
-"""Answers that say one error and nothing else, for the apis that are about one group."""
+"""Answers that consist of one error, for the apis about a single group."""
 
 from coordinator.replies import JoinGroupReply, LeaveGroupReply, SyncGroupReply
 from gateway.groups import messages
@@ -39,8 +39,7 @@ GroupMessage = (
 
 
 def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> Struct:
-    """The answer of the message's api with this error; only heartbeats of the new protocol carry
-    the reason."""
+    """An error answer to this message. Only ConsumerGroupHeartbeat carries the reason."""
     match message:
         case JoinGroupRequest(member_id=member_id):
             return messages.join_response(JoinGroupReply(error=code, member_id=member_id), version)
@@ -61,9 +60,10 @@ def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> S
 
 
 def _of_heartbeat(code: ErrorCode) -> ErrorCode:
-    """Some clients take COORDINATOR_LOAD_IN_PROGRESS to be fatal here, for Kafka answers NONE while
-    it loads (rule 2.7). We do so only for a group in our log, which its engine refuses: here nobody
-    may be keeping the member's session, and then it must not last for ever on its side."""
+    """Some clients treat COORDINATOR_LOAD_IN_PROGRESS as fatal in a Heartbeat, because Kafka
+    answers NONE while it loads (rule 2.7). The engine does the same for a group in our log. In all
+    other cases nobody may be keeping the member's session, so NONE would keep it alive on the
+    member's side for ever."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code

@@ -1,7 +1,7 @@
-"""Matches the regular expressions of groups against the names of all topics of the cluster.
+"""Matches the regular expressions of groups against all topic names of the cluster.
 
-It may take seconds, so it happens in a thread, beside the group. DESCRIBE permissions of the
-principal that subscribes are not looked at: the names are those that the gateway itself may see.
+Matching may take seconds, so it runs in a thread while the group goes on. The names are those that
+the gateway itself may see; DESCRIBE permissions of the subscribing principal are not checked.
 """
 
 from collections.abc import Collection
@@ -17,15 +17,15 @@ from gateway.cluster.errors import UpstreamError
 log = structlog.get_logger()
 
 RESOLUTIONS_AT_ONCE_MAX = 2
-"""Threads that match; the resolutions of other groups wait."""
+"""Threads that match; further resolutions wait."""
 MATCHED_TOPICS_MAX = TOPICS_MAX
-"""Topics that the regular expressions of one group may match together."""
+"""Topics that all regular expressions of one group may match together."""
 REPORTED_MAX = 10_000
-"""Regular expressions that were reported to match too much, and are not reported again."""
+"""Regular expressions remembered as reported for matching too many topics."""
 
 
 class RegexResolver:
-    """One for all groups."""
+    """Serves all groups."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -33,7 +33,8 @@ class RegexResolver:
         self._limiter = trio.CapacityLimiter(RESOLUTIONS_AT_ONCE_MAX)
 
     async def resolve(self, group_id: str, regexes: Collection[str]) -> RegexesResolved:
-        """What they match now, topics included that the gateway knew nothing of but the name."""
+        """The topics that each expression matches now. Their metadata is loaded into the cluster's
+        image."""
         try:
             names = (await self._cluster.names.get()).values()
             version = self._cluster.names.version
@@ -49,7 +50,7 @@ class RegexResolver:
         return RegexesResolved(topics=matched, version=version)
 
     def _report_too_broad(self, group_id: str, regex: str, topics: int) -> None:
-        """Once, though it is matched again and again."""
+        """Log an expression once, however often it is matched."""
         if (group_id, regex) not in self._reported:
             log.error(
                 "regex_too_broad",
@@ -67,8 +68,9 @@ class RegexResolver:
 def _match(
     regexes: Collection[str], names: Collection[str]
 ) -> tuple[dict[str, frozenset[str]], dict[str, int]]:
-    """What each matches, and the numbers of topics of those that are left with none: the broadest
-    ones, of a group whose topics would be too many. DEV D19: Kafka has no limit."""
+    """The topics that each expression matches, and the match counts of those dropped. If a group
+    would have too many topics, its broadest expressions match nothing. DEV D19: Kafka has no
+    limit."""
     matched: dict[str, frozenset[str]] = {}
     too_broad: dict[str, int] = {}
     together: frozenset[str] = frozenset()

@@ -1,7 +1,4 @@
-"""The groups that are hosted now, each with a task of its own.
-
-Owns the tasks and their number. Must not know what a request means, or who sent it.
-"""
+"""The running groups: one task for each, within the configured limits."""
 
 import contextlib
 import math
@@ -35,15 +32,15 @@ from gateway.state_log.log import StateLog, StateLogError
 from kafka_codecs.error_codes import ErrorCode
 
 RESUME_RETRY_S = 1.0
-"""How long until a log that cannot be read at the start is tried again."""
+"""The delay before an unreadable log is tried again at the start."""
 LOOK_FOR_ROOM_S = 1.0
-"""How often groups that have stalled are looked for, while there is no room for others."""
+"""How often stalled groups are searched for while no place is left."""
 
 log = structlog.get_logger()
 
 
 class Registry:
-    """Starts a group's task at its first request; the task ends itself when the group is empty."""
+    """Starts a group's task at its first request. The task ends once the group is empty."""
 
     def __init__(
         self,
@@ -58,7 +55,7 @@ class Registry:
         journal: Journal,
         offsets: OffsetReporter,
     ) -> None:
-        """`max_groups_per_address`: of `max_groups` those that one client address begins."""
+        """`max_groups_per_address`: how many of `max_groups` one client address may begin."""
         self._config = config
         self._cluster = cluster
         self._resolver = RegexResolver(cluster)
@@ -72,7 +69,7 @@ class Registry:
         self._offsets = offsets
         self._clock = Clock()
         self.pauses = ProcessPauses(self._clock, grace_max_ms=config.reconnect_timeout_ms)
-        """To be run as long as groups are."""
+        """Runs beside the groups; the caller starts it."""
         self._aside = Aside()
         self._log_health = LogHealth()
         self._tasks: dict[str, GroupTask] = {}
@@ -80,9 +77,9 @@ class Registry:
         self._look_for_room_s = -math.inf
 
     async def resume(self) -> None:
-        """Take up the groups in the log that have members, before anybody asks for them: members
-        that died while no gateway ran are timed out like others. A log that somebody takes from us
-        just then is waited for: we have it again in a moment, or are told to end."""
+        """Load all groups of the log that have members, so that members that died while no gateway
+        ran are fenced. If another gateway takes the log meanwhile, retry: either the log comes
+        back, or this gateway is told to end."""
         while True:
             try:
                 return await self._take_up_all()
@@ -92,13 +89,13 @@ class Registry:
 
     async def _take_up_all(self) -> None:
         for group_id in await self._state_log.told_group_ids():
-            await trio.lowlevel.checkpoint()  # there may be thousands
+            await trio.lowlevel.checkpoint()  # the log may have thousands of groups
             self._journal.take_up(group_id, await self._state_log.last_events(group_id))
         for group_id, why in (await self._state_log.unreadable_groups()).items():
             log.error("group_unreadable", group_id=group_id, reason=why)
         left_out = 0
         for group_id in await self._state_log.group_ids():
-            await trio.lowlevel.checkpoint()  # there may be thousands
+            await trio.lowlevel.checkpoint()  # the log may have thousands of groups
             if not has_members(await self._state_log.read(group_id)):
                 continue
             try:
@@ -113,7 +110,7 @@ class Registry:
     async def mode_of(self, group_id: str, *, lets_in: bool = False) -> Verdict:
         """Who answers for the group. A group with members here stays here.
 
-        `lets_in` if the request may add a member: then the cluster is asked afresh.
+        `lets_in`: whether the request may add a member. If so, the cluster is asked afresh.
         """
         if self.is_live(group_id):
             return Verdict(Mode.HOSTED)
@@ -122,19 +119,19 @@ class Registry:
         return await self._hosting.look_lately(group_id)
 
     async def modes_of(self, group_ids: Iterable[str]) -> dict[str, Verdict]:
-        """The same for many groups, none of which anybody is let into: those that we know nothing
-        of are looked at together."""
+        """The same for many groups and for requests that cannot add a member. Unknown groups are
+        looked up together."""
         group_ids = frozenset(group_ids)
         live = dict.fromkeys(filter(self.is_live, group_ids), Verdict(Mode.HOSTED))
         return live | await self._hosting.look_at_lately(group_ids - live.keys())
 
     @property
     def may_answer(self) -> bool:
-        """Whether what a group here has decided, be it that there is no such group, may be told."""
+        """Whether the groups' decisions may be told: false once another gateway may own the log."""
         return self._state_log.may_answer
 
     def still(self, refusal: ErrorCode) -> ErrorCode:
-        """A group's refusal, unless somebody else may know better by now."""
+        """The refusal of a group, or NOT_COORDINATOR if another gateway may know better."""
         return refusal if self.may_answer else ErrorCode.NOT_COORDINATOR
 
     def is_live(self, group_id: str) -> bool:
@@ -150,8 +147,8 @@ class Registry:
         *,
         client_host: str | None = None,
     ) -> tuple[int, Reply]:
-        """Ask a hosted group, for a client at this address if it may begin the group; see
-        `GroupTask.ask`. Raises TooManyGroups, GroupFailed."""
+        """Ask a hosted group; see `GroupTask.ask`. `client_host` is counted if the request begins
+        the group. Raises TooManyGroups, GroupFailed."""
         names = frozenset(topic_names)
         while True:
             try:
@@ -160,7 +157,7 @@ class Registry:
                 await trio.lowlevel.checkpoint()
 
     async def refusal(self, group_id: str, make: MakeRequest, *, client_host: str) -> Reply | None:
-        """What a hosted group would refuse a client's request with; see `GroupTask.refusal`. Raises
+        """The engine's refusal of a client's request, if any; see `GroupTask.refusal`. Raises
         TooManyGroups."""
         while True:
             try:
@@ -169,14 +166,14 @@ class Registry:
                 await trio.lowlevel.checkpoint()
 
     def check_beginning(self, group_id: str, client_host: str) -> None:
-        """Raises StateLogError or TooManyGroups if it is of no use to take the group in the cluster
-        for its first member."""
+        """Raises StateLogError or TooManyGroups if the group could not take its first member now,
+        so that its anchor need not join."""
         self._log_health.check()
         self._check_room(group_id, client_host)
 
     def _check_room(self, group_id: str, client_host: str | None) -> None:
-        """Raises TooManyGroups if this one cannot be hosted as well: for now, if others have
-        stalled."""
+        """Raises TooManyGroups if the group has no place. Stalled groups are then dissolved, so
+        that a retry may succeed."""
         if group_id in self._tasks:
             return
         try:
@@ -186,8 +183,8 @@ class Registry:
             raise
 
     def _make_room(self) -> None:
-        """Dissolve the groups that have stalled: a client that only ever joins, under any number of
-        names and with the longest of sessions, must not shut out everybody else."""
+        """Dissolve stalled groups: a client that only ever joins, under many group ids and with the
+        longest session, must not shut out other clients."""
         if trio.current_time() < self._look_for_room_s:
             return
         self._look_for_room_s = trio.current_time() + LOOK_FOR_ROOM_S
@@ -196,26 +193,26 @@ class Registry:
                 self._nursery.start_soon(self._dissolve, task)
 
     async def _dissolve(self, task: GroupTask) -> None:
-        log.warning("group_dissolved", group_id=task.group_id, reason="its members never went on")
+        log.warning("group_dissolved", group_id=task.group_id, reason="no member got past joining")
         with contextlib.suppress(GroupEnded, GroupFailed):
             await task.dissolve()
 
     def topic_names(self) -> Set[str]:
-        """The topics that hosted groups have named lately."""
+        """The topics that hosted groups have recently referred to."""
         return frozenset().union(*(task.topic_names for task in self._tasks.values()))
 
     def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
-        """Let a group know how a commit ended; a group that has ended holds none."""
+        """Tell a group that a commit has ended. A group without a task has no open commits."""
         if (task := self._tasks.get(group_id)) is not None:
             task.end_commit(event)
 
     def give_way(self, group_id: str) -> None:
-        """Let a group know that somebody else has it: its members are fenced."""
+        """Tell a group that another holder has it. The engine fences its members."""
         if (task := self._tasks.get(group_id)) is not None:
             task.give_way()
 
     async def view(self, group_id: str) -> tuple[GroupView, Topics] | None:
-        """A hosted group as admin tools see it, with the topics in it; None if there is none.
+        """A hosted group as admin tools see it, with its topics; None if it does not exist.
 
         Raises StateLogError.
         """
@@ -226,47 +223,47 @@ class Registry:
         return (await self._stored(group_id)).describe(Topics()), Topics()
 
     async def knows(self, group_id: str) -> bool:
-        """Whether there is such a hosted group, if only an empty one. Raises StateLogError."""
+        """Whether the hosted group exists, even if empty. Raises StateLogError."""
         if (task := self._running(group_id)) is not None:
             return task.has_group
         return has_group(await self._state_log.read(group_id))
 
     async def configs(self, group_id: str) -> tuple[ConfigView, ...]:
-        """A hosted group's configs, whether the group exists or not. Raises StateLogError."""
+        """The group's configs; the group need not exist. Raises StateLogError."""
         if (task := self._running(group_id)) is not None:
             return task.describe_configs()
         return describe_configs(overrides_in(await self._state_log.read(group_id)), self._config)
 
     async def group_ids(self) -> tuple[str, ...]:
-        """Every group that is in memory or in the log, and can be read. Raises StateLogError."""
+        """All readable groups in memory or in the log. Raises StateLogError."""
         unreadable = await self._state_log.unreadable_groups()
         known = dict.fromkeys((*self._tasks, *await self._state_log.group_ids()))
         return tuple(each for each in known if each not in unreadable)
 
     async def idle_group_ids(self) -> tuple[str, ...]:
-        """Those in the log that nobody has asked for lately. Raises StateLogError."""
+        """The groups in the log without a running task. Raises StateLogError."""
         group_ids = await self._state_log.group_ids()
         return tuple(each for each in group_ids if each not in self._tasks)
 
     async def configs_alone(self) -> Collection[str]:
-        """The names with configs that no group has. Raises StateLogError."""
+        """The groups that do not exist but have configs. Raises StateLogError."""
         return await self._state_log.configs_alone()
 
     async def groups_with_configs(self) -> tuple[str, ...]:
-        """Those that override some config. Raises StateLogError."""
+        """The groups that override some config. Raises StateLogError."""
         found = []
         for group_id in await self.group_ids():
-            await trio.lowlevel.checkpoint()  # there may be thousands
+            await trio.lowlevel.checkpoint()  # the log may have thousands of groups
             if any(view.override is not None for view in await self.configs(group_id)):
                 found.append(group_id)
         return tuple(found)
 
     def _running(self, group_id: str) -> GroupTask | None:
         if not self.may_answer:
-            raise StateLogError("the log may be somebody else's")
+            raise StateLogError("another gateway may own the state log")
         task = self._tasks.get(group_id)
         if task is not None and not task.is_loaded:
-            raise StateLogError("the group is being read from the log")
+            raise StateLogError("the group is still being loaded")
         return task
 
     async def _stored(self, group_id: str) -> GroupEngine:
@@ -275,7 +272,7 @@ class Registry:
         return engine
 
     def release_waiting(self) -> None:
-        """Answer what is parked, and park nothing from now on: the gateway is about to end."""
+        """Answer parked requests and park none from now on: the gateway is shutting down."""
         self._is_ending = True
         for task in self._tasks.values():
             task.release_waiting()

@@ -1,7 +1,4 @@
-"""How many groups are hosted at a time: in all, and of those that one client address began.
-
-Must not know what a group is doing.
-"""
+"""Limits the number of hosted groups, in total and per client address."""
 
 from collections import Counter
 
@@ -9,11 +6,11 @@ from gateway.data_path.complaints import Complaints
 
 
 class TooManyGroups(Exception):
-    """A limit of hosted groups is reached."""
+    """A limit on hosted groups is reached."""
 
 
 class Room:
-    """A group counts for the address whose request began it, whoever joins it later."""
+    """A group counts towards the address whose request began it, whoever joins it later."""
 
     def __init__(self, *, groups_max: int, groups_per_address_max: int) -> None:
         self._groups_max = groups_max
@@ -23,26 +20,26 @@ class Room:
         self._complaints = Complaints()
 
     def check(self, client_host: str | None) -> None:
-        """Raises TooManyGroups if there is no room for one more of this address; of None for one
-        that no client begins."""
+        """Raises TooManyGroups if this address may not begin another group. An address of None
+        stands for a group that the gateway begins itself."""
         if len(self._began) >= self._groups_max:
-            raise TooManyGroups(f"{self._groups_max} groups are hosted already")
+            raise TooManyGroups(f"the limit of {self._groups_max} hosted groups is reached")
         if client_host is None or self._per_address[client_host] < self._groups_per_address_max:
             return
         limit = self._groups_per_address_max
         self._complaints.tell(
-            "groups_refused", client_host, reason="too many groups of this address", limit=limit
+            "groups_refused", client_host, reason="too many groups from this address", limit=limit
         )
-        raise TooManyGroups(f"{limit} groups of this address are hosted already")
+        raise TooManyGroups(f"the limit of {limit} hosted groups per client address is reached")
 
     def take(self, group_id: str, client_host: str | None) -> None:
-        """Count a group that is hosted from now on."""
+        """Count a new group."""
         self._began[group_id] = client_host
         if client_host is not None:
             self._per_address[client_host] += 1
 
     def give_back(self, group_id: str) -> None:
-        """Count a group no longer."""
+        """Stop counting a group."""
         client_host = self._began.pop(group_id)
         if client_host is not None:
             self._per_address[client_host] -= 1

@@ -1,7 +1,4 @@
-"""The topics a group cares about, as the engine wants them: an image with a version.
-
-Must not know what the group does with them.
-"""
+"""A versioned image of the topics that one group refers to, as the engine needs it."""
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
@@ -12,13 +9,13 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic as ToldTopic
 
 NAMES_MAX = 1_000
-"""Names that are followed before anybody asks which of them the group still needs: a client may
-name any number of topics that do not exist, and then go, or be refused."""
+"""Names that are followed before unneeded ones are dropped: a client may name any number of topics
+that do not exist, and then leave or be refused."""
 
 
 class TopicsImage:
-    """Follows the cluster for the topics of one group; asks it only about names it has not seen,
-    and makes a new image only when a topic has come, changed or gone."""
+    """Follows the topics of one group. Asks the cluster only about new names, and makes a new image
+    only when a topic was created, changed or deleted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -29,9 +26,9 @@ class TopicsImage:
         self._gone: set[str] = set()
 
     async def get(self, names: Iterable[str]) -> Topics:
-        """An image that has these names and all earlier ones.
+        """An image with these names and all earlier ones.
 
-        Raises UpstreamError only if it must ask the cluster about a name that is new.
+        Raises UpstreamError if the cluster cannot be asked about a new name.
         """
         new = set(names).difference(self._names)
         if self._seen_change is not self._cluster.changed:
@@ -68,27 +65,27 @@ class TopicsImage:
 
     @property
     def names(self) -> Set[str]:
-        """Those that are followed, whether there are such topics or not."""
+        """The followed names, of existing topics and others."""
         return self._names
 
     @property
     def is_crowded(self) -> bool:
-        """Whether it is time to `keep_only` what the group needs."""
+        """Whether the caller should `keep_only` the names that the group needs."""
         return len(self._names) > self._crowded_at
 
     def keep_only(self, names: Iterable[str]) -> None:
-        """Forget all other names."""
+        """Stop following all other names."""
         self._names.intersection_update(names)
-        self._seen_change = None  # the next image is made without them
+        self._seen_change = None  # so that the next image leaves them out
         self._crowded_at = max(NAMES_MAX, 2 * len(self._names))
 
     def take_gone(self) -> tuple[str, ...]:
-        """Topics that were deleted, perhaps to be made anew, since this was asked last."""
+        """Topics deleted since the previous call, including those recreated since."""
         gone, self._gone = tuple(sorted(self._gone)), set()
         return gone
 
     def follow_names(self) -> None:
-        """Let the image's `names_version` tell before long whether topics appeared."""
+        """Keep `names_version` up to date, so that new topics show up soon."""
         self._cluster.names.want()
 
     @property

@@ -468,7 +468,7 @@ async def test_more_groups_than_allowed_are_refused() -> None:
         assert (await other.join(version=5)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         refused = await other.native("n")
         assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert refused.error_message == "1 groups are hosted already"
+        assert refused.error_message == "the limit of 1 hosted groups is reached"
         assert await other.commit({0: 1}) == {0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert (await scene.client.beat(joined)).error_code == 0
         await scene.client.leave(joined.member_id, version=4)

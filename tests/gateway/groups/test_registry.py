@@ -19,7 +19,7 @@ async def test_there_are_no_more_groups_than_allowed(autojump_clock: MockClock) 
     async with hosted_groups(max_groups=2) as groups:
         joined = await groups.native("n", group="a")
         await groups.native("n", group="b")
-        with pytest.raises(TooManyGroups, match="2 groups are hosted already"):
+        with pytest.raises(TooManyGroups, match="the limit of 2 hosted groups is reached"):
             await groups.native("n", group="c")
         beaten = await groups.native("n", joined.member_epoch, group="a")
         assert beaten.error is ErrorCode.NONE
@@ -37,7 +37,9 @@ async def test_one_address_leaves_room_for_the_others(autojump_clock: MockClock)
         await groups.native("n", group="b", begun_by="greedy")
         with capture_logs() as lines:
             for group in ("c", "d", "e"):
-                with pytest.raises(TooManyGroups, match="2 groups of this address"):
+                with pytest.raises(
+                    TooManyGroups, match="the limit of 2 hosted groups per client address"
+                ):
                     await groups.native("n", group=group, begun_by="greedy")
         assert [line["event"] for line in lines] == ["groups_refused"]
         await groups.native("n", group="c", begun_by="modest")
