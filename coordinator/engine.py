@@ -141,7 +141,7 @@ class GroupEngine:
                 self._decide(step, event)
         except GroupError as refusal:
             if isinstance(event, Happening):
-                raise InvariantError("what has happened cannot be refused") from refusal
+                raise InvariantError("an event that is not a request was refused") from refusal
             return Step(replies=((event.token, event.refused(refusal)),))
         match step.state.group:
             case ConsumerGroup():

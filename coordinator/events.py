@@ -256,6 +256,6 @@ Request = (
     | ConfigsReceived
 )
 Happening = OffsetCommitEnded | RegexesResolved | GroupLost | TimePassed
-"""Events that are no requests and cannot be refused."""
+"""Events that are not requests and so cannot be refused."""
 
 Event = Request | Happening

@@ -38,9 +38,9 @@ from coordinator.volatile import (
 def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
     """The last record of each key, in the order of writing.
 
-    A log that is read during its compaction has lost some older records but not all, and the rest
-    need not be consistent. The gateway's logs already return only the newest records; the simulator
-    loads logs that are complete or partly compacted.
+    A log that is read during its compaction lacks some of the older records, and the others need
+    not be consistent. The gateway's logs already return only the newest records; the simulator
+    loads complete and partly compacted logs.
     """
     last: dict[Hashable, DurableRecord] = {}
     for record in records:

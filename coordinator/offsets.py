@@ -88,8 +88,8 @@ def _in_flight(step: StepBuilder, event: OffsetCommitReceived) -> CommitInFlight
 
 
 def commit_ended(step: StepBuilder, event: OffsetCommitEnded) -> None:
-    """Note that the cluster answered, or that the answer was lost: then a timer or the driver ends
-    the commit later."""
+    """Record that the cluster answered, or that its answer was lost. In the second case a timer or
+    the driver ends the commit later."""
     in_flight = step.state.commits.get(event.commit)
     if in_flight is None:
         return

@@ -26,7 +26,6 @@ NAME_BYTES_MAX = 0x7FFF - len("-00000000-0000-0000-0000-000000000000")
 """The limit for a classic client id or instance id. A member id appends a UUID to one of them and
 must fit into a string."""
 
-
 UNKNOWN_TOPICS_MAX = 1_000
 """How many nonexistent topics a member may name. DEV D57: Kafka has no limit; the gateway polls
 each of them in case it appears."""
@@ -56,7 +55,7 @@ def _check(parts: Iterable[bytes | str]) -> None:
     if sum(map(len, parts)) > MEMBER_BYTES_MAX:
         raise GroupError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"more than {MEMBER_BYTES_MAX} bytes are no description of one member",
+            f"the description of one member exceeds {MEMBER_BYTES_MAX} bytes",
         )
 
 
@@ -72,5 +71,5 @@ def _check_name(name: str) -> None:
     if len(name.encode()) > NAME_BYTES_MAX:
         raise GroupError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"no member id can be made of a name of more than {NAME_BYTES_MAX} bytes",
+            f"the client id or instance id exceeds {NAME_BYTES_MAX} bytes",
         )

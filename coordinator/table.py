@@ -99,7 +99,7 @@ class Table(Mapping[K, V], Generic[K, V]):
         return self._rows().items()
 
     def _shows(self, key: object) -> bool:
-        """Whether a borrowed row has this key and was not dropped; it may be replaced."""
+        """Whether a borrowed row has this key and was not dropped. An own row may replace it."""
         return key in self._borrowed and not (self._hidden and key in self._hidden)
 
     def _rows(self) -> dict[K, V]:

@@ -54,6 +54,6 @@ def _in_classic_group(step: StepBuilder, group: ClassicGroup, key: DeadlineKey) 
 
 def _in_consumer_group(step: StepBuilder, group: ConsumerGroup, key: DeadlineKey) -> None:
     if key.kind is DeadlineKind.TARGET_DUE:
-        classic_only.go_on(step)
+        classic_only.advance(step)
     elif key.owner in group.members:
         fence(step, {key.owner: FENCE_CAUSES[key.kind]})

@@ -1,7 +1,7 @@
 """The volatile records: changes of state that a restart forgets. `apply` handles them like others.
 
-They cover parked requests, ids handed out but not used yet, deadlines, the phase of a classic join,
-commits in flight and regular expressions being resolved. The state log never has them.
+They cover parked requests, unused ids that were handed out, deadlines, the phase of a classic join,
+commits in flight and regular expressions being resolved. The state log never contains them.
 """
 
 from collections.abc import Mapping
@@ -206,12 +206,15 @@ class MemberPhaseMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """Every answer repeats a native member's assignment until the member acknowledges it. After a
-    load it is unknown whether the member has. For a member without anything to acknowledge, the
-    repetition then ends at `until_ms`, in wall-clock milliseconds.
+    """Every answer repeats a native member's assignment until the member acknowledges it.
 
-    `must_state_owned`: the member may already believe that it has exactly this assignment, and
-    would acknowledge nothing. It is refused until it states what it owns (deviation D67)."""
+    After a load the engine does not know whether the member has received its assignment. If the
+    member has nothing to acknowledge, the repetition then ends at `until_ms`, in wall-clock
+    milliseconds.
+
+    `must_state_owned`: the member may already own exactly this assignment, and would acknowledge
+    nothing. The engine refuses its heartbeats until it states what it owns (deviation D67).
+    """
 
     until_ms: int | None = None
     must_state_owned: bool = False
@@ -234,11 +237,12 @@ class TopicsChecked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitInFlight:
-    """A commit that the cluster has not answered. Until then its `partitions` count as held by the
-    committer, as far as it held them when it committed. `member_id` is empty for a commit without a
-    member.
+    """A commit that the cluster has not answered yet.
 
-    If the answer was lost, the cluster may still store the commit until `LOST_COMMIT` is due.
+    `held` has those of its `partitions` that the committer held when it committed. They count as
+    held by the committer until the answer arrives. `member_id` is empty for a commit without a
+    member. If the answer was lost, the cluster may still store the commit until `LOST_COMMIT` is
+    due.
     """
 
     member_id: str

@@ -79,7 +79,7 @@ class Loads(Forkable):
         return f"Loads({self._by_load!r})"
 
     def _writable(self, load: int) -> Table[str, None]:
-        """The members with this load, as a table of our own."""
+        """The members with this load, as a table that this fork may change."""
         if load not in self._written:
             peers = self._by_load.get(load)
             self._by_load.put(load, Table() if peers is None else peers.fork())

@@ -91,9 +91,9 @@ def _check_epoch(member: Member, current: Assignment, event: ConsumerHeartbeatRe
     if received in (JOIN_EPOCH, current.member_epoch):
         return
     # If the answer with the new epoch was lost, the member repeats the previous epoch and owns no
-    # more than it was assigned. DEV D54: it need not state what it owns. librdkafka does not after
-    # a heartbeat that timed out, and fencing would cost it all partitions. A classic member has its
-    # epoch from JoinGroup: such a heartbeat is late.
+    # more than it was assigned. DEV D54: it need not state its partitions, because librdkafka does
+    # not after a heartbeat timed out, and fencing would cost it all of them. A classic member has
+    # its epoch from JoinGroup, so a heartbeat with its previous epoch is late.
     owns_no_more = (
         not member.is_classic if event.owned is None else event.owned <= current.assigned.keys()
     )

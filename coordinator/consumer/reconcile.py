@@ -16,8 +16,8 @@ from coordinator.volatile import DeadlineKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """The goal of a reconciliation. `topic_ids` are the subscribed topics; `owned` has the
-    partitions that the client states to own, or None."""
+    """The goal of a reconciliation. `topic_ids` are the subscribed topics; `owned` has the owned
+    partitions that the client stated, or None."""
 
     target: frozenset[Partition]
     assignment_epoch: int
@@ -50,10 +50,11 @@ def reassign_member(step: StepBuilder, member: Member) -> None:
     """Assign a rejoining member everything that it holds. Reconcile it at once only if that needs
     no revocation.
 
-    DEV D25: a join always states to own nothing, even a delayed one whose member has partitions by
-    now. In Kafka it frees partitions that the member was told to revoke and still uses. Here it
-    proves nothing. The member gets back what it holds, because a member without partitions has
-    nothing to acknowledge and so cannot prove a revocation. Its revocation deadline keeps running.
+    DEV D25: a join always states that the member owns nothing, even a delayed join whose member has
+    received partitions since. In Kafka such a join frees partitions that the member must revoke and
+    still uses. Here it proves nothing. The member gets back what it holds, because a member without
+    partitions has nothing to acknowledge and so cannot prove a revocation. Its revocation deadline
+    keeps running.
     """
     current = whole = step.consumer.assignments[member.member_id]
     if current.pending_revocation:
@@ -91,8 +92,8 @@ def reconcile(current: Assignment, goal: Goal, *, subscription_changed: bool) ->
 
 
 def _still_owns(current: Assignment, goal: Goal) -> bool:
-    """Whether the member still owns partitions that it must revoke. A member that does not state
-    what it owns has not revoked them."""
+    """Whether the member still owns partitions that it must revoke. A heartbeat that does not state
+    owned partitions is no proof of a revocation."""
     return goal.owned is None or not goal.owned.isdisjoint(current.pending_revocation)
 
 
@@ -161,7 +162,7 @@ def _keep_revocation_deadline(
         step.arm(DeadlineKind.REVOCATION, member.member_id, member.rebalance_timeout_ms)
 
 
-def waits_for_nobody(step: StepBuilder, member_id: str) -> bool:
+def are_lacking_partitions_free(step: StepBuilder, member_id: str) -> bool:
     """Whether all target partitions that the member lacks are free (rule 5.7 row 3)."""
     group = step.consumer
     lacking = group.target_of(member_id) - group.assignments[member_id].assigned.keys()

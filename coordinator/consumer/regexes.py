@@ -79,18 +79,18 @@ def regexes_resolved(step: StepBuilder, event: RegexesResolved) -> None:
         )
         step.emit(RegularExpression(regex=regex, value=after))
         if before is None and not after.topics:
-            is_change |= _somebody_has_too_much(step, group, regex)
+            is_change |= _has_unsubscribed_targets(step, group, regex)
         else:
             is_change |= before is None or before.topics != after.topics
     is_change |= step.topics.metadata_hash(group.subscribers) != group.metadata_hash
     bump_epoch_if_needed(step, EpochCause.REGEX_RESOLVED if is_change else None)
 
 
-def _somebody_has_too_much(step: StepBuilder, group: ConsumerGroup, regex: str) -> bool:
+def _has_unsubscribed_targets(step: StepBuilder, group: ConsumerGroup, regex: str) -> bool:
     """DEV D18: whether a subscriber's target has topics that it no longer subscribes to.
 
-    A member that changes to an expression without matches leaves a target behind, which needs a new
-    owner. A Kafka broker sees no change, and the partitions stay idle.
+    After a member changes to an expression without matches, the partitions of its target need a new
+    owner. A Kafka broker sees no change, and they stay idle.
     """
     return any(
         not step.topics.ids(group.topics_of(member)).issuperset(

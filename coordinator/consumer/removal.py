@@ -37,8 +37,9 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
     """Replace a static member that returned under a new id. The new one inherits everything except
     the epoch (rule 3.3).
 
-    DEV D68: what it inherits counts as assigned at the old member's epoch. The ids may be ones that
-    the instance had before: a process of that time could otherwise commit with its older epoch.
+    DEV D68: the inherited partitions count as assigned at the old member's epoch. The instance may
+    have had the new id before. Without this rule a process of that time could commit with its older
+    epoch.
     """
     group = step.consumer
     member, target = group.members[old_id], group.targets.get(old_id)

@@ -3,7 +3,8 @@
 The policy or a limit prevented a downgrade when the last native member left, or that member left
 temporarily with -2. DEV D6: a timer advances such a group. In Kafka only native heartbeats and
 JoinGroups compute a target, so the partitions of a member that left stay unassigned until the next
-join. And only a removal triggers a downgrade, even if a restart brought another policy.
+join. Kafka also downgrades a group only when a member is removed, even if a restart brought a
+policy that allows it.
 """
 
 from coordinator.consumer.target import target_due_at_ms, update_target
@@ -13,7 +14,7 @@ from coordinator.step_builder import StepBuilder
 from coordinator.volatile import DeadlineKind
 
 TARGET_RETRY_MS = 1_000
-"""How long after an assignor failed the group computes its target again."""
+"""The delay before the group computes its target again after its assignor failed."""
 
 
 def schedule(step: StepBuilder) -> None:
@@ -30,8 +31,8 @@ def schedule(step: StepBuilder) -> None:
         step.arm(DeadlineKind.TARGET_DUE, "", wait_ms)
 
 
-def go_on(step: StepBuilder) -> None:
-    """Downgrade the group if that is allowed by now, or compute a target."""
+def advance(step: StepBuilder) -> None:
+    """Downgrade the group if the policy now allows it; otherwise compute a target."""
     if may_downgrade_without(step, ()):
         downgrade_after_removal(step, {})
         return

@@ -66,11 +66,11 @@ def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) ->
     none, the heartbeat creates it.
 
     Returns True if the conversion interrupted a rebalance or left partitions without an owner. The
-    group then needs a new target even if the joiner changes nothing. (DEV D22: Kafka misses that.
-    Partitions of a member that left stay unassigned when a static member returns as a native one.)
+    group then needs a new target even if the joiner changes nothing. (DEV D22: in Kafka, partitions
+    of a member that left stay unassigned when a static member returns as a native one.)
 
     Raises GroupError GROUP_ID_NOT_FOUND with the reason (rules 3.3 row 1 and 4.1), or
-    UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID for a client that believes to be a member.
+    UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID for a client that still considers itself a member.
     """
     group = step.state.group
     if isinstance(group, ConsumerGroup):

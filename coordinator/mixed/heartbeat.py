@@ -2,7 +2,7 @@
 
 from coordinator.consumer.epoch import notice_changed_topics
 from coordinator.consumer.phases import PhaseEvent, move_phase
-from coordinator.consumer.reconcile import waits_for_nobody
+from coordinator.consumer.reconcile import are_lacking_partitions_free
 from coordinator.events import HeartbeatReceived
 from coordinator.mixed.guards import classic_member
 from coordinator.records import MemberState
@@ -27,7 +27,7 @@ def heartbeat(step: StepBuilder, event: HeartbeatReceived) -> None:
 
 
 def _must_rejoin(step: StepBuilder, member_id: str) -> bool:
-    """Whether there is a newer target, a pending revocation, or all awaited partitions are free."""
+    """Whether the target is newer, a revocation is pending, or all awaited partitions are free."""
     group = step.consumer
     current = group.assignments[member_id]
     if current.member_epoch < group.assignment_epoch:
@@ -36,6 +36,6 @@ def _must_rejoin(step: StepBuilder, member_id: str) -> bool:
         case MemberState.UNREVOKED_PARTITIONS:
             return True
         case MemberState.UNRELEASED_PARTITIONS:
-            return waits_for_nobody(step, member_id)
+            return are_lacking_partitions_free(step, member_id)
         case MemberState.STABLE:
             return False

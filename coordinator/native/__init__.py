@@ -1,1 +1,1 @@
-"""Native members of a consumer group: ConsumerGroupHeartbeat, all that they ever send (KIP-848)."""
+"""Native members of a consumer group: ConsumerGroupHeartbeat, their only request (KIP-848)."""

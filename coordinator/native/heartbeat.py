@@ -22,7 +22,7 @@ from kafka_codecs.error_codes import ErrorCode
 
 
 def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
-    """Decide a ConsumerGroupHeartbeat, whatever the group is now."""
+    """Decide a ConsumerGroupHeartbeat on a group of either kind, or on none."""
     check_heartbeat(event, step.config)
     if event.member_epoch < JOIN_EPOCH:
         leave(step, event)
@@ -32,13 +32,13 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     before = admit(step, event, member_id)
     after = _described(event, member_id, before)
     if before is not None:
-        # From now on heartbeats carry the member's assignment, so it need not rejoin.
+        # A native member receives its assignment in heartbeats, so it need not rejoin.
         end_phase(step, member_id)
     put_member(step, before, after, needs_target=needs_target)
     update_target(step)
     group = step.consumer
     current_before = group.assignments.get(member_id)
-    # One that repeats its previous epoch has not heard of the current one: it goes no further.
+    # A member that repeats its previous epoch has not received the current one: it cannot advance.
     is_behind = current_before is not None and current_before.member_epoch != event.member_epoch
     if not is_behind:
         reconcile_member(step, after, event.owned, subscription_changed=has_changed(before, after))
@@ -50,20 +50,20 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     is_awaited = _awaits_acknowledgement(step, event, current, is_changed=is_changed)
     repetition = group.repetitions.get(member_id)
     if repetition is not None and repetition.must_state_owned:
-        why = "state the partitions that you own: it is unknown whether you heard of them all"
+        why = "the next heartbeat must state the owned partitions, because answers may be lost"
         step.answer(
             event.token, event.refused(GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why))
         )
         return
-    # Joining is full, too: `check_heartbeat` saw to that.
-    must_tell = event.is_full or is_behind or is_changed or is_awaited
+    # `check_heartbeat` ensures that a joining heartbeat is full.
+    must_list = event.is_full or is_behind or is_changed or is_awaited
     step.answer(
         event.token,
         ConsumerHeartbeatReply(
             member_id=member_id,
             member_epoch=current.member_epoch,
             heartbeat_interval_ms=step.config.consumer_heartbeat_interval_ms,
-            assignment=frozenset(_assigned(current)) if must_tell else None,
+            assignment=frozenset(_assigned(current)) if must_list else None,
         ),
     )
 
@@ -71,15 +71,15 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
 def _awaits_acknowledgement(
     step: StepBuilder, event: ConsumerHeartbeatReceived, current: Assignment, *, is_changed: bool
 ) -> bool:
-    """Whether the member may not have heard of its assignment.
+    """Whether the member may not have received its assignment.
 
-    DEV D53: what changes at the epoch that the member states is repeated until it states to own
-    just that: the answer may be lost, and nothing else would show it. What changes with the epoch
-    needs no repetition: whoever states the new one has heard the answer.
+    DEV D53: an assignment that changes without the epoch is repeated until the member states that
+    it owns exactly that. The answer may be lost, and nothing else would reveal it. An assignment
+    that changes with the epoch needs no repetition: a member that states the new epoch has received
+    the answer.
 
-    DEV D67: a partition that is revoked before the member acknowledged it may be one that it never
-    heard of. Then the member believes just what it is told, takes that for no change and
-    acknowledges nothing: it must be made to state what it owns.
+    DEV D67: a partition may be revoked before the member acknowledged it, or even received it. The
+    member then sees no change and acknowledges nothing, so it must state what it owns.
     """
     member_id, now_ms = event.member_id, step.now_ms
     before = step.consumer.repetitions.get(member_id)

@@ -171,7 +171,7 @@ def a_heartbeat_never_rests(patch: Patch) -> None:
 @noticed_by(Invariant.LIVENESS)
 def nobody_hears_of_free_partitions(patch: Patch) -> None:
     """Heartbeat says NONE to a classic member though all that it waits for is free."""
-    patch.setattr(mixed_heartbeat, "waits_for_nobody", lambda *_: False)
+    patch.setattr(mixed_heartbeat, "are_lacking_partitions_free", lambda *_: False)
 
 
 @noticed_by(Invariant.LIVENESS, Invariant.TARGETS)
