@@ -258,7 +258,7 @@ def _replaced_reply(
     if event.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
         members = joined_members(group) if is_leader else ()
         return replace(reply, members=members, skip_assignment=is_leader)
-    # An older client would assign again if it learned that it leads, so the answer names its old id.
+    # An older client that learned that it leads would assign again: name its old id as leader.
     return replace(reply, leader=old_id) if is_leader else reply
 
 
