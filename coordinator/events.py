@@ -26,6 +26,10 @@ from coordinator.replies import (
 from coordinator.topics import Partition
 from coordinator.volatile import Token
 
+FIRST_COMMIT_WITH_MEMBER_EPOCHS = 9
+FIRST_TXN_COMMIT_WITH_MEMBER_EPOCHS = 6
+"""The first versions whose clients understand GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupReceived:
@@ -144,6 +148,13 @@ class OffsetCommitReceived:
     topic_names: frozenset[str] = frozenset()
     """The names of all topics in the commit."""
     is_transactional: bool = False
+
+    @property
+    def knows_member_epochs(self) -> bool:
+        """Whether the client understands the errors that KIP-848 brought."""
+        if self.is_transactional:
+            return self.version >= FIRST_TXN_COMMIT_WITH_MEMBER_EPOCHS
+        return self.version >= FIRST_COMMIT_WITH_MEMBER_EPOCHS
 
     def refused(self, error: GroupError) -> OffsetVerdict:
         return OffsetVerdict(error=error.code, why=error.why)

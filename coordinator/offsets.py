@@ -42,9 +42,6 @@ from coordinator.volatile import (
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
 
-# OffsetCommit v9 is the first version that may be answered with GROUP_ID_NOT_FOUND.
-FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
-
 # The committer of a commit without a member: an admin, or a consumer that uses assign().
 NO_MEMBER = ""
 
@@ -160,7 +157,7 @@ def _check_simple_commit(event: OffsetCommitReceived) -> None:
     """Without a group, only commits without a generation are accepted (rule 2.9)."""
     if event.epoch < 0:
         return
-    if event.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND and not event.is_transactional:
+    if event.knows_member_epochs:
         raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist")
     raise GroupError(ErrorCode.ILLEGAL_GENERATION, "the group does not exist")
 

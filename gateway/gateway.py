@@ -123,6 +123,7 @@ async def run_gateway(
                 hosting,
                 coordinators,
                 anchors,
+                topic_names=cluster.names_now,
                 offsets=offsets,
                 shows_members=config.shows_members,
                 tell=journal.tell,

@@ -6,9 +6,6 @@ from coordinator.records import Assignment, Member
 from coordinator.step_builder import StepBuilder
 from kafka_codecs.error_codes import ErrorCode
 
-# OffsetCommit v9 is the first version with member epochs (KIP-848).
-FIRST_VERSION_WITH_MEMBER_EPOCH = 9
-
 
 def check_commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
     """Raises GroupError UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH,
@@ -24,15 +21,14 @@ def check_commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
         raise GroupError(
             ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group"
         )
-    is_too_old = event.version < FIRST_VERSION_WITH_MEMBER_EPOCH
-    if not member.is_classic and not event.is_transactional and is_too_old:
+    if not (member.is_classic or event.is_transactional or event.knows_member_epochs):
         raise GroupError(
             ErrorCode.UNSUPPORTED_VERSION,
             "a member of the new protocol commits with OffsetCommit v9 or later",
         )
     current = group.assignments[event.member_id]
     if not current.covers(event.epoch, event.partitions):
-        raise _stale(member, event.epoch, current, is_transactional=event.is_transactional)
+        raise _stale(member, event.epoch, current, knows_epochs=event.knows_member_epochs)
 
 
 def gone_topics(step: StepBuilder, event: OffsetCommitReceived) -> frozenset[str]:
@@ -68,15 +64,13 @@ def check_fetch(step: StepBuilder, event: OffsetFetchReceived) -> None:
         return
     current = group.assignments[member.member_id]
     if event.epoch != current.member_epoch:
-        raise _stale(member, event.epoch, current, is_transactional=False)
+        raise _stale(member, event.epoch, current, knows_epochs=True)
 
 
-def _stale(
-    member: Member, epoch: int, current: Assignment, *, is_transactional: bool
-) -> GroupError:
+def _stale(member: Member, epoch: int, current: Assignment, *, knows_epochs: bool) -> GroupError:
     code = (
-        ErrorCode.ILLEGAL_GENERATION
-        if member.is_classic or is_transactional
-        else ErrorCode.STALE_MEMBER_EPOCH
+        ErrorCode.STALE_MEMBER_EPOCH
+        if knows_epochs and not member.is_classic
+        else ErrorCode.ILLEGAL_GENERATION
     )
     return GroupError(code, f"epoch {epoch} is not the member's, {current.member_epoch}")

@@ -80,6 +80,7 @@ class Cluster:
         self._failures: dict[int, tuple[float, UpstreamError]] = {}  # time and error of the latest
         self._refreshing = trio.Lock()
         self._topics: dict[str, ClusterTopic] = {}
+        self._name_of: dict[UUID, str] = {}
         self._next_give_up_s = -math.inf
         self.needed_topics: Callable[[], Iterable[str]] = lambda: self._topics
         """Names the topics that must be kept. By default, all of them."""
@@ -192,7 +193,7 @@ class Cluster:
         if found:
             for name in found:
                 self._unknown.pop(name, None)
-            self._topics |= found
+            self._follow(self._topics | found)
             known = with_topic_ids(answer).topics
             self._latest = replace(self._latest, topics=(*self._latest.topics, *known))
             self._note_change()
@@ -203,9 +204,13 @@ class Cluster:
             return
         self._next_give_up_s = trio.current_time() + GIVE_UP_INTERVAL_S
         needed = {*keep, *self.needed_topics()}
-        self._topics = {name: topic for name, topic in self._topics.items() if name in needed}
+        self._follow({name: topic for name, topic in self._topics.items() if name in needed})
         kept = tuple(topic for topic in self._latest.topics if topic.name in self._topics)
         self._latest = replace(self._latest, topics=kept)
+
+    def _follow(self, topics: dict[str, ClusterTopic]) -> None:
+        self._topics = topics
+        self._name_of = {topic.topic_id: name for name, topic in topics.items()}
 
     def _follow_unknown(self, names: Iterable[str]) -> None:
         self._unknown |= dict.fromkeys(names)
@@ -224,10 +229,18 @@ class Cluster:
 
         An unknown id triggers a listing of all topics, unless the last one was too recent.
         """
-        known = {**self.names.by_id, **{t.topic_id: name for name, t in self._topics.items()}}
-        if not known.keys() >= set(topic_ids):
-            known |= await self.names.get()
-        return {topic_id: known[topic_id] for topic_id in topic_ids if topic_id in known}
+        listed = self.names.by_id
+        if any(each not in self._name_of and each not in listed for each in topic_ids):
+            listed = await self.names.get()
+        named = {each: self._name_of.get(each) or listed.get(each) for each in topic_ids}
+        return {topic_id: name for topic_id, name in named.items() if name is not None}
+
+    async def names_now(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
+        """As `names_of`, but without topics that were deleted since, even if others have their
+        names now. The topics are kept up to date from now on. Raises UpstreamError."""
+        names = await self.names_of(topic_ids)
+        await self.topics_for(names.values())
+        return {each: name for each, name in names.items() if self._name_of.get(each) == name}
 
     async def ask_names(self) -> Mapping[UUID, str]:
         """List the names of all topics by id. `names` caches them. Raises UpstreamError."""
@@ -329,7 +342,8 @@ class Cluster:
             if topic.error_code not in {0, _UNKNOWN_TOPIC} and topic.name in self._topics:
                 topics[topic.name] = self._topics[topic.name]
         news = (brokers, answer.cluster_id, topics) != (self.brokers, self.cluster_id, self._topics)
-        self.brokers, self.cluster_id, self._topics = brokers, answer.cluster_id, topics
+        self.brokers, self.cluster_id = brokers, answer.cluster_id
+        self._follow(topics)
         self._unknown = {name: None for name in names if name not in topics}
         self.addresses |= brokers
         self._latest = with_topic_ids(answer)

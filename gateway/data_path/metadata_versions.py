@@ -9,6 +9,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from gateway.cluster.topics import topic_id_of
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import (
     NO_TOPIC_ID,
     MetadataRequest,
@@ -17,7 +18,6 @@ from kafka_codecs.metadata import (
     MetadataResponseTopic,
 )
 
-_UNKNOWN_TOPIC_ID = 100
 _AUTHORIZED_OPERATIONS_SINCE = 8
 
 
@@ -57,7 +57,7 @@ def raised(
         if topic.name not in hidden
     ]
     topics += [
-        MetadataResponseTopic(error_code=_UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+        MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
         for topic_id in unknown
     ]
     return replace(answer, topics=tuple(topics))

@@ -48,7 +48,7 @@ def _offered(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[int, in
         max(upstream[key][0], treated.min_version),
         min(upstream[key][1], treated.max_version),
     )
-    if low <= high and treated.converted_up_to is not None:
+    if treated.converted_up_to is not None and max(low, treated.converted_from) <= high:
         high = max(high, treated.converted_up_to)
     if derives_topic_ids(upstream) and key in TOPIC_IDS_SINCE:
         high = min(high, TOPIC_IDS_SINCE[key] - 1)

@@ -49,7 +49,9 @@ class Treated:
     guarded: bool = False
     """Whether it could read, write or change what is the gateway's alone: `private_names.py`."""
     converted_up_to: int | None = None
-    """Offered up to here if the upstream speaks any of these versions: we ask it in that one."""
+    """Offered up to here if the upstream speaks `converted_from` or any later version that we
+    know: we ask it in that one."""
+    converted_from: int = 0
 
 
 def _relay(low: int, high: int) -> Treated:
@@ -84,9 +86,15 @@ def _answer(
     )
 
 
-def _vet(low: int, high: int, converted_up_to: int | None = None) -> Treated:
+def _vet(
+    low: int, high: int, converted_up_to: int | None = None, *, converted_from: int = 0
+) -> Treated:
     return Treated(
-        treatment=Treatment.VET, min_version=low, max_version=high, converted_up_to=converted_up_to
+        treatment=Treatment.VET,
+        min_version=low,
+        max_version=high,
+        converted_up_to=converted_up_to,
+        converted_from=converted_from,
     )
 
 
@@ -118,7 +126,8 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.ADD_OFFSETS_TO_TXN: _guard(0, 4),
         ApiKey.END_TXN: _guard(0, 5),
         ApiKey.WRITE_TXN_MARKERS: _guard(1, 2),  # Admin.abortTransaction sends it
-        ApiKey.TXN_OFFSET_COMMIT: _vet(0, 5),
+        # v5 is the first for transactions of KIP-890; v6 names topics by id.
+        ApiKey.TXN_OFFSET_COMMIT: _vet(0, 6, converted_up_to=6, converted_from=5),
         ApiKey.DESCRIBE_ACLS: _relay(1, 3),
         ApiKey.CREATE_ACLS: _relay(1, 3),
         ApiKey.DELETE_ACLS: _relay(1, 3),

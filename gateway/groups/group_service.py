@@ -6,6 +6,7 @@ group's anchor holds the group in the cluster.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeGuard, cast
 from uuid import uuid4
 
@@ -21,6 +22,7 @@ from coordinator.replies import (
 from gateway.anchor.anchors import JOIN_PATIENCE_S, MEMBER_PATIENCE_S, Anchors
 from gateway.anchor.errors import NotAnchored
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.conversions import TopicNames
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
 from gateway.events.event import Tell
@@ -28,6 +30,8 @@ from gateway.events.log_lines import write_to_log
 from gateway.groups import messages
 from gateway.groups.admin_apis import AdminApis
 from gateway.groups.clients_seen import ClientsSeen
+from gateway.groups.commit_parts import joined
+from gateway.groups.commit_topic_ids import FIRST_VERSION_WITH_TOPIC_IDS, completed, named
 from gateway.groups.config_apis import ConfigApis
 from gateway.groups.connection_members import ConnectionMembers
 from gateway.groups.coordinators import Coordinators
@@ -67,7 +71,7 @@ from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
-from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 log = structlog.get_logger()
 
@@ -85,15 +89,18 @@ class GroupService:
         coordinators: Coordinators,
         anchors: Anchors,
         *,
+        topic_names: TopicNames,
         offsets: OffsetReporter,
         shows_members: bool,
         tell: Tell = write_to_log,
     ) -> None:
-        """`shows_members`: whether DescribeGroups lists the members of consumer groups."""
+        """`topic_names` names the topics that exist now; `shows_members`: whether DescribeGroups
+        lists the members of consumer groups."""
         self._registry = registry
         self._hosting = hosting
         self._coordinators = coordinators
         self._anchors = anchors
+        self._topic_names = topic_names
         self._admin = AdminApis(
             registry, hosting, coordinators, anchors, shows_members=shows_members
         )
@@ -110,6 +117,30 @@ class GroupService:
         Raises UpstreamLost if the broker is away and the api has no error to say so, or GroupFailed
         after a bug in the gateway; either closes the connection.
         """
+        version, first_by_id = request.header.api_version, FIRST_VERSION_WITH_TOPIC_IDS
+        match request.message:
+            case TxnOffsetCommitRequest() as commit if version >= first_by_id:
+                return await self._answer_by_topic_id(request, commit)
+            case _:
+                return await self._answer_by_name(request)
+
+    async def _answer_by_topic_id(
+        self, request: GroupRequest, message: TxnOffsetCommitRequest
+    ) -> Struct:
+        """What can be stored is; the rest is UNKNOWN_TOPIC_ID, as in Kafka."""
+        version = request.header.api_version
+        try:
+            names = await self._topic_names({topic.topic_id for topic in message.topics})
+        except UpstreamError as error:
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return refusal(message, version, code, str(error))
+        known, unknown = named(message, names)
+        refused = refusal(unknown, version, ErrorCode.UNKNOWN_TOPIC_ID, "")
+        if not known.topics:
+            return refused
+        return joined(await self._answer_by_name(replace(request, message=known)), refused)
+
+    async def _answer_by_name(self, request: GroupRequest) -> Struct:
         try:
             answer = await self._answer(request)
         except UpstreamLost:
@@ -196,6 +227,9 @@ class GroupService:
                 | ListConfigResourcesRequest()
             ):
                 return await self._configs.answer(request, message)
+            case TxnOffsetCommitRequest():
+                stored = await self._about_one_group(request, message)
+                return completed(cast(TxnOffsetCommitResponse, stored), message)
             case _:
                 return await self._about_one_group(request, cast(GroupMessage, message))
 

@@ -92,6 +92,7 @@ def _txn_commit(message: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCo
         topics=tuple(
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=tuple(
                     TxnOffsetCommitResponsePartition(
                         partition_index=partition.partition_index, error_code=code

@@ -32,6 +32,15 @@ def commit(**more: object) -> TxnOffsetCommitRequest:
     return TxnOffsetCommitRequest(**(fields | more))  # type: ignore[arg-type]
 
 
+# kio has no v6; these are the bytes that kafka-clients 4.4.0 writes and reads.
+REQUEST_OF_KAFKA_4_4 = """
+    02 'x' 02 'g' 0000000000000001 0002 00000006 02 'i' 02 's'
+    02 00000000000000000000000000000008 02 00000003 0000000000000004 00000005 02 'm' 00 00
+    00
+"""
+RESPONSE_OF_KAFKA_4_4 = "00000007 02 00000000000000000000000000000008 02 00000003 0071 00 00 00"
+
+
 @pytest.mark.parametrize(
     ("message", "version", "wire"),
     [
@@ -61,20 +70,43 @@ def commit(**more: object) -> TxnOffsetCommitRequest:
             """,
         ),
         (
-            commit(topics=(TxnOffsetCommitRequestTopic(topic_id=UUID(int=8), partitions=()),)),
+            commit(
+                producer_id=1,
+                producer_epoch=2,
+                generation_id=6,
+                member_id="i",
+                group_instance_id="s",
+                topics=(
+                    TxnOffsetCommitRequestTopic(
+                        topic_id=UUID(int=8),
+                        partitions=(
+                            TxnOffsetCommitRequestPartition(
+                                partition_index=3,
+                                committed_offset=4,
+                                committed_leader_epoch=5,
+                                committed_metadata="m",
+                            ),
+                        ),
+                    ),
+                ),
+            ),
             6,
-            """
-            02 'x' 02 'g' 0000000000000007 0001 ffffffff 01 00
-            02 00000000000000000000000000000008 01 00
-            00
-            """,
+            REQUEST_OF_KAFKA_4_4,
         ),
         (
             TxnOffsetCommitResponse(
-                topics=(TxnOffsetCommitResponseTopic(topic_id=UUID(int=8), partitions=()),)
+                throttle_time_ms=7,
+                topics=(
+                    TxnOffsetCommitResponseTopic(
+                        topic_id=UUID(int=8),
+                        partitions=(
+                            TxnOffsetCommitResponsePartition(partition_index=3, error_code=113),
+                        ),
+                    ),
+                ),
             ),
             6,
-            "00000000 02 00000000000000000000000000000008 01 00 00",
+            RESPONSE_OF_KAFKA_4_4,
         ),
         (
             TxnOffsetCommitResponse(

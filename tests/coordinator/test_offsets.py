@@ -169,7 +169,8 @@ def test_offsets_of_a_foreign_group_stay(group: GroupScript) -> None:
         (-1, 9, True, ErrorCode.NONE),
         (0, 9, False, ErrorCode.GROUP_ID_NOT_FOUND),
         (0, 8, False, ErrorCode.ILLEGAL_GENERATION),
-        (3, 9, True, ErrorCode.ILLEGAL_GENERATION),
+        (3, 5, True, ErrorCode.ILLEGAL_GENERATION),
+        (3, 6, True, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
 def test_a_commit_to_no_group(

@@ -4,6 +4,7 @@ One topic, `numbers`; no group has members here but anchors. Commits wait at `ga
 """
 
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 import trio
 
@@ -28,7 +29,12 @@ from kafka_codecs.find_coordinator import (
 )
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from kafka_codecs.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from kafka_codecs.metadata import (
+    NO_TOPIC_ID,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -86,6 +92,7 @@ class OffsetBroker(FakeBroker):
     offsets: dict[int, int] = field(default_factory=dict)
     fetch_error: int = 0
     commit_error: int = 0
+    topic_id: UUID = NO_TOPIC_ID
     operations: int = -(2**31)
     """What a client may do with every group, if it asks."""
     join_gate: trio.Event | None = None
@@ -121,6 +128,7 @@ class OffsetBroker(FakeBroker):
         host_and_port = self.metadata()
         topic = MetadataResponseTopic(
             name="numbers",
+            topic_id=self.topic_id,
             partitions=tuple(
                 MetadataResponsePartition(
                     partition_index=number,
@@ -255,6 +263,7 @@ class OffsetBroker(FakeBroker):
         topics = tuple(
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=tuple(
                     TxnOffsetCommitResponsePartition(
                         partition_index=p.partition_index, error_code=code

@@ -76,15 +76,31 @@ def test_an_unheld_topic_does_not_count_as_deleted(group: GroupScript) -> None:
 
 
 def test_transactions(group: GroupScript) -> None:
-    """Without group metadata they pass (KAFKA-18060); a stale one hears a code it knows, and no
-    version is too old."""
+    """Without group metadata they pass (KAFKA-18060), and no version is too old."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0))
     errors = [
         group.commit("", -1, FOO_0, is_transactional=True)[1].error,
-        group.commit("n1", 9, FOO_0, is_transactional=True)[1].error,
         group.commit("n1", 10, FOO_0, is_transactional=True, version=3)[1].error,
     ]
-    assert errors == [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION, ErrorCode.NONE]
+    assert errors == [ErrorCode.NONE, ErrorCode.NONE]
+
+
+@pytest.mark.parametrize(
+    ("member", "version", "error"),
+    [
+        (given_native, 5, ErrorCode.ILLEGAL_GENERATION),
+        (given_native, 6, ErrorCode.STALE_MEMBER_EPOCH),
+        (given_classic, 5, ErrorCode.ILLEGAL_GENERATION),
+        (given_classic, 6, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_a_stale_transaction_is_refused_with_a_code_that_its_version_knows(
+    group: GroupScript, member: Callable[..., GivenMember], version: int, error: ErrorCode
+) -> None:
+    """A classic member knows generations only."""
+    group.given_consumer_group(member("m", assigned=FOO_0))
+    stale = group.commit("m", 9, FOO_0, is_transactional=True, version=version)[1]
+    assert stale.error == error
 
 
 def test_who_may_fetch(group: GroupScript) -> None:
@@ -134,5 +150,5 @@ def test_which_transactions_name_a_member(
 ) -> None:
     """One that says anything of its consumer is checked (KIP-447)."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0, instance_id="i1"))
-    how = {"instance_id": instance_id, "is_transactional": True}
+    how = {"instance_id": instance_id, "is_transactional": True, "version": 5}
     assert group.commit(member_id, epoch, FOO_0, **how)[1].error == error  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """The cluster as the gateway sees it, against the mock cluster and brokers of the test's own."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 import trio
@@ -252,6 +253,26 @@ async def test_a_passing_error_takes_no_topic_away(nursery: trio.Nursery) -> Non
         error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         await cluster.refresh()
         assert await cluster.topics_for(["t"]) == {}
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_id_of_a_deleted_topic_does_not_lead_to_its_successor(
+    nursery: trio.Nursery,
+) -> None:
+    """Even if it was listed under the name before, and nobody has followed the topic since."""
+    deleted, recreated = UUID(int=1), UUID(int=2)
+
+    async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        topic = MetadataResponseTopic(name="t", topic_id=recreated, partitions=())
+        message = MetadataResponse(brokers=broker.metadata().brokers, topics=(topic,))
+        await answer(wire, header, message)
+
+    async with running_fake_broker(FakeBroker(handlers={ApiKey.METADATA: metadata})) as broker:
+        cluster = Cluster([broker.address])
+        await nursery.start(cluster.run)
+        cluster.names.by_id = {deleted: "t"}
+        assert await cluster.names_now([deleted]) == {}
+        assert await cluster.names_now([deleted, recreated]) == {recreated: "t"}
         nursery.cancel_scope.cancel()
 
 

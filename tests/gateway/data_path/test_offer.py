@@ -50,6 +50,16 @@ def test_what_is_converted_needs_an_upstream_that_has_it() -> None:
     assert offered == {**offer.offered_versions({}), ApiKey.FIND_COORDINATOR: (2, 6)}
 
 
+@pytest.mark.parametrize(("upstream_max", "offered_max"), [(4, 4), (5, 6), (6, 6)])
+def test_transactions_by_topic_id_need_the_version_before(
+    upstream_max: int, offered_max: int
+) -> None:
+    """Who sends TxnOffsetCommit v6 counts on the cluster to add the group to the transaction, as
+    it does from v5 on (KIP-890)."""
+    offered = offer.offered_versions({ApiKey.TXN_OFFSET_COMMIT: (0, upstream_max)})
+    assert offered[ApiKey.TXN_OFFSET_COMMIT] == (0, offered_max)
+
+
 def test_an_api_of_versions_we_do_not_know_is_not_offered() -> None:
     """Ranges that do not meet leave nothing."""
     assert ApiKey.FETCH not in offer.offered_versions({ApiKey.FETCH: (16, 18)})

@@ -50,7 +50,8 @@ def test_versions_are_in_order() -> None:
     """And nothing is converted that is not known."""
     for treated in TREATMENTS.values():
         assert 0 <= treated.min_version <= treated.max_version
-        assert treated.converted_up_to is None or treated.converted_up_to <= treated.max_version
+        if treated.converted_up_to is not None:
+            assert treated.converted_from <= treated.converted_up_to <= treated.max_version
 
 
 def test_features_that_cannot_be_offered_stay_so() -> None:

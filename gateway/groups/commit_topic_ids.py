@@ -1,0 +1,42 @@
+"""Transactional commits that name topics by id: named on their way in, answered by id.
+
+The engine, the events and brokers before Kafka 4.4 know topics by name. Pure functions on decoded
+messages; who knows the names behind ids is not known here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from uuid import UUID
+
+from kafka_codecs.metadata import NO_TOPIC_ID
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+FIRST_VERSION_WITH_TOPIC_IDS = 6
+
+
+def named(
+    message: TxnOffsetCommitRequest, names: Mapping[UUID, str]
+) -> tuple[TxnOffsetCommitRequest, TxnOffsetCommitRequest]:
+    """The commit of topics that exist, each with its name and its id, and that of the others."""
+    topics = tuple(
+        replace(topic, name=names[topic.topic_id])
+        for topic in message.topics
+        if topic.topic_id in names
+    )
+    unknown = tuple(topic for topic in message.topics if topic.topic_id not in names)
+    return replace(message, topics=topics), replace(message, topics=unknown)
+
+
+def completed(
+    answer: TxnOffsetCommitResponse, message: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    """The answer with the name and the id of each topic of the commit: a broker tells only one."""
+    by_id = {t.topic_id: t for t in message.topics if t.topic_id != NO_TOPIC_ID}
+    by_name = {topic.name: topic for topic in by_id.values()}
+    topics = tuple(
+        replace(topic, name=asked.name, topic_id=asked.topic_id)
+        if (asked := by_id.get(topic.topic_id) or by_name.get(topic.name))
+        else topic
+        for topic in answer.topics
+    )
+    return replace(answer, topics=topics)

@@ -1,0 +1,133 @@
+"""Transactional commits that name topics by id: what the cluster gets, and what the client."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import pytest
+import trio
+
+from gateway.groups.commit_topic_ids import completed, named
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from tests.support.fake_broker import running_fake_broker
+from tests.support.gateway import QUICK, whole_gateway
+from tests.support.group_client import GroupClient, group_client
+from tests.support.offset_broker import OffsetBroker
+
+NUMBERS, GONE = UUID(int=7), UUID(int=8)
+BY_ID = 6
+
+
+def of_topics(
+    *topic_ids: UUID, member_id: str = "", generation: int = -1
+) -> TxnOffsetCommitRequest:
+    """A commit of partition 2 of each topic."""
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=2, committed_offset=4, committed_metadata=""
+    )
+    return TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id="g",
+        producer_id=1,
+        producer_epoch=2,
+        generation_id=generation,
+        member_id=member_id,
+        topics=tuple(
+            TxnOffsetCommitRequestTopic(topic_id=topic_id, partitions=(partition,))
+            for topic_id in topic_ids
+        ),
+    )
+
+
+def codes(answer: TxnOffsetCommitResponse) -> dict[UUID, int]:
+    """The error of each topic's partition."""
+    return {topic.topic_id: topic.partitions[0].error_code for topic in answer.topics}
+
+
+def test_topics_that_exist_get_names_beside_their_ids() -> None:
+    """So that a broker of any version can be asked."""
+    known, unknown = named(of_topics(NUMBERS, GONE), {NUMBERS: "numbers"})
+    assert [(topic.name, topic.topic_id) for topic in known.topics] == [("numbers", NUMBERS)]
+    assert [(topic.name, topic.topic_id) for topic in unknown.topics] == [("", GONE)]
+
+
+@pytest.mark.parametrize("told", [{"name": "numbers"}, {"topic_id": NUMBERS}])
+def test_an_answer_by_name_or_by_id_says_both(told: dict[str, str | UUID]) -> None:
+    """As the broker's version has it."""
+    known, _unknown = named(of_topics(NUMBERS), {NUMBERS: "numbers"})
+    partition = TxnOffsetCommitResponsePartition(partition_index=2)
+    topic = TxnOffsetCommitResponseTopic(partitions=(partition,), **told)  # type: ignore[arg-type]
+    answer = completed(TxnOffsetCommitResponse(topics=(topic,)), known)
+    assert [(each.name, each.topic_id) for each in answer.topics] == [("numbers", NUMBERS)]
+
+
+def test_an_answer_to_a_commit_by_name_stays_as_it_is() -> None:
+    """Nobody asked for ids."""
+    commit = TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id="g",
+        producer_id=1,
+        producer_epoch=2,
+        topics=(TxnOffsetCommitRequestTopic(name="numbers", partitions=()),),
+    )
+    topic = TxnOffsetCommitResponseTopic(name="numbers", partitions=())
+    answer = TxnOffsetCommitResponse(topics=(topic,))
+    assert completed(answer, commit) == answer
+
+
+@asynccontextmanager
+async def open_scene(version: int) -> AsyncIterator[tuple[OffsetBroker, GroupClient]]:
+    """A broker that takes transactions up to this version, and a client of the gateway before."""
+    broker = OffsetBroker(topic_id=NUMBERS)
+    broker.versions = {**broker.versions, ApiKey.TXN_OFFSET_COMMIT: (0, version)}
+    with trio.fail_after(20):
+        async with (
+            running_fake_broker(broker),
+            whole_gateway([broker.address], groups=QUICK) as gateway,
+            group_client(gateway.address, "g") as client,
+        ):
+            yield broker, client
+
+
+@pytest.mark.parametrize("upstream_version", [5, 6])
+async def test_a_transaction_by_topic_id_is_stored_by_any_broker(upstream_version: int) -> None:
+    """By name before Kafka 4.4. What cannot be stored is said so, topic by topic."""
+    async with open_scene(upstream_version) as (broker, client):
+        joined = await client.enter()
+        commit = of_topics(
+            NUMBERS, GONE, member_id=joined.member_id, generation=joined.generation_id
+        )
+        answer = await client.connection.ask(commit, BY_ID)
+        assert codes(answer) == {NUMBERS: ErrorCode.NONE, GONE: ErrorCode.UNKNOWN_TOPIC_ID}
+        assert broker.offsets == {2: 4}
+        (seen,) = broker.commits
+        assert isinstance(seen, TxnOffsetCommitRequest)
+        by_id = upstream_version == BY_ID
+        assert [topic.name for topic in seen.topics] == ["" if by_id else "numbers"]
+        assert seen.member_id == broker.coordinator.group("g").member_id
+
+
+async def test_a_commit_by_ids_that_nobody_has_reaches_no_broker() -> None:
+    """Neither does the id of no topic at all."""
+    async with open_scene(5) as (broker, client):
+        answer = await client.connection.ask(of_topics(GONE, UUID(int=0)), BY_ID)
+        assert set(codes(answer).values()) == {ErrorCode.UNKNOWN_TOPIC_ID}
+        assert broker.commits == []
+
+
+async def test_a_stale_native_member_is_told_its_epoch_is_stale() -> None:
+    """Its transaction knows the code from v6 on; all of its topics are told."""
+    async with open_scene(5) as (_broker, client):
+        joined = await client.native("n1", 0, topics=("numbers",))
+        commit = of_topics(NUMBERS, member_id="n1", generation=joined.member_epoch + 1)
+        answer = await client.connection.ask(commit, BY_ID)
+        assert codes(answer) == {NUMBERS: ErrorCode.STALE_MEMBER_EPOCH}
