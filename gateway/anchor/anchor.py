@@ -71,7 +71,7 @@ class Anchor:
     def __init__(self, membership: Membership, *, groups: Groups, linger_s: float) -> None:
         self.group_id = membership.group_id
         self.phase = Phase.ABSENT
-        self.why = "it is being taken"
+        self.why = "the anchor has not joined yet"
         """While the group is not held, the reason. Clients see it too."""
         self.has_given_way = False
         self.changed = trio.Event()

@@ -105,7 +105,7 @@ class Anchors:
         return group_id in self._anchors
 
     async def is_there(self, group_id: str) -> bool:
-        """Whether there is an anchor here, or one of an earlier process whose place we may take."""
+        """Whether an anchor is here, or an earlier process left one whose place we may take."""
         return self.is_here(group_id) or (
             self._is_on and await self._groups.is_left_behind(group_id)
         )
@@ -136,7 +136,7 @@ class Anchors:
             return
         anchor = self._needed(group_id)
         if anchor.turn.locked():
-            raise NotAnchored("somebody is about to join")
+            raise NotAnchored("a member is about to join")
         anchor.drop()
         with trio.move_on_after(MEMBER_PATIENCE_S) as limit:
             await self._until_gone(anchor)
@@ -173,7 +173,7 @@ class Anchors:
         anchor = self._anchors.get(group_id)
         if anchor is None:
             if len(self._anchors) >= self._anchors_max:
-                raise NotAnchored(f"{self._anchors_max} groups have anchors already")
+                raise NotAnchored(f"the limit of {self._anchors_max} anchored groups is reached")
             anchor = self._start(group_id)
         anchor.need()
         return anchor

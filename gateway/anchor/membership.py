@@ -158,7 +158,7 @@ class Membership:
                 break
             del self._session_timeouts_ms[0]
         if answer.error_code in SOMEBODY_ELSE:
-            raise AnchorRefused("somebody else is in the group")
+            raise AnchorRefused("another member is in the group")
         self._check("JoinGroup", answer.error_code)
         return answer
 

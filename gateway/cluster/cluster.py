@@ -50,7 +50,8 @@ TOPICS_MAX = 10_000
 """The limit of topics that are kept up to date. At the limit, topics that nobody needs any more are
 dropped; requests for more are refused."""
 GIVE_UP_INTERVAL_S = 10.0
-"""The shortest time between two searches for such topics, which cost what all groups name."""
+"""The minimum interval between two searches for such topics. A search costs in proportion to all
+topics that groups name."""
 UNKNOWN_NAMES_MAX = 1_000
 """The limit of names without a topic that are polled in case the topic appears. Beyond it, the
 oldest name is dropped."""
@@ -199,7 +200,7 @@ class Cluster:
             self._note_change()
 
     def _give_up_unneeded(self, keep: Collection[str]) -> None:
-        """Whoever asks for one of them again makes the cluster be asked again."""
+        """Drop topics that no group needs. The cluster is asked again if one is needed later."""
         if trio.current_time() < self._next_give_up_s:
             return
         self._next_give_up_s = trio.current_time() + GIVE_UP_INTERVAL_S

@@ -1,5 +1,5 @@
-"""The data path: client connections, their upstream connections, and what happens in between.
+"""The data path: client connections, their upstream connections, and the requests between them.
 
-It knows which bytes may pass and which must be changed; it must not know how a group works
-(that is behind `group_apis`).
+It decides which bytes pass unchanged and which are rewritten. Everything about groups is behind
+`group_apis`.
 """

@@ -1,7 +1,5 @@
-"""The ways to the brokers: connections for clients, who does not answer, what each spoke last.
-
-Must not know ports, or what clients say.
-"""
+"""Connections to the brokers: opens them, tracks which brokers are away or slow, and remembers the
+api versions of each."""
 
 import contextlib
 import math
@@ -24,19 +22,19 @@ from kafka_codecs.api_versions import ApiVersionsResponse
 log = structlog.get_logger()
 
 TELL_SLOW_S = 60.0
-"""How often it is said of a broker that it is slow."""
+"""How often to log that a broker is slow."""
 TRY_AGAIN_S = 1.0
-"""A broker that is away is tried so often, however many clients want it, by one task that they
-wait for. What the gateway itself asks has limits of its own: `cluster.py`, `anchor/links.py`."""
+"""How often a broker that is away is tried. One task tries, and all clients of the broker wait for
+it. The gateway's own requests have other limits: `cluster.py`, `coordinator_connections.py`."""
 
 
 SUSPECT_PATIENCE_S = 0.5
-"""How long a new connection waits until it is known whether a broker that took long is away."""
+"""How long a new connection waits for the verdict on a broker that was slow to answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSoftware:
-    """How a client introduces itself, and how we introduce its upstream connection."""
+    """How a client introduces itself. Its upstream connection uses the same names."""
 
     client_id: str | None = SOFTWARE_NAME
     name: str = SOFTWARE_NAME
@@ -44,7 +42,7 @@ class ClientSoftware:
 
 
 class Brokers:
-    """Opens connections to brokers, and remembers how that went."""
+    """Opens connections to brokers, and remembers which brokers fail."""
 
     def __init__(
         self,
@@ -53,26 +51,26 @@ class Brokers:
         *,
         timeout_s: float = BROKER_TIMEOUT_S,
     ) -> None:
-        """In `nursery` run those tasks that look after a broker. `timeout_s`: how long it may take
-        to connect to one."""
+        """`nursery` runs the tasks that check on brokers. `timeout_s` limits the time to
+        connect."""
         self._live_brokers = live_brokers
         self._nursery = nursery
         self._addresses: dict[int, Address] = {}
         self._spoken: dict[int, ApiVersionsResponse] = {}
-        self._away: dict[int, trio.Event] = {}  # set when it is back
-        self._suspected: dict[int, trio.Event] = {}  # set when it was checked
+        self._away: dict[int, trio.Event] = {}  # the event is set when the broker is back
+        self._suspected: dict[int, trio.Event] = {}  # the event is set after the check
         self._told_slow_s: dict[int, float] = {}
         self._timeout_s = timeout_s
         self._turn = 0
 
     def learn(self, brokers: Mapping[int, Address]) -> None:
-        """Where brokers are."""
+        """Note the brokers' addresses."""
         self._addresses.update(brokers)
 
     async def connect(
         self, node_id: int | None, software: ClientSoftware
     ) -> tuple[int, BrokerConnection]:
-        """A connection to this broker, or to any live one; and its node id.
+        """Connect to this broker, or to any live one. Returns its node id too.
 
         Raises UpstreamError, at once for a broker that is known to be away.
         """
@@ -90,8 +88,8 @@ class Brokers:
         raise failure
 
     def recall(self, node_id: int | None) -> tuple[int, ApiVersionsResponse] | None:
-        """The broker's node id, and what it spoke when it was last connected to; if it never was,
-        what some other did."""
+        """The broker's node id and its latest api versions; if the broker was never connected,
+        those of another broker. None if there was no broker at all."""
         if not self._spoken:
             return None
         latest = next(reversed(self._spoken))
@@ -99,25 +97,25 @@ class Brokers:
         return known_id, self._spoken.get(known_id) or self._spoken[latest]
 
     def suspect(self, node_id: int) -> None:
-        """It took long to answer somebody: see whether it answers at all. One that does is slow,
-        and goes on being asked."""
+        """Check whether a broker that was slow to answer still accepts connections. If it does, it
+        counts as slow and stays in use."""
         is_ending = self._nursery.cancel_scope.cancel_called
         if node_id not in self._away and node_id not in self._suspected and not is_ending:
             self._suspected[node_id] = trio.Event()
             self._nursery.start_soon(self._check, node_id)
 
     def doubt(self, node_id: int, why: str) -> None:
-        """Take it to be away, until it can be connected to: one line when a broker is lost and one
-        when it is back, however often clients try."""
+        """Treat the broker as away until a connection succeeds. Logs one line when the broker is
+        lost and one when it is back, however often clients try."""
         if node_id not in self._away:
             log.warning("broker_unreachable", node_id=node_id, reason=why)
             self._away[node_id] = trio.Event()
             if self._nursery.cancel_scope.cancel_called:
-                return  # draining: whoever is still here will not wait for it
+                return  # draining: nobody will wait for the broker
             self._nursery.start_soon(self._until_back, node_id)
 
     async def until_back(self, node_id: int | None) -> None:
-        """Wait for a broker that is away."""
+        """Wait while the broker is away or suspected; for ever if `node_id` is None."""
         if node_id is None:
             await trio.sleep_forever()
         else:
@@ -130,7 +128,7 @@ class Brokers:
         if node_id in self._away:
             raise UpstreamError(f"broker {node_id} is away")
         if node_id in self._suspected:
-            # Whoever has waited for its answer must not wait as long again: a session would end.
+            # The client has already waited for an answer; a second full wait could end its session.
             with trio.move_on_after(SUSPECT_PATIENCE_S):
                 await self._suspected[node_id].wait()
             if node_id in self._suspected or node_id in self._away:
@@ -145,7 +143,7 @@ class Brokers:
         except UpstreamError as error:
             self.doubt(node_id, str(error))
             raise
-        self._spoken.pop(node_id, None)  # the latest comes last
+        self._spoken.pop(node_id, None)  # so that the latest comes last
         self._spoken[node_id] = connection.spoken
         return connection
 
@@ -156,7 +154,7 @@ class Brokers:
             (await self._reach(node_id, address, ClientSoftware())).close()
             self._tell_slow(node_id)
         except UpstreamError:
-            pass  # doubted by now
+            pass  # `_reach` has marked the broker as away
         finally:
             self._suspected.pop(node_id).set()
 
@@ -167,7 +165,7 @@ class Brokers:
             log.warning("broker_slow", node_id=node_id, broker_timeout_s=self._timeout_s)
 
     async def _until_back(self, node_id: int) -> None:
-        structlog.contextvars.clear_contextvars()  # whoever came first is not the broker
+        structlog.contextvars.clear_contextvars()  # inherited from the first client's connection
         while node_id in self._away:
             await trio.sleep(TRY_AGAIN_S)
             with contextlib.suppress(UpstreamError):
@@ -190,24 +188,24 @@ class Brokers:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRoute:
-    """The way to the broker that a listener stands for."""
+    """The way to the broker that a listener represents."""
 
     brokers: Brokers
     node_id: int | None
-    """None: any live broker."""
+    """None stands for any live broker."""
 
     async def connect(self, software: ClientSoftware) -> tuple[int, BrokerConnection]:
-        """A connection, and the node id. Raises UpstreamError."""
+        """Connect. Returns the node id and the connection. Raises UpstreamError."""
         return await self.brokers.connect(self.node_id, software)
 
     async def until_back(self) -> None:
-        """Wait for the broker, if it is away; nobody waits for just any."""
+        """Wait for the broker if it is away."""
         await self.brokers.until_back(self.node_id)
 
     def suspect(self, node_id: int) -> None:
-        """See whether this broker still answers."""
+        """Check whether this broker still answers."""
         self.brokers.suspect(node_id)
 
     def recall(self) -> tuple[int, ApiVersionsResponse] | None:
-        """The node id, and what the broker spoke last; None if that is not known."""
+        """The node id and the broker's latest api versions; None if unknown."""
         return self.brokers.recall(self.node_id)

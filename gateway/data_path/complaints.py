@@ -1,7 +1,7 @@
-"""What clients do wrong, in the log: a line at once, then one per interval with how many more.
+"""Logs misbehaviour of clients: the first occurrence at once, later ones as a count per interval.
 
-Kept per kind and address, for a limited number of them, so that whoever sends garbage can fill
-neither the log nor the memory.
+Occurrences are counted per kind and address, for a limited number of them. A client that sends
+garbage can therefore fill neither the log nor the memory.
 """
 
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ import trio
 log = structlog.get_logger()
 
 INTERVAL_S = 60.0
-"""How often the same is said of the same address."""
+"""The interval between two lines of one kind about one address."""
 KINDS_MAX = 1_000
-"""Kinds and addresses that are told apart; beyond that, what is new counts as everybody's."""
+"""Pairs of kind and address counted apart. Beyond that, new addresses are counted together."""
 
 EVERYBODY = "(others)"
 
@@ -28,13 +28,13 @@ class _Said:
 
 
 class Complaints:
-    """`tell` at each occasion, `sum_up` now and then."""
+    """Call `tell` at each occurrence, and `sum_up` regularly."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, str], _Said] = {}
 
     def tell(self, event: str, client_host: str, **fields: object) -> None:
-        """Say it, or count it if the same was said of the address not long ago."""
+        """Log the occurrence, or count it if the last line is too recent."""
         if (event, client_host) not in self._said and len(self._said) >= KINDS_MAX:
             client_host = EVERYBODY
         said = self._said.get((event, client_host))
@@ -47,7 +47,7 @@ class Complaints:
         log.warning(event, client_host=client_host, **fields, **more)
 
     def sum_up(self) -> None:
-        """Say how often it happened since, and forget what has ended."""
+        """Log the counts of finished intervals, and forget those without occurrences."""
         now_s = trio.current_time()
         for (event, client_host), said in tuple(self._said.items()):
             if now_s - said.at_s < INTERVAL_S:

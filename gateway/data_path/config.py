@@ -1,4 +1,4 @@
-"""What the data path is told: where to listen, what to advertise, and every limit."""
+"""The settings of the data path: addresses and limits."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,36 +11,37 @@ class Limits:
     """Named limits of the data path."""
 
     max_connections: int = 10_000
-    """Client connections, over all listeners."""
+    """Client connections over all listeners."""
     max_connections_per_address: int = 5_000
-    """Of them, those of one client address: nobody takes all the room."""
+    """Connections of one client address, so that no client takes all of them."""
     max_brokers: int = 1_000
-    """Listeners, one per broker."""
+    """Listeners for brokers, one each."""
     max_request_bytes: int = 100 * 1024 * 1024
-    """The longest request frame; Kafka's own default (socket.request.max.bytes)."""
+    """The longest request frame; Kafka's default (socket.request.max.bytes)."""
     max_held_request_bytes: int = 4 * 1024 * 1024
-    """The longest request that is read whole: those of groups, and Metadata."""
+    """The longest request that is held in memory: group requests and Metadata."""
     max_request_entries: int = 50_000
-    """Entries of such a request, over all its lists; each costs time, however few its bytes."""
+    """Entries over all lists of a held request; each costs time, however few bytes it has."""
     max_held_answer_bytes: int = 64 * 1024 * 1024
-    """The longest upstream answer that is read whole to be rewritten."""
+    """The longest upstream answer that is held in memory to be rewritten."""
     max_pipelined: int = 256
-    """Requests of one connection that the upstream has not answered yet."""
+    """Requests of one connection without an upstream answer."""
     idle_timeout_s: float = 600.0
-    """How long a client may say nothing while nothing is owed to it; Kafka's own default
-    (connections.max.idle.ms)."""
+    """How long a client that is owed no answer may be silent; Kafka's default
+    (connections.max.idle.ms). Also limits the arrival of a request, and how long a client may not
+    read its answers."""
     half_sent_timeout_s: float = 30.0
-    """How long a client may say nothing in the middle of a request; `idle_timeout_s` is how long a
-    request may take to arrive, and how long a client may not take what is sent to it."""
+    """How long a client may be silent in the middle of a request."""
     broker_timeout_s: float = BROKER_TIMEOUT_S
-    """How long a broker may take to be connected to, and to answer what members ask: their next
-    heartbeats wait behind it, and a session may be as short as 6 s. A process that hangs still
-    accepts connections, so a broker that takes longer to be connected to counts as away."""
+    """How long a broker may take to accept a connection, and to answer requests that members wait
+    for. Their next heartbeats queue behind, and a session may be as short as 6 s. A hanging process
+    still accepts connections, so a broker that exceeds the limit while connecting counts as
+    away."""
     linger_timeout_s: float = 5.0
-    """How long answers on their way keep a connection open whose client sends no more, and how long
-    a request may be half sent once the gateway stops."""
+    """How long a connection stays open for outstanding answers after its client has stopped
+    sending, and for a half-sent request after the gateway stops."""
     drain_timeout_s: float = 30.0
-    """How long requests in flight may take to be answered once the gateway stops."""
+    """How long the gateway waits for outstanding answers when it stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +50,9 @@ class DataPathConfig:
 
     listen_host: str = "127.0.0.1"
     listen_port: int
-    """The bootstrap port; brokers take the next ones. 0: every port is the system's choice."""
+    """The bootstrap port; brokers take the ports after it. With 0 the system chooses every port."""
     advertised_host: str
-    """The host that clients are told to connect to, for every broker."""
+    """The host in every address that clients are told."""
     state_folder: Path | None = None
-    """Where the brokers' ports are kept; None: they are not."""
+    """Stores the brokers' ports; None stores nothing."""
     limits: Limits = field(default_factory=Limits)

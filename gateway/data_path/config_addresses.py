@@ -1,7 +1,7 @@
-"""Addresses in the configs of brokers, found and withheld. Pure functions on decoded messages.
+"""Withholds addresses in broker configs. Pure functions on decoded messages.
 
-A broker's listeners, or the controllers' addresses, would lead a client around the gateway. Such a
-value becomes null and sensitive, as a password does: tools show that there is one, and not which.
+Listeners and controller addresses would lead a client around the gateway. Their values become null
+and sensitive, like passwords: tools then show that a value exists.
 """
 
 import re
@@ -21,16 +21,16 @@ ADDRESS_CONFIGS = frozenset(
         *("host.name", "port", "advertised.host.name", "advertised.port"),  # before Kafka 3.0
     }
 )
-"""Configs that are addresses, whatever their value looks like."""
+"""Configs that hold addresses, whatever their value looks like."""
 
 WITHHELD = "(withheld)"
 
-# HOST:PORT, in whatever a plug-in of the broker may be told. A few other values look like it.
+# HOST:PORT anywhere in a value, for configs of broker plug-ins. A few other values match as well.
 _ADDRESS = re.compile(r"[\w.-]*[\w.\]-]:\d{1,5}(?!\d)")
 
 
 def described_without_addresses(result: DescribeConfigsResult) -> DescribeConfigsResult:
-    """What the cluster describes, as a client may see it."""
+    """The cluster's description, without addresses."""
     if result.resource_type != ConfigResourceType.BROKER:
         return result
     configs = tuple(
@@ -40,7 +40,8 @@ def described_without_addresses(result: DescribeConfigsResult) -> DescribeConfig
 
 
 def altered_without_addresses(result: AlterConfigsResourceResponse) -> AlterConfigsResourceResponse:
-    """What the cluster answers to a change: a refusal may quote what is set already."""
+    """The cluster's answer to a change, without addresses: an error message may quote current
+    values."""
     if result.resource_type != ConfigResourceType.BROKER:
         return result
     return replace(result, error_message=_redacted(result.error_message))

@@ -1,7 +1,6 @@
-"""One client connection: its requests, each served as the table of treatments says.
+"""One client connection: reads requests and serves each as the table of treatments says.
 
-The reader here and the pump of its upstream connection are its two tasks. It must not know how a
-group works, which port stands for which broker, or how bytes move.
+The reader here and the pump of the upstream connection are its two tasks.
 """
 
 import socket
@@ -67,14 +66,14 @@ ASIDE_FROM_BYTES = 64 * 1024
 """From this size on, decoding or encoding a message takes about ten milliseconds."""
 
 COMMITS_TOGETHER_MAX = 32
-"""Commits of one client that wait for the broker at the same time."""
+"""Commits of one client that may wait for the broker together."""
 
 SEARCHED_BYTES_MAX = 16 * 1024
 """Up to this size, searching a Produce request for a name costs less than reading its topics."""
 
 _T = TypeVar("_T")
 Rewrite = Callable[[Struct], Awaitable[Struct]]
-"""What becomes of a decoded answer before the client gets it."""
+"""Changes a decoded answer before the client gets it."""
 
 _REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
 _SHORTEST_REQUEST = _REQUEST_START.size - SIZE.size
@@ -82,25 +81,25 @@ _SHORTEST_REQUEST = _REQUEST_START.size - SIZE.size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionContext:
-    """What every client connection shares."""
+    """Shared by all client connections."""
 
     limits: Limits
     group_apis: GroupApis
     rewrite: Rewrite
-    """Puts our addresses in the place of the upstream's, once there are listeners behind them."""
+    """Replaces the upstream's addresses with ours, after opening listeners for them."""
     topic_names: TopicNames
     recall_metadata: Callable[[MetadataRequest], Awaitable[MetadataResponse | None]]
-    """What is remembered, while no broker answers."""
+    """The remembered answer to a Metadata request while no broker answers."""
     buffers: BufferPool
     pipes: PipePool
     private_names: PrivateNames = NOTHING_PRIVATE
-    """What no client may touch."""
+    """The topics and transactional ids that clients may not use."""
     complaints: Complaints = field(default_factory=Complaints)
     aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
-    """Threads in which long messages are decoded and encoded: heartbeats need not wait for that."""
+    """The thread that decodes and encodes long messages, so that heartbeats need not wait."""
 
     def make_source(self, sock: socket.socket) -> FrameSource:
-        """The frames that arrive at a socket."""
+        """A source of frames on this socket."""
         return FrameSource(sock, self.buffers, self.pipes)
 
 
@@ -124,13 +123,13 @@ class ClientConnection:
         self._tasks: trio.Nursery
         self._offered: Versions = {}
         self._reading = trio.CancelScope()
-        self._at_rest = False  # waiting for a request of which nothing has come yet
-        self._begun_s = 0.0  # when the first bytes of the latest request were here
+        self._at_rest = False  # waiting for a request, no byte of which has arrived
+        self._begun_s = 0.0  # when the first bytes of the current request arrived
         self._stopping = False
-        self._reads = True  # there may be more requests
+        self._reads = True  # more requests may come
 
     async def serve(self) -> None:
-        """Serve until the end. Whatever ends the connection is logged here and goes no further."""
+        """Serve until the end. Errors of the connection are logged here and never raised."""
         try:
             async with trio.open_nursery() as self._tasks:
                 self._upstream = Upstream(
@@ -169,7 +168,7 @@ class ClientConnection:
             self._close()
 
     def drain(self) -> None:
-        """Read no further request; what is in flight is still answered, then `serve` ends."""
+        """Read no further request, answer those in flight, then end `serve`."""
         self._stopping = True
         if self._at_rest:
             self._reading.cancel()
@@ -177,7 +176,7 @@ class ClientConnection:
             self._tasks.start_soon(self._give_up_half_sent)
 
     def end_if_idle(self) -> None:
-        """Let `serve` end if the client has kept us waiting for too long."""
+        """End `serve` if the client has been silent for too long."""
         since_s, limits = self._source.waits_since_s, self._shared.limits
         if since_s is None:
             return
@@ -206,7 +205,7 @@ class ClientConnection:
 
     async def _read_requests(self) -> None:
         while not self._stopping:
-            if self._source.ready(SIZE.size):  # a bad size may be all that ever comes
+            if self._source.ready(SIZE.size):  # after a bad size nothing more may come
                 self._check_size(*self._source.unpack(SIZE))
             if not self._source.ready(_REQUEST_START.size):
                 if not await self._receive():
@@ -241,7 +240,7 @@ class ClientConnection:
             raise BadFrame(what_instead(SIZE.pack(size)) or f"a request of {size} bytes")
 
     async def _receive(self) -> bool:
-        """More bytes of the client's; False at its end, or ours, between two requests."""
+        """Receive more bytes. False at the end of the stream, or between requests once draining."""
         await self._flush()
         if self._stopping and self._source.empty:
             return False
@@ -297,7 +296,8 @@ class ClientConnection:
             await self._pass_on(connection, size, upstream_id)
 
     def _may_produce_to_private(self, size: int) -> bool:
-        """A quick look at a short request that is here as a whole; a long one has to be read."""
+        """Whether the request may name a private topic. Only a short request that is completely
+        here can be searched; any other must be read."""
         private, frame_bytes = self._shared.private_names, SIZE.size + size
         if not private or size > SEARCHED_BYTES_MAX or not self._source.ready(frame_bytes):
             return bool(private)
@@ -323,7 +323,8 @@ class ClientConnection:
     async def _relay_guarded(
         self, key: ApiKey, size: int, version: int, correlation_id: int
     ) -> None:
-        """Relay it, unless it names what is the gateway's alone: that is hidden, then refused."""
+        """Relay a request. If it names something private, hide the name and restore it as
+        refused."""
         private = self._shared.private_names
         if not private or not TREATMENTS[key].guarded or not await self._may_name_private(size):
             await self._relay_untouched(key, size, correlation_id)
@@ -345,7 +346,8 @@ class ClientConnection:
         await connection.send_held(frame, connection.expect(correlation_id, take))
 
     async def _may_name_private(self, size: int) -> bool:
-        """A quick look at a request that the buffer has room for; a longer one has to be held."""
+        """Whether the request names something private. A request longer than the buffer must be
+        held."""
         frame_bytes = SIZE.size + size
         if frame_bytes > BUFFER_BYTES:
             return True
@@ -354,7 +356,8 @@ class ClientConnection:
         return self._shared.private_names.may_be_in(bytes(self._source.head()[:frame_bytes]))
 
     async def _fetch_without_private(self, frame: bytes) -> None:
-        """Fetch the rest of it, outside of every session: those name a topic only once."""
+        """Fetch the other topics outside of any session, because a session names a topic only
+        once."""
         header, offset = decode_request_header(frame)
         entries_max = self._shared.limits.max_request_entries
         version, body = header.api_version, frame[offset:]
@@ -419,19 +422,19 @@ class ClientConnection:
         return await self._maybe_aside(write, len(body))
 
     async def _maybe_aside(self, work: Callable[[], _T], size: int) -> _T:
-        """Do the work here, or in a thread if so many bytes would keep everybody else waiting."""
+        """Do the work here, or in a thread if its size would delay other connections."""
         if size < ASIDE_FROM_BYTES:
             return work()
         return await trio.to_thread.run_sync(work, limiter=self._shared.aside)
 
     async def _convert_metadata(self, size: int) -> None:
-        """Ask the upstream in a version that it speaks, and answer in the client's."""
+        """Ask the upstream in a version that it supports, and answer in the client's version."""
         header, request = await self._hold_request(ApiKey.METADATA, size)
         assert isinstance(request, MetadataRequest)
         await self._ask_for_metadata(header, request)
 
     async def _recall_metadata(self, size: int) -> None:
-        """Answer from memory if no broker can; otherwise let the client wait for its own."""
+        """Answer from memory if no broker can. Otherwise wait for the client's own broker."""
         header, request = await self._hold_request(ApiKey.METADATA, size)
         assert isinstance(request, MetadataRequest)
         answer = await self._shared.recall_metadata(request)
@@ -464,8 +467,8 @@ class ClientConnection:
         await send_all(self._sock, frame)
 
     async def _answer_commits(self, first: GroupRequest) -> None:
-        """With those right behind it that are here already: a heartbeat waits behind all of them,
-        and would wait for a round trip of each."""
+        """Answer a commit and the commits right behind it that have arrived, with one round trip
+        instead of one for each: the member's next heartbeat waits behind all of them."""
         requests = [first]
         while (size := self._next_commit(first.header.api_version)) is not None:
             if len(requests) == COMMITS_TOGETHER_MAX:
@@ -480,7 +483,7 @@ class ClientConnection:
         await send_all(self._sock, b"".join(frames))
 
     def _next_commit(self, version: int) -> int | None:
-        """The size of the next request, if it is a commit of this version and here as a whole."""
+        """The size of the next request if it is a complete commit of this version."""
         if not self._source.ready(_REQUEST_START.size):
             return None
         size, api_key, its_version, _ = self._source.unpack(_REQUEST_START)
@@ -549,7 +552,7 @@ class ClientConnection:
     async def _send(
         self, header: RequestHeader, response: Struct, version: int | None = None
     ) -> None:
-        """Answer the client ourselves, after every answer that is still on its way to it."""
+        """Answer the client, after every earlier answer has been sent."""
         frame = await self._frame(header, response, version)
         await self._upstream.idle()
         await send_all(self._sock, frame)
@@ -563,7 +566,7 @@ class ClientConnection:
         write = partial(_framed, key, version, header.correlation_id, response)
         try:
             return await self._maybe_aside(write, bytes_of(response, ASIDE_FROM_BYTES))
-        except WireError as error:  # the answer is ours, and so is the mistake
+        except WireError as error:  # the gateway made this answer, so the bug is here
             raise ValueError(f"this is no answer to {key.name} version {version}") from error
 
 
@@ -571,7 +574,7 @@ def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> S
     request = APIS[key].request
     assert request is not None
     message = decode(request, body, version, trailing_ok=True)
-    # Every entry takes a byte at least.
+    # Every entry takes at least one byte.
     if len(body) > entries_max and entries_of(message) > entries_max:
         raise BadFrame(f"a {key.name} request with more than {entries_max} entries")
     return message

@@ -1,6 +1,6 @@
-"""Requests of a newer version than the upstream speaks: asked lower, answered higher.
+"""Converts requests to an older version for the upstream, and answers back to the client's version.
 
-The answers still name the upstream's addresses; rewriting them is the caller's.
+The answers still contain the upstream's addresses; the caller rewrites them.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -19,10 +19,10 @@ from kafka_codecs.find_coordinator import (
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 
 TopicNames = Callable[[Collection[UUID]], Awaitable[Mapping[UUID, str]]]
-"""The names of those topics that exist. Raises UpstreamError."""
+"""The names of the topics with these ids, as far as they exist. Raises UpstreamError."""
 
 COORDINATOR_KEYS_MAX = 1_000
-"""Keys of one FindCoordinator request that are asked for one by one."""
+"""Keys of one FindCoordinator request that may be asked one by one."""
 
 _INVALID_REQUEST = 42
 _LAST_WITH_ONE_KEY = 3
@@ -50,7 +50,7 @@ async def ask_for_coordinators(
 ) -> FindCoordinatorResponse:
     """The answer to a FindCoordinator request in the client's version.
 
-    Raises UpstreamLost, and BadFrame for a request that asks too much.
+    Raises UpstreamLost, or BadFrame for a request with too many keys.
     """
     if version <= upstream.versions[ApiKey.FIND_COORDINATOR][1]:
         answer: FindCoordinatorResponse = await upstream.ask(request, version)
@@ -61,7 +61,7 @@ async def ask_for_coordinators(
 async def _one_by_one(
     request: FindCoordinatorRequest, upstream: Upstream
 ) -> FindCoordinatorResponse:
-    """Batches came with v4 (KIP-699)."""
+    """Ask for one key at a time: batches came with v4 (KIP-699)."""
     keys = tuple(dict.fromkeys(request.coordinator_keys))
     if len(keys) > COORDINATOR_KEYS_MAX:
         raise BadFrame(f"a FindCoordinator request with {len(keys)} keys")
@@ -72,7 +72,7 @@ async def _one_by_one(
 
 async def _coordinator(key: str, key_type: int, upstream: Upstream, version: int) -> Coordinator:
     if key_type not in {CoordinatorType.GROUP, CoordinatorType.TRANSACTION}:
-        # Share groups came with v6, which this upstream does not speak.
+        # Share groups came with v6, which this upstream does not support.
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=_INVALID_REQUEST)
     asked = FindCoordinatorRequest(key=key, key_type=key_type)
     answer: FindCoordinatorResponse = await upstream.ask(asked, version)

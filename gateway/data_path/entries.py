@@ -1,7 +1,4 @@
-"""How much work a message is: the entries of its lists, however few their bytes, and its bytes.
-
-It knows messages as values only, not what they ask for.
-"""
+"""Measures a message: the entries of its lists, and its approximate size in bytes."""
 
 from dataclasses import fields
 from typing import Any
@@ -9,7 +6,7 @@ from typing import Any
 from kafka_codecs.declaration import Struct
 
 FIELD_BYTES = 4
-"""What a number, or the length of a list or text, takes on average."""
+"""The average size of a number, or of the length of a list or string."""
 
 
 def entries_of(message: Struct) -> int:
@@ -24,8 +21,7 @@ def entries_of(message: Struct) -> int:
 
 
 def bytes_of(message: Struct, limit: int) -> int:
-    """About how long a message becomes when it is encoded. Counting ends beyond `limit`, so that
-    asking whether a message is long costs no more for a longer one."""
+    """The approximate encoded size. Counting stops beyond `limit`, which bounds its cost."""
     count = 0
     rest: list[Any] = [message]
     while rest and count <= limit:

@@ -1,12 +1,13 @@
-"""Why a client connection ends early. Each message is one line for the log."""
+"""The errors that close a client connection. Each message is one line for the log."""
 
 
 class BadFrame(Exception):
-    """A peer sent bytes that Kafka's protocol does not allow; its connection is closed."""
+    """A peer sent bytes that violate Kafka's protocol. Its connection is closed."""
 
 
 class RequestRefused(Exception):
-    """A request for an api or a version that was not offered; a broker closes the connection."""
+    """The client used an api or version that was not offered. As in Kafka, its connection is
+    closed."""
 
     def __init__(self, api_key: int, api_version: int) -> None:
         super().__init__(f"api key {api_key} version {api_version} is not offered")
@@ -15,16 +16,17 @@ class RequestRefused(Exception):
 
 
 class ListenError(Exception):
-    """A port cannot be had, or the file of ports not be used. One line for the operator."""
+    """The gateway cannot listen on a port, or cannot use its port file. One line for the
+    operator."""
 
 
 class UpstreamLost(Exception):
-    """The upstream connection ended before its answer came."""
+    """The upstream connection ended before the answer came."""
 
 
 class UpstreamAway(UpstreamLost):
-    """There is no connection to the broker for now: it was asked nothing."""
+    """The broker cannot be reached. The request was not sent."""
 
 
 class UpstreamChanged(Exception):
-    """The broker is back and speaks other versions than its client was told."""
+    """The broker is back with other api versions than the client was told."""

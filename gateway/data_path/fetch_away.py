@@ -1,7 +1,8 @@
-"""What a Fetch is answered while its broker is away: that the broker leads none of it.
+"""The answer to a Fetch whose broker is away. Pure.
 
-A closed connection would take with it what the client has sent behind the Fetch; when it looks for
-its coordinator, it would fetch first on the next connection again, and never find it. Pure.
+A closed connection would lose the requests behind the Fetch. A client that looks for its
+coordinator would then send its Fetch first again on the next connection, and never find the
+coordinator.
 """
 
 from kafka_codecs.error_codes import ErrorCode
@@ -19,11 +20,11 @@ _NOT_KNOWN = -1
 
 
 def nothing_fetched(request: FetchRequest) -> FetchResponse:
-    """NOT_LEADER_OR_FOLLOWER for every partition, and no session.
+    """NOT_LEADER_OR_FOLLOWER for every partition, without a session.
 
-    For the partitions and not for the whole: only so does every client ask for Metadata, which says
-    who leads now. Where the request names but what has changed in its session (KIP-227), the client
-    is told that there is no such session; it then names all of them.
+    An error per partition makes every client refresh its metadata; an error for the whole answer
+    does not. In an incremental session (KIP-227) the request names only what changed, so the answer
+    is that the session does not exist, and the client's next Fetch names all partitions.
     """
     if request.session_epoch > 0:
         return FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND, responses=())

@@ -1,13 +1,12 @@
-"""A Fetch that names what is the gateway's alone, as the broker is asked it: answered at once, with
-no more than can be held, and outside of every session, which would name a topic only once. Pure.
-"""
+"""Changes a Fetch that names private topics: the broker answers at once, with a size that can be
+held in memory, and outside of any session, since a session names a topic only once. Pure."""
 
 from dataclasses import replace
 
 from kafka_codecs.fetch import FetchRequest
 
 FETCHED_BYTES_MAX = 1024 * 1024
-"""The broker keeps to it but for a first batch that is longer."""
+"""The broker exceeds this only if the first batch is longer."""
 
 _NO_SESSION_ID, _NO_SESSION_EPOCH = 0, -1
 

@@ -1,8 +1,4 @@
-"""The listening ports: one for bootstrap, one per broker.
-
-It owns which port stands for which broker, and opens a new one when a new broker is heard of. It
-must not know what clients say.
-"""
+"""The listening ports: one for bootstrap, and one per broker, opened when the broker appears."""
 
 import errno
 import logging
@@ -26,25 +22,25 @@ from kafka_codecs.find_coordinator import FindCoordinatorResponse
 log = structlog.get_logger()
 
 ACCEPT_FAILURES_INTERVAL_S = 60.0
-"""How often it is said that clients cannot be accepted; Trio tries again ten times a second."""
+"""How often to log that clients cannot be accepted; Trio retries ten times a second."""
 
 REWRITTEN_MAX = 1_000
 """Coordinators whose addresses are replaced at once, in about five milliseconds. More are replaced
 in a thread, because a client may ask for any number."""
 
 Accept = Callable[[BrokerRoute, trio.SocketStream], Awaitable[None]]
-"""Serves one client, given the way to the broker that its port stands for."""
+"""Serves one client of the broker that the port represents."""
 
 
 class AcceptFailures(logging.Handler):
-    """When a client cannot be accepted, Trio tells its own log, with a traceback; this is ours."""
+    """Replaces the log lines with traceback that Trio writes when it cannot accept a client."""
 
     def __init__(self) -> None:
         super().__init__()
         self._said_s = -math.inf
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say why, unless that was said not long ago."""
+        """Log the reason, unless the last line is too recent."""
         error = record.exc_info[1] if record.exc_info else None
         reason = error.strerror if isinstance(error, OSError) else record.getMessage()
         if trio.current_time() - self._said_s >= ACCEPT_FAILURES_INTERVAL_S:
@@ -54,7 +50,7 @@ class AcceptFailures(logging.Handler):
 
 @contextmanager
 def quiet_accept_failures() -> Iterator[None]:
-    """As long as somebody listens."""
+    """Install `AcceptFailures` while listeners run."""
     trios, ours = logging.getLogger("trio.serve_listeners"), AcceptFailures()
     before, trios.propagate = trios.propagate, False
     trios.addHandler(ours)
@@ -66,8 +62,8 @@ def quiet_accept_failures() -> Iterator[None]:
 
 
 async def check_ports(config: DataPathConfig, node_ids: Iterable[int]) -> None:
-    """Raises ListenError if a port that `Listeners` would insist on cannot be had: its own, or one
-    that it keeps for a broker."""
+    """Raises ListenError if one of the fixed ports is taken: the bootstrap port, or one kept for a
+    broker."""
     book = PortBook(config.state_folder, config.listen_port)
     kept = [book.kept(node_id) for node_id in node_ids]
     for port in (config.listen_port, *kept):
@@ -89,7 +85,7 @@ def _cannot_listen(
 
 
 class Listeners:
-    """Opens ports for brokers, and says where each broker is to be found."""
+    """Opens ports for brokers, and rewrites addresses to them."""
 
     def __init__(
         self,
@@ -100,9 +96,9 @@ class Listeners:
         accepting: trio.Nursery,
         clients: trio.Nursery,
     ) -> None:
-        """Listening tasks run in `accepting`, which the owner cancels to stop.
+        """`accepting` runs the listening tasks; its owner cancels it to stop listening.
 
-        Raises ListenError when the brokers' ports cannot be read back.
+        Raises ListenError if the port file cannot be read.
         """
         self._config = config
         self._brokers = brokers
@@ -114,7 +110,7 @@ class Listeners:
         self._learning = trio.Lock()
 
     async def open_bootstrap(self) -> Address:
-        """Listen on the port that stands for any broker; returns its address.
+        """Listen on the bootstrap port, which represents any broker. Returns its address.
 
         Raises ListenError.
         """
@@ -127,7 +123,7 @@ class Listeners:
         return self._config.advertised_host, port
 
     async def learn(self, brokers: Mapping[int, Address]) -> None:
-        """Have a listener for each of these brokers.
+        """Open a listener for each of these brokers that has none.
 
         Raises ListenError, BadFrame if there are too many, UpstreamLost if the gateway is stopping.
         """
@@ -135,16 +131,16 @@ class Listeners:
         if brokers.keys() <= self._ports.keys():
             return
         if self._accepting.cancel_scope.cancel_called:
-            raise UpstreamLost("the gateway is stopping, and a broker is new")
+            raise UpstreamLost("a new broker appeared while the gateway is stopping")
         async with self._learning:
             for node_id in sorted(brokers.keys() - self._ports.keys()):
                 if len(self._ports) >= self._config.limits.max_brokers:
-                    raise BadFrame("the cluster names more brokers than there may be listeners")
+                    raise BadFrame("the cluster has more brokers than the limit on listeners")
                 self._ports[node_id] = await self._open(node_id)
                 log.info("broker_listener_opened", node_id=node_id, port=self._ports[node_id])
 
     async def rewrite(self, answer: Struct) -> Struct:
-        """The answer with our addresses, each with a listener behind it. Raises as `learn`."""
+        """The answer with our addresses, each with an open listener. Raises as `learn` does."""
         named = addresses_in(answer)
         if not named:
             return answer
@@ -177,7 +173,7 @@ class Listeners:
 
     async def _listen(self, port: int, route: BrokerRoute) -> int:
         listeners = await trio.open_tcp_listeners(port, host=self._config.listen_host)
-        if port == 0:  # a name with two addresses would get two ports
+        if port == 0:  # a host name with two addresses would get two ports
             for surplus in listeners[1:]:
                 await surplus.aclose()
             del listeners[1:]

@@ -1,7 +1,6 @@
-"""Metadata of a newer version than the upstream speaks: asked lower, answered higher.
+"""Converts Metadata to versions that the upstream does not support. Pure functions on messages.
 
-Topic ids come with v10 and look-ups by id with v12. Pure functions on decoded messages; who knows
-the names behind ids is not known here.
+Topic ids came with v10, and requests by topic id with v12. The caller supplies the topics' names.
 """
 
 from collections.abc import Mapping
@@ -22,12 +21,12 @@ _AUTHORIZED_OPERATIONS_SINCE = 8
 
 
 def ids_asked_for(request: MetadataRequest) -> list[UUID]:
-    """The ids of the topics that a client names by nothing else."""
+    """The ids of topics that the client names by id only."""
     return [topic.topic_id for topic in request.topics or () if topic.name is None]
 
 
 def lowered(request: MetadataRequest, names: Mapping[UUID, str], version: int) -> MetadataRequest:
-    """The request by names alone; ids without a name are left out, `raised` answers for them."""
+    """The request by names only. Ids without a name are left out; `raised` answers for them."""
     if version < _AUTHORIZED_OPERATIONS_SINCE:
         request = replace(request, include_topic_authorized_operations=False)
     if request.topics is None:
@@ -40,9 +39,9 @@ def lowered(request: MetadataRequest, names: Mapping[UUID, str], version: int) -
 def raised(
     answer: MetadataResponse, request: MetadataRequest, names: Mapping[UUID, str]
 ) -> MetadataResponse:
-    """The answer with topic ids, and with an error for each id that led to no topic.
+    """The answer with topic ids, and with an error for each id without a topic.
 
-    As in Kafka, somebody who asks by id and may not see the topic does not learn its name.
+    As in Kafka, a client that may not see a topic does not learn its name from the id.
     """
     by_id = ids_asked_for(request)
     found = {topic.name: topic for topic in answer.topics if not topic.error_code}

@@ -1,7 +1,5 @@
-"""What the gateway offers on one connection: our table, met with what its upstream speaks.
-
-Pure functions; which upstream, and over which socket, is not known here.
-"""
+"""The api versions that a client is offered: the intersection of our table and the upstream's
+versions. Pure functions."""
 
 import re
 
@@ -31,7 +29,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 def offered_versions(upstream: Versions) -> Versions:
-    """The versions that a client may use towards this upstream."""
+    """The versions that a client may use with this upstream."""
     return {
         key.value: versions
         for key in TREATMENTS
@@ -56,14 +54,14 @@ def _offered(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[int, in
 
 
 def derives_topic_ids(upstream: Versions) -> bool:
-    """Whether this upstream knows no topic ids, so that clients are told ids of our making."""
+    """Whether the upstream has no topic ids, so that the gateway derives them."""
     return upstream.get(ApiKey.METADATA, (0, 0))[1] < METADATA_TOPIC_IDS_SINCE
 
 
 def api_versions_answer(
     offered: Versions, upstream: ApiVersionsResponse, version: int
 ) -> ApiVersionsResponse:
-    """The answer to a client that asks for versions, in a version that we know."""
+    """The answer to an ApiVersions request of a known version."""
     supported = [
         *(key for key in upstream.supported_features if _passed_on(key.name, offered)),
         SupportedFeatureKey(name=_GROUP_VERSION, min_version=0, max_version=1),
@@ -73,7 +71,7 @@ def api_versions_answer(
             ApiVersion(api_key=key, min_version=low, max_version=high)
             for key, (low, high) in sorted(offered.items())
         ),
-        # Before v4 a client may trip over a level 0 (KAFKA-17011), so brokers hide such features.
+        # Before v4 a level of 0 breaks some clients (KAFKA-17011), so brokers hide such features.
         supported_features=tuple(
             key
             for key in supported
@@ -88,7 +86,8 @@ def api_versions_answer(
 
 
 def too_new_answer() -> ApiVersionsResponse:
-    """The answer, laid out as v0, to an ApiVersions request of a version nobody knows (KIP-511)."""
+    """The answer, in the layout of v0, to an ApiVersions request of an unknown version
+    (KIP-511)."""
     treated = TREATMENTS[ApiKey.API_VERSIONS]
     return ApiVersionsResponse(
         error_code=_UNSUPPORTED_VERSION,
@@ -103,12 +102,12 @@ def too_new_answer() -> ApiVersionsResponse:
 
 
 def refused_answer() -> ApiVersionsResponse:
-    """The answer to a client whose software name or version is not well formed."""
+    """The answer to a client whose software name or version is malformed."""
     return ApiVersionsResponse(error_code=_INVALID_REQUEST)
 
 
 def well_formed(request: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client's software name and version may be passed on and logged."""
+    """Whether the client's software name and version are safe to pass on and to log."""
     return version < _FIRST_WITH_SOFTWARE or bool(
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)

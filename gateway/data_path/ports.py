@@ -1,7 +1,7 @@
-"""Which port stands for which broker, remembered across restarts.
+"""Remembers which port represents which broker, across restarts.
 
-A broker keeps its port for as long as the state folder lives, so that a new or lost broker never
-moves the others. Knows nothing of sockets.
+A broker keeps its port as long as the state folder exists, so that other brokers that come or go
+never move it.
 """
 
 import json
@@ -25,20 +25,20 @@ class _Ports(BaseModel):
 
 
 class PortBook:
-    """Ports by broker id, for one listen port. With another listen port it starts anew."""
+    """Ports by broker id. A changed listen port discards them."""
 
     def __init__(self, folder: Path | None, listen_port: int) -> None:
-        """Read the folder's file, if there is one. Raises ListenError if it is no good."""
+        """Read the port file if it exists. Raises ListenError if it is unusable."""
         self._path = folder / FILE_NAME if folder and listen_port else None
         self._listen_port = listen_port
         self._ports = _read(self._path, listen_port) if self._path else {}
 
     def kept(self, node_id: int) -> int | None:
-        """The port that this broker had before."""
+        """The broker's remembered port, if any."""
         return self._ports.get(node_id)
 
     def free(self) -> Iterator[int]:
-        """Ports that no broker has, in ascending order; for ever 0 if the system is to choose."""
+        """Unused ports in ascending order; an endless series of 0 if the system chooses ports."""
         if self._listen_port == 0:
             while True:
                 yield 0
@@ -46,7 +46,7 @@ class PortBook:
         yield from (port for port in range(self._listen_port, PORT_MAX + 1) if port not in taken)
 
     def keep(self, node_id: int, port: int) -> None:
-        """Remember a broker's port, on disk before this returns."""
+        """Remember the broker's port. It is on disk when this returns."""
         self._ports[node_id] = port
         if self._path:
             _write(self._path, self._listen_port, self._ports)
@@ -63,14 +63,14 @@ def _read(path: Path, listen_port: int) -> dict[int, int]:
         found = _Ports.model_validate_json(text)
         ports = {int(node_id): port for node_id, port in found.ports.items()}
     except (ValidationError, ValueError):
-        raise ListenError(f"{path} is not a file of broker ports; repair or remove it") from None
+        raise ListenError(f"{path} is not a valid port file; repair or remove it") from None
     if len(set(ports.values())) < len(ports) or not all(0 < p <= PORT_MAX for p in ports.values()):
-        raise ListenError(f"{path} gives two brokers one port, or no port; repair or remove it")
+        raise ListenError(f"{path} has a duplicate or invalid port; repair or remove it")
     return ports if found.listen_port == listen_port else {}
 
 
 def _write(path: Path, listen_port: int, ports: dict[int, int]) -> None:
-    """Write beside, then rename: a reader sees the old file or the new one, whole."""
+    """Write a new file and rename it, so that a reader never sees half of it."""
     kept = {str(node_id): port for node_id, port in sorted(ports.items())}
     beside = path.with_suffix(".new")
     try:

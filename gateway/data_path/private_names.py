@@ -1,8 +1,9 @@
-"""Topics and transactional ids of the cluster that are the gateway's alone: hidden, then refused.
+"""Protects the gateway's own topics and transactional ids from clients.
 
-Where a request names one, the broker gets a name of the same length that no topic can have. It
-refuses that one and serves the rest as ever; in its answer the name comes back, refused. So what
-else is in a request needs no understanding. Pure, but for asking which topic ids there are.
+In a request each private name is masked: replaced by a name of the same length that no topic can
+have. The broker refuses that name and serves the rest. In the answer the original name is restored
+with an authorization error. The rest of the request therefore need not be decoded. Pure, except for
+looking up topic ids.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,7 +17,7 @@ from kafka_codecs.error_codes import ErrorCode
 
 WHY = "it belongs to the gateway"
 
-_FIRST_MASK = ord("!")  # what follows it is in no topic's name either
+_FIRST_MASK = ord("!")  # no character from here to the last mask is legal in topic names
 _NO_UUID_VERSION = 0xF << 76
 
 _S = TypeVar("_S", bound=Struct)
@@ -24,11 +25,11 @@ _S = TypeVar("_S", bound=Struct)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hidden:
-    """A request in which something private was named, as the broker may see it."""
+    """A request with masked names, for the broker."""
 
     frame: bytes
     whole: bool
-    """Whether a transactional id was named: then the request is refused as a whole."""
+    """Whether it names a private transactional id, so that the whole request is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,14 @@ class _Mask:
     is_topic: bool
 
     def prefixed(self, *, compact: bool) -> tuple[bytes, bytes]:
-        """Both as strings of the wire, so that no part of a longer name is taken for it."""
+        """Name and mask as encoded strings; their lengths prevent a match inside a longer name."""
         size = len(self.name)
         prefix = _varint(size + 1) if compact else size.to_bytes(2, "big")
         return prefix + self.name, prefix + self.mask
 
 
 class PrivateNames:
-    """False if there are none."""
+    """The private names; false if there are none."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class PrivateNames:
         *,
         topic_ids: Callable[[], Sequence[UUID]] = tuple,
     ) -> None:
-        """`topic_ids` tells the ids that the topics have now."""
+        """`topic_ids` returns the current ids of the topics."""
         named = [*((name, True) for name in topics), *((name, False) for name in transactional_ids)]
         self._masks = [
             _Mask(name.encode(), chr(_FIRST_MASK + place).encode() + name.encode()[1:], is_topic)
@@ -66,12 +67,12 @@ class PrivateNames:
         return bool(self._masks)
 
     def may_be_in(self, frame: bytes) -> bool:
-        """Whether a request may name any of them; a quick look."""
+        """A quick check whether a request may contain a private name."""
         return any(mask.name in frame for mask in chain(self._masks, self._id_masks()))
 
     def hide(self, frame: bytes, *, compact: bool) -> Hidden | None:
-        """The request with other names, or None if it names none of them. `compact`: how strings
-        are written in it."""
+        """The request with masked names, None if it contains none. `compact`: whether its strings
+        are in the compact encoding."""
         shown, whole = frame, False
         for mask in self._masks:
             name, instead = mask.prefixed(compact=compact)
@@ -83,14 +84,14 @@ class PrivateNames:
         return None if shown == frame else Hidden(frame=shown, whole=whole)
 
     def mask_of(self, topic: bytes) -> bytes | None:
-        """What takes the place of a topic's name or the bytes of its id; None if it may stay."""
+        """The mask for a topic's name or id bytes, None if the topic is not private."""
         for mask in chain(self._masks, self._id_masks()):
             if mask.is_topic and mask.name == topic:
                 return mask.mask
         return None
 
     def refused(self, answer: _S, *, whole: bool = False) -> _S:
-        """The broker's answer to a request with other names, as the client may see it."""
+        """The broker's answer to a masked request, with the original names and errors."""
         if whole:
             return _with_error(answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         known = {mask.mask.decode(): mask.name.decode() for mask in self._masks}

@@ -1,7 +1,4 @@
-"""The acks of a Produce request, read from its first bytes: acks=0 means that no answer comes.
-
-Knows the layout of the request up to that field and no further.
-"""
+"""Reads the acks of a Produce request from its first bytes. With acks=0 no answer comes."""
 
 import struct
 
@@ -9,7 +6,7 @@ from gateway.data_path.errors import BadFrame
 from kafka_codecs.apis import ApiKey
 
 TAGS_MAX = 256
-"""Tagged fields in one place; they are read again whenever some more bytes have come."""
+"""Tagged fields in one place; they are read again whenever more bytes arrive."""
 
 _SIZE_AND_HEADER_START = 12  # size, api key, api version, correlation id
 _INT16 = struct.Struct(">h")
@@ -19,7 +16,7 @@ _VARINT_BYTES_MAX = 5
 def acks_of(frame: memoryview, api_version: int) -> int | None:
     """The acks in a frame that starts with its size; None if more of the frame is needed.
 
-    Raises BadFrame for lengths that cannot be.
+    Raises BadFrame for an impossible length.
     """
     try:
         return int(_INT16.unpack_from(frame, acks_at(frame, api_version))[0])
@@ -28,7 +25,8 @@ def acks_of(frame: memoryview, api_version: int) -> int | None:
 
 
 def acks_at(frame: memoryview, api_version: int) -> int:
-    """Where the acks are. Raises BadFrame, and struct.error or IndexError if more is needed."""
+    """The offset of the acks. Raises BadFrame, and struct.error or IndexError if bytes are
+    missing."""
     at = after_string(frame, _SIZE_AND_HEADER_START)  # client id, never compact
     if ApiKey.PRODUCE.is_flexible(api_version):
         return after_compact_string(frame, after_tagged_fields(frame, at))
@@ -36,7 +34,7 @@ def acks_at(frame: memoryview, api_version: int) -> int:
 
 
 def after_string(frame: memoryview, at: int) -> int:
-    """Where a nullable string ends that begins at `at`."""
+    """The end of the nullable string that begins at `at`."""
     (length,) = _INT16.unpack_from(frame, at)
     if length < -1:
         raise BadFrame(f"a string of length {length}")
@@ -44,13 +42,13 @@ def after_string(frame: memoryview, at: int) -> int:
 
 
 def after_compact_string(frame: memoryview, at: int) -> int:
-    """Where a nullable compact string ends that begins at `at`."""
+    """The end of the nullable compact string that begins at `at`."""
     length_and_one, at = varint(frame, at)
     return at + max(length_and_one - 1, 0)
 
 
 def after_tagged_fields(frame: memoryview, at: int) -> int:
-    """Where tagged fields end that begin at `at`."""
+    """The end of the tagged fields that begin at `at`."""
     count, at = varint(frame, at)
     if count > TAGS_MAX:
         raise BadFrame(f"{count} tagged fields")
@@ -62,7 +60,7 @@ def after_tagged_fields(frame: memoryview, at: int) -> int:
 
 
 def varint(frame: memoryview, at: int) -> tuple[int, int]:
-    """An unsigned varint, and where it ends."""
+    """An unsigned varint, and its end."""
     value = 0
     for place in range(_VARINT_BYTES_MAX):
         byte = frame[at + place]

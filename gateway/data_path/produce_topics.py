@@ -1,7 +1,7 @@
-"""The topics of a Produce request, found while its bytes pass and without ever holding its records.
+"""Finds the topics of a Produce request while it is relayed, without holding its records.
 
-A topic that clients may not write to gets a name that no topic can have, in place: the broker
-refuses that one and stores the others. Knows the layout of the request and no socket.
+A private topic is masked in place with a name that no topic can have; the broker refuses it and
+stores the others.
 """
 
 import struct
@@ -20,14 +20,15 @@ _TOPIC_ID_BYTES = 16
 _NAME_BYTES_MAX = 0x7FFF
 
 MaskOf = Callable[[bytes], bytes | None]
-"""What takes the place of a topic's name, or of the bytes of its id; None if it may stay."""
+"""The mask for a topic's name or id bytes; None if the topic is not private."""
 
 
 class ProduceTopics:
-    """Reads one request as it comes; `advance` until there is nothing left to read."""
+    """Parses one request piece by piece. Call `advance` until `is_done`."""
 
     def __init__(self, api_version: int, mask_of: MaskOf, *, entries_max: int) -> None:
-        """`entries_max`: topics and partitions together; each costs time, however few its bytes."""
+        """`entries_max` limits topics and partitions together; each costs time, however few its
+        bytes."""
         self._version = api_version
         self._flexible = ApiKey.PRODUCE.is_flexible(api_version)
         self._mask_of = mask_of
@@ -36,18 +37,18 @@ class ProduceTopics:
         self._topics = self._partitions = 0
         self._step: Callable[[memoryview, int], int] | None = self._start
         self.masked = False
-        """Whether a topic was given another name."""
+        """Whether a topic was masked."""
 
     @property
     def is_done(self) -> bool:
-        """Whether every topic has been seen; what follows is of no interest."""
+        """Whether all topics have been seen. The rest of the request needs no parsing."""
         return self._step is None
 
     def advance(self, rest: memoryview) -> int:
-        """Read as much of the rest of the frame as is here, and mask what has to be.
+        """Parse as far as possible, masking private topics.
 
-        Returns how many bytes may pass: records may reach beyond `rest`. 0 if a further piece can
-        only be read once more is here. Raises BadFrame.
+        Returns how many bytes may be relayed, which may exceed `rest` by the remainder of a
+        partition's records. 0 means that more bytes are needed first. Raises BadFrame.
         """
         at = 0
         while self._step is not None and at <= len(rest):
@@ -84,7 +85,7 @@ class ProduceTopics:
         return after
 
     def _partition(self, rest: memoryview, at: int) -> int:
-        at += _INT32.size  # its index
+        at += _INT32.size  # the partition index
         if self._flexible:
             size, at = varint(rest, at)
             size -= 1

@@ -1,4 +1,4 @@
-"""Broker addresses in upstream answers, found and replaced. Pure functions on decoded messages."""
+"""Finds and replaces broker addresses in upstream answers. Pure functions on decoded messages."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +12,7 @@ from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from kafka_codecs.produce import NodeEndpoint, ProduceResponse
 
 Readdress = Callable[[int, Address], Address]
-"""From a node id and the upstream's address for it to the address that the client is told."""
+"""Maps a node id and its upstream address to the address for clients."""
 
 _Addressed = TypeVar(
     "_Addressed",
@@ -25,7 +25,7 @@ _Addressed = TypeVar(
 
 
 def addresses_in(message: Struct) -> dict[int, Address]:
-    """Every broker address that an answer carries, by node id."""
+    """All broker addresses in an answer, by node id."""
     match message:
         case MetadataResponse(brokers=brokers):
             named = [(each.node_id, each.host, each.port) for each in brokers]
@@ -42,9 +42,9 @@ def addresses_in(message: Struct) -> dict[int, Address]:
 
 
 def with_addresses(message: Struct, readdress: Readdress) -> Struct:
-    """The answer with every broker address replaced.
+    """The answer with all broker addresses replaced.
 
-    An empty host stays: FindCoordinator names nobody when it has an error.
+    An empty host stays: FindCoordinator has none when it returns an error.
     """
 
     def replaced(named: _Addressed, node_id: int) -> _Addressed:

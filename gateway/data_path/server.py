@@ -1,7 +1,4 @@
-"""The data path as a whole: opens the listeners, runs the clients' connections, drains them.
-
-It must not know how a group works or how the cluster is watched.
-"""
+"""The data path as a whole: opens the listeners, serves client connections, and drains them."""
 
 import itertools
 import socket
@@ -30,9 +27,9 @@ from gateway.events.log_lines import write_to_log
 log = structlog.get_logger()
 
 IDLE_LOOKS = 10
-"""How often late clients are looked for, in the shortest time that they may take."""
+"""How many times to look for silent clients within the shortest limit."""
 TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", None)
-"""Linux ends a connection by itself whose peer takes nothing for so many milliseconds."""
+"""Linux closes a connection whose peer has acknowledged nothing for this many milliseconds."""
 
 
 async def serve(
@@ -45,11 +42,11 @@ async def serve(
     tell: Tell = write_to_log,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve clients until `stop`, then answer what is in flight, and return.
+    """Serve clients until `stop`, then finish requests in flight and return.
 
-    Reports the bootstrap address once every known broker has its listener; the cluster must be
-    running by then. Raises ListenError when a port cannot be had at the start. Cancelled, it closes
-    every connection at once.
+    Reports the bootstrap address once every known broker has its listener. The cluster must be
+    running already. Raises ListenError if a port is not available at the start. Cancellation closes
+    all connections at once.
     """
     pipes = PipePool()
     context = ConnectionContext(
@@ -81,7 +78,7 @@ async def serve(
                 address = await listeners.open_bootstrap()
                 await listeners.learn(cluster.brokers)
             except ListenError as error:
-                failure = error  # raised below: a nursery would make a group of it
+                failure = error  # raised below: a nursery would wrap it in a group
             else:
                 accepting.start_soon(_follow, cluster, listeners)
                 accepting.start_soon(clients.end_idle)
@@ -89,7 +86,7 @@ async def serve(
                 await stop.wait()
             accepting.cancel_scope.cancel()
         if failure:
-            connections.cancel_scope.cancel()  # it never served
+            connections.cancel_scope.cancel()  # no client was served
         else:
             connections.cancel_scope.deadline = trio.current_time() + config.limits.drain_timeout_s
             tell(DrainStarted(connections=clients.count))
@@ -109,7 +106,7 @@ async def accepting_quietly() -> AsyncIterator[trio.Nursery]:
 
 
 async def _follow(cluster: Cluster, listeners: Listeners) -> None:
-    """Open listeners for the brokers that the cluster's own watch finds."""
+    """Open listeners for new brokers as the cluster's watch finds them."""
     while True:
         changed = cluster.changed
         try:
@@ -117,12 +114,12 @@ async def _follow(cluster: Cluster, listeners: Listeners) -> None:
         except (ListenError, BadFrame) as error:
             log.error("broker_listener_failed", reason=str(error))  # noqa: TRY400  # not a bug
         except UpstreamLost:
-            return  # stopping: a nursery that ends must not fail over a broker that just came
+            return  # stopping: a new broker must not fail the nursery
         await changed.wait()
 
 
 class _Clients:
-    """The clients' connections, over all listeners."""
+    """The client connections of all listeners."""
 
     def __init__(self, context: ConnectionContext) -> None:
         self._surroundings = context
@@ -132,11 +129,11 @@ class _Clients:
 
     @property
     def count(self) -> int:
-        """How many clients are connected."""
+        """The number of connected clients."""
         return len(self._connections)
 
     async def accept(self, route: BrokerRoute, stream: trio.SocketStream) -> None:
-        """Serve one client until it or its broker closes."""
+        """Serve one client until the connection ends."""
         sock = socket.socket(fileno=stream.socket.detach())
         try:
             client_host = sock.getpeername()[0]
@@ -144,7 +141,7 @@ class _Clients:
             if TCP_USER_TIMEOUT is not None:
                 timeout_ms = round(self._surroundings.limits.idle_timeout_s * 1000)
                 sock.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, timeout_ms)
-        except OSError:  # gone already
+        except OSError:  # the client has gone already
             sock.close()
             return
         if (why := self._why_full(client_host)) is not None:
@@ -172,13 +169,13 @@ class _Clients:
     def _why_full(self, client_host: str) -> str | None:
         limits = self._surroundings.limits
         if self.count >= limits.max_connections:
-            return f"{self.count} clients are connected"
+            return f"{self.count} clients are connected, the most allowed"
         if self._per_address[client_host] >= limits.max_connections_per_address:
-            return f"{self._per_address[client_host]} clients of this address are connected"
+            return f"{self._per_address[client_host]} clients from this address are connected"
         return None
 
     async def end_idle(self) -> None:
-        """End those that say nothing for long, for ever."""
+        """Regularly close connections of silent clients."""
         limits = self._surroundings.limits
         while True:
             await trio.sleep(min(limits.idle_timeout_s, limits.half_sent_timeout_s) / IDLE_LOOKS)
@@ -187,6 +184,6 @@ class _Clients:
                 connection.end_if_idle()
 
     def drain(self) -> None:
-        """Let every connection end once its requests in flight are answered."""
+        """End every connection once its requests in flight are answered."""
         for connection in tuple(self._connections):
             connection.drain()

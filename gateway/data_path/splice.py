@@ -1,6 +1,6 @@
-"""Moving bytes from socket to socket inside the kernel. The only Linux-only module.
+"""Moves bytes between sockets inside the kernel. The only Linux-only module.
 
-A pool hands out pipes; when it has none (all lent, or not Linux) the caller copies instead.
+A pool lends pipes. Without one, because all are lent or on another system, the caller copies.
 """
 
 import contextlib
@@ -15,21 +15,22 @@ import trio
 
 PIPE_BYTES = 256 * 1024
 PIPES_MAX = 32
-"""Pipes at most. The kernel gives an ordinary user 64 MiB of them, then shrinks new ones."""
+"""The most pipes. The kernel allows an ordinary user 64 MiB of pipes, then makes new ones
+smaller."""
 
 TURNS_BEFORE_YIELD = 16
-"""Moves that may follow each other before other tasks get their turn."""
+"""Moves in a row before other tasks run."""
 
 _F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ, which Python 3.11 has on Linux only
 
 
 class StreamEnded(Exception):
-    """The source ended in the middle of a frame."""
+    """The source ended within a frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipe:
-    """The two ends of a pipe that never block."""
+    """The two ends of a non-blocking pipe."""
 
     read_fd: int
     write_fd: int
@@ -40,14 +41,14 @@ class Pipe:
 
 
 class PipePool:
-    """At most `PIPES_MAX` pipes; those that are given back are clean and are used again."""
+    """Up to `PIPES_MAX` pipes. Returned pipes are empty and are used again."""
 
     def __init__(self, max_pipes: int = PIPES_MAX) -> None:
         self._spare: list[Pipe] = []
         self._left = max_pipes if sys.platform == "linux" else 0
 
     def take(self) -> Pipe | None:
-        """A pipe, or None: then copy."""
+        """A pipe, or None if the caller must copy."""
         if self._spare:
             return self._spare.pop()
         if not self._left:
@@ -59,7 +60,8 @@ class PipePool:
 
     @contextlib.contextmanager
     def lend(self, pipe: Pipe) -> Iterator[None]:
-        """Take the pipe back at the end, or close it: after a failure it may hold bytes."""
+        """Return the pipe at the end. After a failure it may hold bytes, so it is closed
+        instead."""
         try:
             yield
         except BaseException:
@@ -78,7 +80,7 @@ def _open_pipe() -> Pipe | None:
     if sys.platform != "linux":
         return None
     read_fd, write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    with contextlib.suppress(PermissionError):  # beyond the user's share: smaller, still right
+    with contextlib.suppress(PermissionError):  # over the user's limit the pipe stays smaller
         fcntl.fcntl(write_fd, _F_SETPIPE_SZ, PIPE_BYTES)
     return Pipe(read_fd=read_fd, write_fd=write_fd)
 
@@ -91,11 +93,11 @@ async def splice_exactly(
     *,
     wait: Callable[[], Awaitable[None]],
 ) -> None:
-    """Move `count` bytes; `wait` until the source has some. Raises StreamEnded, or OSError when a
-    peer is gone.
+    """Move `count` bytes, calling `wait` while the source has none. Raises StreamEnded, or OSError
+    if a peer is gone.
 
-    Each turn empties the pipe before it waits for the source: EAGAIN from filling it may mean
-    that it has no slot left, not that the source has no bytes.
+    Each turn empties the pipe before it waits for the source: EAGAIN while filling may mean that
+    the pipe is full, not that the source is empty.
     """
     assert sys.platform == "linux"  # for the type checker: no pool has a pipe elsewhere
     turns = 0

@@ -1,10 +1,10 @@
-"""Frames on non-blocking sockets: received, passed on, held or dropped.
+"""Frames on non-blocking sockets: receive them, relay them, hold them or drop them.
 
-This is the narrow interface behind which the relay's speed lives. It knows that a frame starts
-with its size and nothing else about Kafka. Sizes are the caller's to check against a limit.
+The speed of the relay depends on this narrow interface. It knows about Kafka only that a frame
+begins with its size. The caller checks sizes against its limits.
 
-A source takes a buffer from the pool only while there are bytes to look at: a bytearray is
-resident at once, and most connections are idle most of the time.
+A source holds a buffer only while it has bytes to look at: a bytearray is resident at once, and
+most connections are idle most of the time.
 """
 
 import socket
@@ -16,27 +16,27 @@ import trio
 from gateway.data_path.splice import PipePool, StreamEnded, splice_exactly
 
 BUFFER_BYTES = 128 * 1024
-"""Size of a pooled buffer, and so the longest head that a caller may look at."""
+"""The size of a pooled buffer, and so the longest head that a caller can look at."""
 
 SPARE_BUFFERS = 32
-"""Buffers kept for the next source. More than these exist only while slow peers hold them."""
+"""Buffers kept for later sources. More exist only while slow peers hold them."""
 
 SPLICE_FROM_BYTES = 64 * 1024
-"""From this remainder on, splicing a frame costs less CPU than copying it."""
+"""From this many remaining bytes on, splicing costs less CPU than copying."""
 
 TURNS_BEFORE_YIELD = 16
-"""Receives that may follow each other before other tasks get their turn."""
+"""Receives in a row before other tasks run."""
 
 SIZE_BYTES = 4
 _INT32 = struct.Struct(">i")
 
 
 class BufferPool:
-    """Buffers that any source may take for as long as it has bytes to look at."""
+    """Buffers that sources take while they have bytes to look at."""
 
     def __init__(self) -> None:
         self.spare: list[bytearray] = []
-        """Buffers that nobody has."""
+        """The unused buffers."""
 
     def take(self) -> bytearray:
         return self.spare.pop() if self.spare else bytearray(BUFFER_BYTES)
@@ -47,9 +47,9 @@ class BufferPool:
 
 
 async def send_all(sock: socket.socket, data: bytes | bytearray | memoryview) -> None:
-    """Send everything, waiting only when the socket is full. Raises OSError when the peer is gone.
+    """Send everything, waiting only while the socket is full. Raises OSError if the peer is gone.
 
-    Cancelled in the middle, the stream is torn and must be closed.
+    Cancellation may leave a partial frame in the stream, which must then be closed.
     """
     rest = memoryview(data)
     while rest:
@@ -62,12 +62,12 @@ async def send_all(sock: socket.socket, data: bytes | bytearray | memoryview) ->
 
 
 class FrameSource:
-    """The frames that arrive at one socket, most of which go on to one other socket.
+    """The frames that arrive at one socket, most of which are relayed to one other socket.
 
-    The caller looks at the next frame's head (`ready`, `unpack`), may change it in place
-    (`patch`), and then lets the frame `pass_on`, or takes it out with `hold` or `drop`.
-    Frames that passed on and are complete wait as one *run* in the buffer until `flush`; the
-    caller flushes before `fill`, `hold` and `drop`.
+    The caller looks at the head of the next frame (`ready`, `unpack`), may change it in place
+    (`patch`), and then relays the frame (`pass_on`) or takes it out (`hold`, `drop`). Complete
+    relayed frames wait as one *run* in the buffer until `flush`; the caller flushes before `fill`,
+    `hold` and `drop`.
     """
 
     def __init__(self, sock: socket.socket, buffers: BufferPool, pipes: PipePool) -> None:
@@ -76,38 +76,36 @@ class FrameSource:
         self._pipes = pipes
         self._buffer: bytearray | None = None
         self._view = memoryview(b"")
-        self._kept = b""  # bytes not looked at yet, while no buffer is held
-        self._run = self._start = self._end = (
-            0  # run: [_run, _start); not looked at: [_start, _end)
-        )
-        self._drained = False  # the last receive was short: the next one would find nothing
+        self._kept = b""  # unread bytes while no buffer is held
+        self._run = self._start = self._end = 0  # run: [_run, _start); unread: [_start, _end)
+        self._drained = False  # the last receive was short, so another would find nothing
         self._turns = 0
         self.waits_since_s: float | None = None
-        """Since when bytes are waited for, if they are."""
+        """Since when the source has been waiting for bytes, None if it is not."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing of the next frame has arrived."""
+        """Whether no byte of the next frame has arrived."""
         return self._end == self._start and not self._kept
 
     def ready(self, count: int) -> bool:
-        """Whether the next frame's first `count` bytes are here."""
+        """Whether the first `count` bytes of the next frame have arrived."""
         return self._end - self._start >= count
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """The next frame's first fields; they must be `ready`."""
+        """The first fields of the next frame; they must be `ready`."""
         return layout.unpack_from(self._view, self._start)
 
     def head(self) -> memoryview:
-        """What is here of the next frame and those behind it. Valid until the next call."""
+        """The unread bytes that have arrived. Valid until the next call."""
         return self._view[self._start : self._end]
 
     def patch(self, offset: int, value: int) -> None:
-        """Overwrite the int32 at this offset of the next frame."""
+        """Overwrite the int32 at this offset in the next frame."""
         _INT32.pack_into(self._view, self._start + offset, value)
 
     async def fill(self) -> bool:
-        """Receive some more; False at the end of the stream. Nothing may wait for a flush."""
+        """Receive more bytes. False at the end of the stream. The run must have been flushed."""
         if self._drained:
             await self._wait()
         while True:
@@ -128,7 +126,7 @@ class FrameSource:
             return count > 0
 
     async def flush(self, sink: socket.socket | None) -> None:
-        """Send the run; `sink` may be None only when there is none."""
+        """Send the run. `sink` may be None only if the run is empty."""
         if self._run == self._start:
             return
         assert sink is not None
@@ -136,14 +134,14 @@ class FrameSource:
         self._run = self._start
 
     async def pass_on(self, size: int, sink: socket.socket) -> None:
-        """Let the next frame go to `sink`, as it is and without ever holding it whole.
+        """Relay the next frame to `sink` without holding it whole.
 
-        Raises StreamEnded when the source ends before the frame does; the sink is then torn.
+        Raises StreamEnded if the source ends within the frame; the sink then has a partial frame.
         """
         await self.pass_bytes(SIZE_BYTES + size, sink)
 
     async def pass_bytes(self, count: int, sink: socket.socket) -> None:
-        """Let so many bytes of the next frame go to `sink`; the rest of it must follow.
+        """Relay `count` bytes of the next frame to `sink`. The caller relays the rest afterwards.
 
         Raises StreamEnded as `pass_on` does.
         """
@@ -170,18 +168,18 @@ class FrameSource:
     async def hold(self, size: int) -> bytes:
         """The whole next frame without its size. The caller has checked `size` against a limit.
 
-        Memory grows with what arrives, not with what the size promises. Raises StreamEnded.
+        Memory grows with the bytes that arrive, not with the announced size. Raises StreamEnded.
         """
         frame = bytearray()
         await self._take(SIZE_BYTES + size, frame)
         return bytes(memoryview(frame)[SIZE_BYTES:])
 
     async def drop(self, size: int) -> None:
-        """Receive the next frame and forget it. Raises StreamEnded."""
+        """Receive and discard the next frame. Raises StreamEnded."""
         await self._take(SIZE_BYTES + size, None)
 
     def close(self) -> None:
-        """Give the buffer back; the socket is the caller's to close."""
+        """Give the buffer back. The caller closes the socket."""
         self._start = self._end = self._run = 0
         self._give_back()
 

@@ -1,16 +1,17 @@
-"""What the gateway does with each api, and up to which version it knows the answer: data only.
+"""The treatment of each api, and the highest version that the gateway knows of it: data only.
 
-An api is here because a client needs it and its answer either carries no broker address or is one
-that we decode. An unknown answer could lead a client around the gateway, so what is not here is
-refused, as a broker refuses an api that it does not have.
+An api is listed if clients need it and its answer either contains no broker address or is decoded
+here. An unknown answer could lead a client around the gateway, so an api that is not listed is
+refused, as by a broker that does not have it.
 
 Left out on purpose:
-- SaslHandshake, SaslAuthenticate and the delegation tokens: they come with authentication.
+- SaslHandshake, SaslAuthenticate and the delegation tokens: they need authentication, which is not
+  supported yet.
 - Vote, AlterPartition, BrokerHeartbeat and the like (52-54, 56, 58, 59, 62, 63, 67, 70, 73, 80-82):
-  brokers and controllers talk among themselves.
-- Share groups and streams groups (76-79, 83-92): not hosted here, and ShareFetch and
-  ShareAcknowledge answer with broker addresses.
-- Telemetry (71, 72): no client needs it, and subscriptions belong to one broker connection.
+  only brokers and controllers use them.
+- Share groups and streams groups (76-79, 83-92): not hosted here, and the answers of ShareFetch and
+  ShareAcknowledge contain broker addresses.
+- Telemetry (71, 72): no client needs it, and a subscription belongs to one broker connection.
 """
 
 from collections.abc import Mapping
@@ -22,35 +23,37 @@ from kafka_codecs.apis import ApiKey
 
 
 class Treatment(Enum):
-    """How a request of an api is served."""
+    """How requests of an api are served."""
 
     RELAY = auto()
-    """Request and answer pass untouched and are never held whole."""
+    """Request and answer pass unchanged, and are never held whole."""
     REWRITE = auto()
-    """The request passes; its answer is decoded, and our addresses take the place of theirs."""
+    """The request passes; the answer is decoded and its addresses are replaced with ours."""
     ANSWER = auto()
-    """We answer."""
+    """The gateway answers."""
     VET = auto()
-    """We check the request or its answer, and ask the cluster."""
+    """The gateway checks the request or the answer, and the cluster executes the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treated:
-    """How an api is served, in which versions (both ends included).
+    """The treatment of an api, and its versions (both ends included).
 
-    It is offered in those of them that the upstream speaks too, with two exceptions.
+    A client is offered those versions that the upstream supports too, with the two exceptions
+    below.
     """
 
     treatment: Treatment
     min_version: int
     max_version: int
     without_upstream: bool = False
-    """Offered in all these versions even if the upstream has no such api: the answer is ours."""
+    """Offered in all versions even if the upstream does not have the api: the gateway answers
+    alone."""
     guarded: bool = False
-    """Whether it could read, write or change what is the gateway's alone: `private_names.py`."""
+    """Whether requests could read, write or change something private: see `private_names.py`."""
     converted_up_to: int | None = None
-    """Offered up to here if the upstream speaks `converted_from` or any later version that we
-    know: we ask it in that one."""
+    """Offered up to here if the upstream supports `converted_from` or a later version of the range:
+    requests are converted."""
     converted_from: int = 0
 
 
@@ -103,12 +106,12 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.PRODUCE: _rewrite(3, 13, guarded=True),
         ApiKey.FETCH: _guard(4, 15),  # v16 has addresses at the end of a frame we never hold
         ApiKey.LIST_OFFSETS: _guard(1, 11),
-        # Members of the new protocol look topics up by id: v12.
+        # Native members look topics up by id, which v12 allows.
         ApiKey.METADATA: _rewrite(0, 13, converted_up_to=12),
-        # v9 is the first for members of the new protocol; v10 names topics by id.
+        # Native members need v9. v10 names topics by id.
         ApiKey.OFFSET_COMMIT: _vet(2, 9, converted_up_to=9),
         ApiKey.OFFSET_FETCH: _vet(1, 9, converted_up_to=9),
-        # Some clients speak nothing before v4.
+        # Some clients support nothing before v4.
         ApiKey.FIND_COORDINATOR: _vet(0, 6, converted_up_to=6),
         ApiKey.JOIN_GROUP: _answer(0, 9),
         ApiKey.HEARTBEAT: _answer(0, 4),
@@ -131,7 +134,7 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.DESCRIBE_ACLS: _relay(1, 3),
         ApiKey.CREATE_ACLS: _relay(1, 3),
         ApiKey.DELETE_ACLS: _relay(1, 3),
-        # What is said of brokers has addresses in it, and groups have configs of their own here.
+        # Descriptions of brokers contain addresses, and the groups hosted here have configs.
         ApiKey.DESCRIBE_CONFIGS: _answer(1, 4, without_upstream=True),
         ApiKey.ALTER_CONFIGS: _answer(0, 2, guarded=True),
         ApiKey.ALTER_REPLICA_LOG_DIRS: _guard(1, 2),
@@ -162,10 +165,10 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
 )
 
 PRODUCE_ADDRESSES_SINCE = 10
-"""The first Produce version whose answer may carry addresses (KIP-951); earlier ones pass."""
+"""The first Produce version whose answer may contain addresses (KIP-951). Older answers pass."""
 
 METADATA_TOPIC_IDS_SINCE = 10
-"""The first Metadata version that tells topic ids; of an older upstream we derive them."""
+"""The first Metadata version with topic ids. For an older upstream the gateway derives them."""
 
 TOPIC_IDS_SINCE: Mapping[ApiKey, int] = MappingProxyType(
     {
@@ -176,11 +179,11 @@ TOPIC_IDS_SINCE: Mapping[ApiKey, int] = MappingProxyType(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
     }
 )
-"""The first version that takes or tells topic ids: none is offered where we derive them."""
+"""The first version with topic ids. It is not offered if the gateway derives the ids."""
 
 FEATURE_NEEDS: Mapping[str, Mapping[ApiKey, int]] = MappingProxyType(
     {
-        # Transactions of KIP-890: a client that sees the level uses these versions.
+        # Transactions of KIP-890: a client that sees this level uses these versions.
         "transaction.version": {
             ApiKey.PRODUCE: 12,
             ApiKey.END_TXN: 5,
@@ -190,4 +193,5 @@ FEATURE_NEEDS: Mapping[str, Mapping[ApiKey, int]] = MappingProxyType(
         "streams.version": {ApiKey.STREAMS_GROUP_HEARTBEAT: 0},
     }
 )
-"""Features of the cluster that are passed on only when these apis are offered this far."""
+"""Features of the cluster that are passed on only if these apis are offered up to these
+versions."""

@@ -1,8 +1,7 @@
-"""The broker behind one client connection, whether it can be reached or not.
+"""The broker behind one client connection, reachable or not.
 
-A broker that goes away takes with it the connections of those clients to whom it owes an answer;
-the others are left to us, and it is connected to again when it is next needed. It must not know
-what requests mean.
+If the broker goes away while it owes the client an answer, the client's connection closes.
+Otherwise the client stays connected, and the broker is reconnected when it is next needed.
 """
 
 import socket
@@ -24,8 +23,8 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 
 PATIENCE_S = 1.5
-"""How long a client's own request waits for a broker that is away: one that is told at once comes
-back at once."""
+"""How long a client's own request waits for a broker that is away. A client that gets an error at
+once retries at once."""
 ANSWER_TIMEOUT_S = 30.0
 
 _PROMPT = frozenset(
@@ -40,9 +39,9 @@ _MAY_BE_PARKED = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 
 
 class Upstream:
-    """What one client connection knows of its broker, and its connection to it, if there is one.
+    """A client connection's view of its broker, and its upstream connection if there is one.
 
-    One request is served at a time, and by one task.
+    Serves one request at a time, from one task.
     """
 
     def __init__(
@@ -54,42 +53,42 @@ class Upstream:
         limits: Limits,
         make_source: Callable[[socket.socket], FrameSource],
     ) -> None:
-        """Answers are brought to `client` by a task in `tasks`."""
+        """A task in `tasks` sends the broker's answers to `client`."""
         self.node_id = -1
         self.spoken = ApiVersionsResponse()
-        """What the broker answered to ApiVersions."""
+        """The broker's ApiVersions answer."""
         self.versions: Versions = {}
-        """The same by api key."""
+        """The versions in that answer, by api key."""
         self.client_id: str | None = None
-        """The client id to ask under: the one of the client's latest group request."""
+        """The client id for our requests: that of the client's latest group request."""
         self._route = route
         self._client = client
         self._tasks = tasks
         self._limits = limits
         self._make_source = make_source
         self.software = ClientSoftware()
-        """How the client has introduced itself."""
+        """The client's software name and version."""
         self._connection: UpstreamConnection | None = None
 
     @property
     def is_negotiated(self) -> bool:
-        """Whether it is known what the broker speaks."""
+        """Whether the broker's versions are known."""
         return bool(self.versions)
 
     @property
     def owes(self) -> bool:
-        """Whether the client has yet to get an answer."""
+        """Whether an answer for the client is outstanding."""
         return self._connection is not None and not self._connection.is_idle
 
     @property
     def sock(self) -> socket.socket | None:
-        """Of the present connection, if there is one."""
+        """The socket of the current connection, if any."""
         return self._connection.sock if self._connection else None
 
     async def negotiate(self, software: ClientSoftware) -> None:
-        """Learn what the broker speaks: from itself, or if it is away, from when it was not.
+        """Learn the broker's versions, from the broker or, while it is away, from memory.
 
-        Raises UpstreamError if it is away and was never met.
+        Raises UpstreamError if the broker is away and nothing is remembered.
         """
         self.software = software
         try:
@@ -110,7 +109,7 @@ class Upstream:
         return True
 
     async def opened(self) -> UpstreamConnection:
-        """The connection, for the client's own requests. If the broker is away these wait a little.
+        """The connection for the client's own requests. Waits a little if the broker is away.
 
         Raises UpstreamError, UpstreamChanged.
         """
@@ -122,12 +121,13 @@ class Upstream:
             return await self._opened()
 
     async def ask(self, message: Struct, version: int) -> Any:
-        """Ask the broker as the client; returns the api's response.
+        """Ask the broker as the client, while the client's request is being answered. Returns the
+        response.
 
-        Only while the client's request is being answered. Raises UpstreamLost when no answer came:
-        whether the broker did what it was asked is then unknown; UpstreamAway if it was not even
-        asked. Raises WireError when the answer is malformed, ValueError for a version that the
-        broker does not speak. A caller that gives up waiting leaves the connection in order.
+        Raises UpstreamLost if no answer came, so that it is unknown whether the broker acted;
+        UpstreamAway if the request was not sent. Raises WireError if the answer is malformed,
+        ValueError for a version that the broker does not support. The connection stays usable if
+        the caller is cancelled.
         """
         (answer,) = await self.ask_in_order((message,), version)
         if answer is None:
@@ -135,10 +135,10 @@ class Upstream:
         return answer
 
     async def ask_in_order(self, messages: Sequence[Struct], version: int) -> Sequence[Any | None]:
-        """Ask all of this, of one api, without waiting for the answers between; None for each
-        answer that did not come.
+        """Send requests of one api without waiting in between. The result is None for each answer
+        that did not come.
 
-        All go out on one connection, so the broker takes them up in this order or not at all.
+        All requests use one connection, so the broker handles them in this order or not at all.
         Raises UpstreamAway, WireError, ValueError as `ask` does.
         """
         try:
@@ -164,12 +164,12 @@ class Upstream:
         return answers + [None] * (len(messages) - len(answers))
 
     async def idle(self) -> None:
-        """Wait until every answer for the client has been sent to it."""
+        """Wait until all outstanding answers have been sent to the client."""
         if self._connection:
             await self._connection.idle()
 
     def close(self) -> None:
-        """Close the connection; nothing may be waiting on it."""
+        """Close the connection. No task may be waiting on it."""
         if self._connection:
             self._connection.close()
 

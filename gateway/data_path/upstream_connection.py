@@ -1,7 +1,7 @@
-"""One connection to a broker, for one client's requests and for ours in its name.
+"""One connection to a broker, for a client's requests and for the gateway's own on its behalf.
 
-It owns the order of answers: the broker answers in the order of its requests, so a queue of what is
-expected says whose each answer is. It must not know what requests mean.
+A broker answers in the order of its requests, so a queue of expected answers says whose each one
+is.
 """
 
 import contextlib
@@ -37,12 +37,12 @@ _SHORTEST_ANSWER = 4
 _CORRELATION_ID_MAX = 2**31 - 1
 
 Take = Callable[[bytes], Awaitable[bytes]]
-"""Turns a held upstream answer (without its size) into the frame for the client."""
+"""Turns a held upstream answer (without its size) into a frame for the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Expected:
-    """An answer on its route, for the client: passed on as it is, or through `take`."""
+    """An expected answer for the client, passed on unchanged or through `take`."""
 
     upstream_correlation_id: int
     client_correlation_id: int
@@ -50,7 +50,7 @@ class _Expected:
 
 
 class Asked:
-    """An answer on its way to a waiting task of ours."""
+    """An expected answer for a task of the gateway."""
 
     __slots__ = ("_api_version", "_arrived", "_frame", "_key", "upstream_correlation_id")
 
@@ -59,21 +59,21 @@ class Asked:
         self._key = key
         self._api_version = api_version
         self._arrived = trio.Event()
-        self._frame: bytes | None = None  # None once arrived: the connection was lost
+        self._frame: bytes | None = None  # still None after `arrive` if the connection was lost
 
     def arrive(self, frame: bytes | None) -> None:
-        """The answer is here, or None: the connection was lost."""
+        """Deliver the answer, or None if the connection was lost."""
         self._frame = frame
         self._arrived.set()
 
     async def arrived(self) -> None:
-        """Wait until there is something to say; of many answers most are here already."""
+        """Wait for `arrive`. In a batch most answers are here already."""
         if not self._arrived.is_set():
             await self._arrived.wait()
 
     async def answer(self) -> Any:
-        """The api's response, once it has `arrived`. Raises UpstreamLost when the connection ended
-        first, WireError when the answer is malformed."""
+        """The decoded response, after `arrived`. Raises UpstreamLost if the connection was lost,
+        WireError if the answer is malformed."""
         if self._frame is None:
             raise UpstreamLost
         _, offset = decode_response_header(self._key, self._api_version, self._frame)
@@ -89,8 +89,8 @@ class Asked:
 class UpstreamConnection:
     """A connection to a broker, for one client.
 
-    One task sends (the reader of the client's requests, or `ask` while that reader waits for an
-    answer), one task runs `pump`.
+    One task sends: the reader of the client's requests, or `ask` while that reader waits for its
+    answer. Another task runs `pump`.
     """
 
     def __init__(
@@ -101,32 +101,32 @@ class UpstreamConnection:
         make_source: Callable[[socket.socket], FrameSource],
     ) -> None:
         self.versions: Versions = connection.versions
-        """What the broker speaks, by api key."""
+        """The broker's versions by api key."""
         self.sock = connection.detach()
         self.owes = False
-        """Whether, when it ended, the client had yet to get an answer; or might have to learn that
-        what needs no answer has failed: a broker says it by closing."""
+        """Whether the connection ended while the client was owed something: an answer, or the
+        failure of a request without an answer, which a broker signals by closing."""
         self.is_lost = False
-        """Whether it has ended, or is about to."""
+        """Whether the connection has ended or is about to."""
         self._limits = limits
         self._source = make_source(self.sock)
         self._expected: deque[_Expected | Asked] = deque()
-        self._unsent = 0  # answers seen, but not yet on their way to the client
-        self._asked = 0  # how many of `_expected` are ours
+        self._unsent = 0  # answers dispatched, but not yet flushed to the client
+        self._asked = 0  # the number of `Asked` in `_expected`
         self._changed = trio.lowlevel.ParkingLot()
         self._asking = trio.Lock()
         self._next_id = 0
         self._next_unanswered_id = -1
 
-    # What the reader of the client's requests uses.
+    # For the reader of the client's requests.
 
     @property
     def full(self) -> bool:
-        """Whether no further answer may be expected for now."""
+        """Whether the limit of expected answers is reached."""
         return len(self._expected) >= self._limits.max_pipelined
 
     def expect(self, client_correlation_id: int, take: Take | None = None) -> int:
-        """Queue an answer that the request sent next will get; returns the id to send it with."""
+        """Expect an answer to the next request sent. Returns the correlation id to send it with."""
         upstream_id = self._take_id()
         self._expected.append(
             _Expected(
@@ -138,14 +138,15 @@ class UpstreamConnection:
         return upstream_id
 
     def unanswered_id(self) -> int:
-        """The id to send a request with whose answer, if one comes all the same, is dropped."""
+        """A correlation id for a request without an answer. If the broker answers anyway, it is
+        dropped."""
         self.owes = True
         taken = self._next_unanswered_id
         self._next_unanswered_id = taken - 1 if taken > -_CORRELATION_ID_MAX else -1
         return taken
 
     async def send_held(self, request: bytes, upstream_correlation_id: int) -> None:
-        """Send a request that is held, without its size, under this id. Raises UpstreamLost."""
+        """Send a held request (without its size) under this id. Raises UpstreamLost."""
         frame = bytearray(SIZE.pack(len(request)) + request)
         _INT32.pack_into(frame, CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
         await self._send_whole(frame)
@@ -157,7 +158,7 @@ class UpstreamConnection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every answer for the client has been sent to it."""
+        """Whether all answers for the client have been sent."""
         return not self._unsent and len(self._expected) == self._asked
 
     async def idle(self) -> None:
@@ -165,16 +166,16 @@ class UpstreamConnection:
         while not self.is_idle:
             await self._changed.park()
 
-    # What is asked in the client's name.
+    # For the gateway's own requests.
 
     async def ask(self, message: Struct, version: int, client_id: str | None) -> Any:
-        """Ask the broker on this connection, as the client; returns the api's response.
+        """Ask the broker as the client, while the client's request is being answered. Returns the
+        response.
 
-        Only while the client's request is being answered. Raises UpstreamLost when the connection
-        ends first: whether the broker did what it was asked is then unknown; UpstreamAway when it
-        had ended already. Raises WireError when the answer is malformed, ValueError for a version
-        that the broker does not speak. A caller that gives up waiting leaves the connection in
-        order.
+        Raises UpstreamLost if the connection ends first, so that it is unknown whether the broker
+        acted; UpstreamAway if the connection had ended already. Raises WireError if the answer is
+        malformed, ValueError for a version that the broker does not support. The connection stays
+        usable if the caller is cancelled.
         """
         (asked,) = await self.send((message,), version, client_id)
         await asked.arrived()
@@ -183,8 +184,8 @@ class UpstreamConnection:
     async def send(
         self, messages: Sequence[Struct], version: int, client_id: str | None
     ) -> Sequence[Asked]:
-        """Send requests of one api one behind the other, at once; the broker answers them in this
-        order. Raises as `ask` does, but for what is wrong with an answer."""
+        """Send requests of one api at once; the broker answers them in this order. Raises as `ask`
+        does, except for malformed answers."""
         key = messages[0].SCHEMA.api_key
         assert key is not None
         low, high = self.versions.get(key, (0, -1))
@@ -206,13 +207,13 @@ class UpstreamConnection:
             )
         return sent
 
-    # What the connection that owns it uses.
+    # For the owner of the connection.
 
     async def pump(self, client: socket.socket) -> None:
-        """Bring answers to `client`, in order, until one of the two ends.
+        """Send answers to `client`, in order, until either side ends.
 
-        Raises UpstreamLost when the broker closed, BadFrame when it sent what is no answer, and
-        OSError when either peer is gone. Whoever waits in `ask` gets UpstreamLost.
+        Raises UpstreamLost if the broker closed, BadFrame if it sent an invalid frame, and OSError
+        if a peer is gone. Tasks that wait in `ask` get UpstreamLost.
         """
         try:
             while True:
@@ -226,13 +227,13 @@ class UpstreamConnection:
             self._lose()
 
     def give_up(self) -> None:
-        """Expect nothing more of the broker: `pump` ends as if it had closed."""
+        """Give up on the broker: `pump` ends as if the broker had closed."""
         self._lose()
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the connection; nothing may be waiting on it."""
+        """Close the connection. No task may be waiting on it."""
         self._lose()
         self._source.close()
         trio.lowlevel.notify_closing(self.sock)
@@ -279,7 +280,7 @@ class UpstreamConnection:
         try:
             await send_all(self.sock, frame)
         except BaseException as error:
-            self.give_up()  # half a request may be out: what follows would be taken for the rest
+            self.give_up()  # a partial request may be out, and the broker would misread the next
             if isinstance(error, (OSError, trio.ClosedResourceError)):
                 raise UpstreamLost from None
             raise

@@ -161,7 +161,7 @@ async def test_somebody_else_is_not_pushed_out(
             protocol_type=protocol[0], protocol=protocol[1], member_id="theirs", is_synced=True
         )
         scene.groups.verdict = GroupHolder.THEIRS
-        with pytest.raises(NotAnchored, match="somebody else is in the group"):
+        with pytest.raises(NotAnchored, match="another member is in the group"):
             await scene.anchors.hold(GROUP)
         assert scene.groups.looks == [False]
         assert not scene.anchors.is_here(GROUP)

@@ -109,7 +109,7 @@ async def test_a_cluster_that_allows_no_session_of_ours_is_asked_once_for_each(o
 async def test_a_group_of_somebody_elses_is_not_entered(on: Stage, code: ErrorCode) -> None:
     """Consumers, another kind of group, or one that is full."""
     on.connections.coordinator.refuses_joins_with = code
-    with pytest.raises(AnchorRefused, match="somebody else is in the group"):
+    with pytest.raises(AnchorRefused, match="another member is in the group"):
         await on.membership.join()
 
 
