@@ -146,7 +146,7 @@ async def test_whatever_says_that_somebody_else_is_there_makes_us_look(
     async with anchor_scene() as scene:
         scene.coordinator.refuses_joins_with = code
         scene.groups.verdict = GroupHolder.THEIRS
-        with pytest.raises(NotAnchored, match="somebody else"):
+        with pytest.raises(NotAnchored, match="another member"):
             await scene.anchors.hold(GROUP)
         assert scene.groups.looks == [False]
 
