@@ -102,7 +102,7 @@ async def test_there_is_a_limit(autojump_clock: MockClock) -> None:
     async with anchor_scene(anchors_max=2) as scene:
         for group_id in ("a", "b"):
             await scene.anchors.hold(group_id)
-        with pytest.raises(NotAnchored, match="2 groups"):
+        with pytest.raises(NotAnchored, match="the limit of 2"):
             await scene.anchors.hold("c")
         await scene.anchors.hold("a")
         await scene.anchors.drop("b")
