@@ -1,4 +1,4 @@
-"""The simulator: one group under faults, in simulated time, from a seed. Test equipment.
+"""The simulator: plays one group under faults, in simulated time, from a seed.
 
-The only place in `coordinator/` that rolls dice; nothing else there may import it.
+It is test equipment, and the only part of `coordinator/` that uses randomness.
 """

@@ -1,7 +1,7 @@
-"""A classic consumer, eager or cooperative, as Kafka's Java client behaves (rule 12.2).
+"""A classic consumer, eager or cooperative, that behaves like Kafka's Java client (rule 12.2).
 
-One machine of four phases. Heartbeats go on while a callback runs; a generation that was reset
-means that everything is lost.
+The client has four phases. It sends heartbeats even while a callback runs, and loses all partitions
+when its generation is reset.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ from kafka_codecs.consumer_protocol import (
 )
 from kafka_codecs.error_codes import ErrorCode
 
-# SyncGroup v5 names type and protocol; clients send the version that came with their JoinGroup.
+# SyncGroup v5 names type and protocol. It was released with JoinGroup v7.
 FIRST_JOIN_VERSION_WITH_NAMED_PROTOCOL = 7
 # An embedded subscription names its rack from version 3 on (KIP-881).
 FIRST_VERSION_WITH_RACK = 3
@@ -36,7 +36,7 @@ REJOIN_MS = 100
 
 
 class Phase(Enum):
-    """Where the client is with its membership."""
+    """The progress of the client's membership."""
 
     PREPARING = auto()
     JOINING = auto()
@@ -45,7 +45,7 @@ class Phase(Enum):
 
 
 class ClassicClient(Client):
-    """Talks JoinGroup, SyncGroup and Heartbeat; if it leads, it assigns."""
+    """Sends JoinGroup, SyncGroup and Heartbeat, and assigns partitions when it is the leader."""
 
     kind = "classic"
 
@@ -102,7 +102,7 @@ class ClassicClient(Client):
     # -- joining ---------------------------------------------------------------------------------
 
     def rejoin(self) -> None:
-        """Give up what must be given up first, then join again."""
+        """Revoke what the protocol requires (everything, for an eager client), then join again."""
         if self.phase is not Phase.STABLE or self.is_closing:
             return
         self._rejoin_wanted = True
@@ -118,7 +118,7 @@ class ClassicClient(Client):
         self.revoke(going, self.send_join)
 
     def send_join(self) -> None:
-        """JoinGroup, stating what is owned."""
+        """Send JoinGroup with the owned partitions."""
         if self.is_closing:
             return
         self.phase, self._beat_was_fine = Phase.JOINING, False
@@ -157,7 +157,7 @@ class ClassicClient(Client):
         return self.spec.rack_id if self.spec.embedded_version >= FIRST_VERSION_WITH_RACK else None
 
     def stated_owned(self) -> list[leader.Name]:
-        """What it says it owns: its metadata may not know a topic any more."""
+        """The partitions in the client's JoinGroup, including those of deleted topics."""
         names = self.context.network.cluster.names
         return [(names[partition.topic_id], partition.number) for partition in self.claims]
 
@@ -169,7 +169,7 @@ class ClassicClient(Client):
             self.send_join()
 
     def hear_join(self, answer: Answer) -> None:
-        """JoinGroup was answered."""
+        """Handle the answer to JoinGroup."""
         reply = answer.reply
         assert isinstance(reply, JoinGroupReply)
         if self.is_closing:
@@ -184,10 +184,10 @@ class ClassicClient(Client):
                 self.member_id = reply.member_id
                 self.send_join()
             case error:
-                self._bear(error)
+                self._handle_refusal(error)
 
-    def _bear(self, error: ErrorCode) -> None:
-        """A JoinGroup or a SyncGroup was refused; these refusals both take alike."""
+    def _handle_refusal(self, error: ErrorCode) -> None:
+        """Handle the errors that mean the same for JoinGroup and SyncGroup."""
         if error in RETRIABLE or error is ErrorCode.REBALANCE_IN_PROGRESS:
             self._join_again()
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
@@ -205,18 +205,18 @@ class ClassicClient(Client):
             self.send_sync({})
 
     def assignments(self, reply: JoinGroupReply) -> dict[str, bytes]:
-        """What the leader gives each member."""
+        """The assignment of each member, computed by the leader."""
         return leader.assign(reply.protocol_name or "", reply.members, self.context.topics)
 
     def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
-        """What the leader compares its metadata with; a topic that does not exist counts zero."""
+        """The partition counts that the leader watches. A topic that does not exist counts 0."""
         by_name = self.context.topics.by_name
         return {name: by_name[name].partition_count if name in by_name else 0 for name in topics}
 
     # -- syncing ---------------------------------------------------------------------------------
 
     def send_sync(self, assignments: Mapping[str, bytes]) -> None:
-        """SyncGroup."""
+        """Send SyncGroup."""
         names_protocol = self.spec.join_version >= FIRST_JOIN_VERSION_WITH_NAMED_PROTOCOL
         self.ask(
             SyncGroupReceived(
@@ -234,7 +234,7 @@ class ClassicClient(Client):
         )
 
     def hear_sync(self, answer: Answer) -> None:
-        """SyncGroup was answered."""
+        """Handle the answer to SyncGroup."""
         reply = answer.reply
         assert isinstance(reply, SyncGroupReply)
         if self.is_closing or self.phase is not Phase.SYNCING:
@@ -245,10 +245,10 @@ class ClassicClient(Client):
             case ErrorCode.ILLEGAL_GENERATION:
                 self._reset(forget_id=False)
             case error:
-                self._bear(error)
+                self._handle_refusal(error)
 
     def _install(self, answer: Answer, assignment: bytes) -> None:
-        """Revoke what is gone, take what is new; who had to revoke joins again at once."""
+        """Revoke lost partitions, then take new ones. A revocation makes the client rejoin."""
         try:
             granted = self._read(assignment, answer.topics)
         except WireError as error:
@@ -274,7 +274,7 @@ class ClassicClient(Client):
             if each.topic in self.topics
         )
 
-    # -- staying ---------------------------------------------------------------------------------
+    # -- heartbeats ------------------------------------------------------------------------------
 
     def _beat(self) -> None:
         self.later(self.spec.heartbeat_interval_ms, self._beat)
@@ -325,7 +325,7 @@ class ClassicClient(Client):
                 self.die(error.name)
 
     def _reset(self, *, forget_id: bool) -> None:
-        """The generation is over for it: what it owned is lost, and it joins anew."""
+        """Drop the generation and all partitions, then join again."""
         self.generation, self._leads_with = -1, None
         if forget_id:
             self.member_id = ""

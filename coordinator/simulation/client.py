@@ -1,7 +1,7 @@
-"""A client process: what it believes to own, what it consumed, and how it lives and dies.
+"""The base of all clients: the process, its claims to partitions, and its offsets.
 
-What all kinds of clients share. From its assign callback until its revoke callback has returned, or
-its process is dead, a client owns a partition. It goes on from the committed offset, and commits.
+A client owns a partition from its assign callback until its revoke callback returns or its process
+dies. It consumes from the committed offset on, and commits its position.
 """
 
 from abc import ABC, abstractmethod
@@ -33,13 +33,11 @@ RETRIABLE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """How an operator set the client up. Times are milliseconds.
+    """The configuration of a client. Times are milliseconds.
 
-    A native client subscribes by `topic_regex` as well, if there is one.
-
-    `callback_ms`: what a revoke callback takes at the most. `version` is that of
-    ConsumerGroupHeartbeat, `join_version` that of JoinGroup, `embedded_version` that of the
-    subscription in it.
+    `topic_regex` applies only to native clients, in addition to `topics`. `callback_ms` is the
+    longest duration of a revoke callback. `version` is that of ConsumerGroupHeartbeat,
+    `join_version` that of JoinGroup, `embedded_version` that of its subscription.
     """
 
     topics: tuple[str, ...]
@@ -60,10 +58,10 @@ class Spec:
 
 @dataclass(eq=False, slots=True)
 class Claim:
-    """One partition that a client believes to own.
+    """A client's belief that it owns a partition.
 
-    `member_id` is whom the group granted it, and `granted_ms` when; `position` is None until the
-    committed offset was fetched. `is_lie`: it comes from a leader that breaks the protocol.
+    The group granted the partition to `member_id` at `granted_ms`. `position` is None until the
+    client has fetched the committed offset. `is_lie`: a leader that breaks the protocol granted it.
     """
 
     member_id: str
@@ -74,15 +72,15 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClientContext:
-    """Where a client lives. `owning` is called when it begins to own something."""
+    """The surroundings of a client. The client calls `owning` when it begins to own a partition."""
 
     world: World
     network: Network
     owning: Callable[[], None]
     known_ids: Callable[[], list[str]]
-    """The member ids of all clients, for those who would like to be somebody else."""
+    """The member ids of all clients. A misbehaving client uses those of others."""
     lies: set[bytes]
-    """Assignments that leaders made who do not follow the protocol."""
+    """The assignments of leaders that break the protocol."""
 
     @property
     def topics(self) -> Topics:
@@ -91,7 +89,8 @@ class ClientContext:
 
 
 class Client(ABC):
-    """One process. `is_honest`: it follows the protocol, and nobody may take what it owns."""
+    """One process. An honest client follows the protocol, and no other client may own its
+    partitions."""
 
     kind = "client"
     is_honest = True
@@ -108,52 +107,52 @@ class Client(ABC):
         self._callback = 0
         self.is_in_callback = False
 
-    # -- what a kind of client does --------------------------------------------------------------
+    # -- for each kind of client -----------------------------------------------------------------
 
     @abstractmethod
     def start(self) -> None:
-        """The process starts."""
+        """Start the process."""
 
     @abstractmethod
     def close(self) -> None:
-        """The application asks for a clean end."""
+        """Shut down cleanly."""
 
     @abstractmethod
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """The application wants other topics."""
+        """Change the subscription."""
 
     def wants(self, name: str) -> bool:
-        """Whether it subscribes to a topic."""
+        """Whether the client subscribes to a topic."""
         return name in self.topics
 
     @property
     @abstractmethod
     def epoch(self) -> int:
-        """Its generation or member epoch, as it knows it."""
+        """The generation or member epoch that the client knows."""
 
     def stated_epoch(self) -> int:
-        """What its requests say of that."""
+        """The epoch in the client's requests."""
         return self.epoch
 
     @property
     def told_rack(self) -> str | None:
-        """The rack that each of its joins names, if any."""
+        """The rack in the client's joins, or None."""
         return self.spec.rack_id
 
     @property
     @abstractmethod
     def is_settled(self) -> bool:
-        """Its last heartbeat was fine and nothing is left to do."""
+        """Whether the last heartbeat succeeded and no work is left."""
 
     # -- start and end -----------------------------------------------------------------------------
 
     @property
     def member_ids(self) -> Sequence[str]:
-        """The member ids that it goes by."""
+        """The member ids that the client uses."""
         return (self.member_id,)
 
     def die(self, why: str) -> None:
-        """The process is gone, whatever it was doing."""
+        """End the process at once."""
         self.world.tell(self.name, f"dies: {why}")
         self.is_dead = True
         self.claims.clear()
@@ -161,12 +160,12 @@ class Client(ABC):
         self._line.cut()
 
     def freeze(self) -> None:
-        """The process stops; answers and timers wait for it."""
+        """Pause the process; answers and timers wait."""
         self.world.tell(self.name, "freezes")
         self.is_frozen = True
 
     def thaw(self) -> None:
-        """It goes on with what it believed when it stopped."""
+        """Resume the process with the state that it had."""
         self.is_frozen = False
         if not self.is_dead:
             self.world.tell(self.name, "goes on")
@@ -175,12 +174,12 @@ class Client(ABC):
             self._when_awake(do, *args)
 
     def lose_connection(self) -> None:
-        """Its connection breaks."""
+        """Break the connection."""
         self.world.tell(self.name, "loses its connection")
         self._line.cut()
 
     def later(self, delay_ms: int, do: Callable[..., None], *args: Any) -> None:
-        """Do something unless dead by then; a frozen process does it when it goes on."""
+        """Schedule a call. A dead process skips it; a frozen one makes it after the thaw."""
         self.world.after(delay_ms, self._when_awake, do, *args)
 
     def _when_awake(self, do: Callable[..., None], *args: Any) -> None:
@@ -191,7 +190,7 @@ class Client(ABC):
         else:
             do(*args)
 
-    # -- talking ---------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------
 
     def token(self) -> int:
         return self.context.network.next_token()
@@ -206,7 +205,7 @@ class Client(ABC):
         lost: Callable[[], None],
         positions: dict[Partition, int] | None = None,
     ) -> None:
-        """Send a request: `heard` is called with its answer, or `lost`."""
+        """Send a request. Either `heard` is called with its answer, or `lost`."""
         self.world.tell(self.name, request)
 
         def hear(answer: Answer) -> None:
@@ -222,12 +221,12 @@ class Client(ABC):
             )
         )
 
-    # -- owning ----------------------------------------------------------------------------------
+    # -- ownership -------------------------------------------------------------------------------
 
     def assign(
         self, partitions: Iterable[Partition], *, granted_ms: int, is_lie: bool = False
     ) -> None:
-        """The assign callback, which takes no time."""
+        """Run the assign callback, which takes no time."""
         added = [partition for partition in sorted(partitions) if partition not in self.claims]
         for partition in added:
             self.claims[partition] = Claim(self.member_id, granted_ms, is_lie)
@@ -237,7 +236,7 @@ class Client(ABC):
             self._fetch({partition: self.claims[partition] for partition in added})
 
     def revoke(self, partitions: Iterable[Partition], done: Callable[[], None]) -> None:
-        """Commit, then the revoke callback; when it returns the partitions are given up."""
+        """Commit, then run the revoke callback. The client owns the partitions until it returns."""
         going = sorted(self.claims.keys() & set(partitions))
         self._callback += 1
         if not going:
@@ -249,8 +248,8 @@ class Client(ABC):
         self.commit(going, self._in_this_callback(self._run_callback), going, done)
 
     def lose(self, done: Callable[[], None]) -> None:
-        """The callback for partitions that are lost: nothing is committed. Whoever was closing
-        has no place to leave any more."""
+        """Run the callback for lost partitions, without a commit. A closing client ends at once,
+        because it has no membership left to give up."""
         if self.is_closing:
             self.die("closed")
             return
@@ -275,7 +274,7 @@ class Client(ABC):
         self.later(length_ms, self._in_this_callback(returned))
 
     def _in_this_callback(self, do: Callable[..., None]) -> Callable[..., None]:
-        """`do`, unless another callback has begun by then: it takes over."""
+        """`do`, skipped if another callback has begun and so replaced this one."""
         callback = self._callback
 
         def guarded(*args: Any) -> None:
@@ -287,7 +286,7 @@ class Client(ABC):
     # -- offsets ---------------------------------------------------------------------------------
 
     def start_committing(self) -> None:
-        """Commit all positions from time to time."""
+        """Commit all positions periodically."""
         self.later(self.world.between(COMMIT_INTERVAL_MS // 2, COMMIT_INTERVAL_MS), self._tick)
 
     def _tick(self) -> None:
@@ -297,13 +296,13 @@ class Client(ABC):
 
     @property
     def may_commit(self) -> bool:
-        """Whether it commits from time to time now."""
+        """Whether periodic commits are possible now."""
         return True
 
     def commit(
         self, partitions: list[Partition], done: Callable[..., None], *args: Any, tries: int = 0
     ) -> None:
-        """Consume a little, and commit where that leads to. `done` is called in any case."""
+        """Consume a few records and commit the new positions. Calls `done` in any case."""
         positions = {}
         for partition in partitions:
             claim = self.claims.get(partition)
@@ -321,7 +320,7 @@ class Client(ABC):
             if answer.reply.error in RETRIABLE:
                 self.later(RETRY_MS, again)
             else:
-                # What follows from a refusal is for the heartbeats to say.
+                # Heartbeats tell the client the consequences of a refusal.
                 done(*args)
 
         self.ask(
@@ -339,7 +338,7 @@ class Client(ABC):
         )
 
     def _fetch(self, claims: dict[Partition, Claim]) -> None:
-        """Ask for the committed offsets of what is still owned."""
+        """Fetch the committed offsets of the partitions that the client still owns."""
         wanted = {p: claim for p, claim in claims.items() if self.claims.get(p) is claim}
         if not wanted:
             return
@@ -368,5 +367,5 @@ class Client(ABC):
 
     @property
     def fetch_as(self) -> tuple[str | None, int]:
-        """The member and the epoch that an OffsetFetch names."""
+        """The member id and the epoch of an OffsetFetch."""
         return None, -1

@@ -1,7 +1,7 @@
-"""The simulated Kafka cluster: topics that come, grow and go, and the committed offsets.
+"""The simulated Kafka cluster: topics that appear, grow and vanish, and the committed offsets.
 
-A commit takes time to be stored, and its answer may get lost; then the cluster stores it before
-the engine stops to wait for it, or never. Must not know who is in the group.
+Storing a commit takes time, and its answer may be lost. The cluster then stores the commit before
+the engine stops waiting for it, or never.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,17 +13,17 @@ from coordinator.topics import Partition, Topic, Topics
 
 PARTITIONS_MAX = 6
 RACKS = ("a", "b", "c")
-SOMEBODY = "somebody"
-"""Who has the group in the cluster when it is taken."""
+OTHER_COORDINATOR = "other coordinator"
+"""The committer of offsets while another coordinator serves the group."""
 CONSUMED_MAX = 9
-"""Records of a partition between two commits."""
+"""The most records that a client consumes from a partition between two commits."""
 
 Positions = Mapping[Partition, int]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Commit:
-    """One on its way; `is_over` once it was stored, or never will be."""
+    """A commit on its way to the cluster; `is_over` once it is stored or discarded."""
 
     who: str
     positions: Positions
@@ -32,7 +32,7 @@ class Commit:
 
 
 class Cluster:
-    """`stored` is called for each partition: who committed, the partition, before, now."""
+    """Topics and offsets. `stored` is called with committer, partition, old and new offset."""
 
     def __init__(self, world: World, *, stored: Callable[[str, Partition, int, int], None]) -> None:
         self.topics = Topics()
@@ -49,7 +49,7 @@ class Cluster:
     # -- topics ----------------------------------------------------------------------------------
 
     def create(self, name: str, partition_count: int) -> None:
-        """A topic comes, or comes back: with a new id."""
+        """Create a topic. One that existed before gets a new id."""
         topic_id = UUID(int=self._world.dice.getrandbits(128), version=4)
         self.names[topic_id] = name
         racks = tuple(self._draw_racks() for _ in range(partition_count))
@@ -57,7 +57,7 @@ class Cluster:
         self._put(topic, names_version=self.topics.names_version + 1)
 
     def grow(self, name: str) -> None:
-        """A topic gets one more partition."""
+        """Add a partition to a topic."""
         topic = self.topics.by_name[name]
         if topic.partition_count < PARTITIONS_MAX:
             more = replace(
@@ -68,18 +68,18 @@ class Cluster:
             self._put(more, names_version=self.topics.names_version)
 
     def move_replica(self, name: str) -> None:
-        """A replica of the topic's first partition moves to a rack of its own."""
+        """Move a replica of the topic's first partition to a new rack."""
         topic = self.topics.by_name[name]
         self._racks_moved += 1
         racks = (frozenset({f"rack {self._racks_moved}"}), *topic.racks[1:])
         self._put(replace(topic, racks=racks), names_version=self.topics.names_version)
 
     def _draw_racks(self) -> frozenset[str]:
-        """Where the replicas of a partition are; nowhere if the cluster has no racks."""
+        """The racks of a partition's replicas; empty if the cluster has no racks."""
         return frozenset({self._world.dice.choice(RACKS)}) if self.has_racks else frozenset()
 
     def delete(self, name: str) -> None:
-        """A topic vanishes, and its offsets with it."""
+        """Delete a topic and its offsets."""
         self._world.tell("cluster", f"deletes the topic {name}")
         gone = self.topics.by_name[name].topic_id
         rest = {each.name: each for each in self.topics.by_name.values() if each.name != name}
@@ -95,8 +95,8 @@ class Cluster:
     # -- offsets ---------------------------------------------------------------------------------
 
     def commit(self, who: str, positions: Positions, ended: Callable[[bool], None]) -> Commit:
-        """Store, after a while, and call `ended`: with True if the answer got lost. Whoever hears
-        that, or cannot wait for it, calls `lose`."""
+        """Store the positions after a delay, and call `ended` with whether the answer was lost. In
+        that case, or to stop waiting for the answer, the caller calls `lose`."""
         world = self._world
         commit = Commit(who=who, positions=positions)
         self._on_the_way = [each for each in self._on_the_way if not each.is_over]
@@ -109,7 +109,7 @@ class Cluster:
         return commit
 
     def lose(self, commit: Commit, hold_ms: int) -> None:
-        """Nobody will hear of it any more. It is stored before `hold_ms` are over, or never."""
+        """Lose the commit's answer. The cluster stores the commit within `hold_ms`, or never."""
         commit.is_lost = True
         stored_ms = self._world.between(0, hold_ms - 1)
         self._world.after(
@@ -117,7 +117,7 @@ class Cluster:
         )
 
     def fence_commits(self) -> None:
-        """The gateway that sent them is gone; its successor sees to it that none is stored now."""
+        """Store or discard every commit on its way, because the gateway that sent them is gone."""
         for commit in self._on_the_way:
             if self._world.chance(0.5):
                 self._store(commit)
@@ -125,7 +125,7 @@ class Cluster:
         self._on_the_way.clear()
 
     def commit_elsewhere(self) -> None:
-        """Somebody else, who has the group, stores offsets beyond those that there are."""
+        """Store greater offsets on behalf of the other coordinator."""
         partitions = [
             Partition(topic.topic_id, number)
             for topic in self.topics.by_name.values()
@@ -135,7 +135,7 @@ class Cluster:
             partition: self.offsets.get(partition, 0) + self._world.between(1, CONSUMED_MAX)
             for partition in partitions
         }
-        self._store(Commit(who=SOMEBODY, positions=positions))
+        self._store(Commit(who=OTHER_COORDINATOR, positions=positions))
 
     def _store_in_time(self, commit: Commit) -> None:
         if not commit.is_lost:
@@ -156,5 +156,5 @@ class Cluster:
                 self._stored(commit.who, partition, before, position)
 
     def name_of(self, partition: Partition) -> str:
-        """For people."""
+        """The partition's name in transcripts."""
         return f"{self.names.get(partition.topic_id, '?')}-{partition.number}"

@@ -1,9 +1,9 @@
-"""The gateway as far as one group sees it: drives the engine by the rules of its group's task.
+"""Drives the engine of one group as the gateway's group task does.
 
-A batch is durable, then applied, then the answers leave. Steps may be gathered and leave together;
-a crash then loses all of them, from some batch on, and every answer. A batch that cannot be written
-is as if nothing had happened. Of one in doubt the log alone knows: the group is loaded again. Must
-not know clients or connections.
+The driver makes a batch durable, applies it, and then sends the answers. It may gather several
+steps into one write; a crash then loses the batches after some cut, and all the answers. A batch
+that cannot be written changes nothing. If a write is in doubt, the driver reloads the group from
+its log.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,18 +38,17 @@ from kafka_codecs.error_codes import ErrorCode
 
 GROUP = "orders"
 POSTPONED_MS = 1_000
-"""How much later what has happened all the same is handled again, when the log failed."""
+"""The delay before an event that is not a request is retried after a log failure."""
 RESOLUTION_MS_MAX = 200
 TIMER_LAG_MS_MAX = 30
-"""How late a busy gateway may be with a deadline."""
+"""The longest delay with which a busy gateway handles a deadline."""
 
 Batch = tuple[DurableRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A reply and what the receiver needs to read it: the topics of that moment, and the stored
-    offsets of a fetch."""
+    """A reply, with the topics at the time of the decision and the stored offsets of a fetch."""
 
     reply: Reply
     at_ms: int
@@ -58,7 +57,7 @@ class Answer:
 
 
 class _Decided(NamedTuple):
-    """A step that was applied and is not durable yet."""
+    """A step that is applied but not yet durable."""
 
     event: Event
     step: Step
@@ -67,14 +66,14 @@ class _Decided(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A request that is not answered yet, and who is to hear the answer."""
+    """An unanswered request and the receiver of its answer."""
 
     request: Request
     answered: Callable[[Answer], None]
 
 
 class Observer(Protocol):
-    """Looks at each step: before it is decided, before it is applied, and after that."""
+    """Inspects each step: before the decision, before it is applied, and afterwards."""
 
     def before_step(self) -> None: ...
     def decided(self) -> None: ...
@@ -83,7 +82,7 @@ class Observer(Protocol):
 
 
 class Driver:
-    """One group's task, its process and its log."""
+    """The task of one group, with its process and its log."""
 
     def __init__(self, world: World, cluster: Cluster, config: GroupConfig) -> None:
         self.config = config
@@ -95,11 +94,11 @@ class Driver:
         self.linger_ms = 0
         self.log_failure_rate = 0.0
         self.log_doubt_rate = 0.0
-        """How often it is unknown whether a batch was written."""
+        """The share of writes with an unknown outcome."""
         self.is_taken = False
-        """Whether somebody else has the group in the cluster."""
+        """Whether another coordinator serves the group."""
         self.has_given_way = True
-        """Whether the group's members are fenced for good, if it is taken."""
+        """Whether the fence of all members is durable, if the group is taken."""
         self.waiting: dict[int, _Waiting] = {}
         self._world = world
         self._cluster = cluster
@@ -111,36 +110,36 @@ class Driver:
 
     @property
     def now_ms(self) -> int:
-        """The clock of the gateway's process. It agrees with no other process's, nor with that of
-        the process before it, and never goes back."""
+        """The wall clock of the gateway's process. It never goes back, but differs from the clocks
+        of earlier processes."""
         return self._world.now_ms + self._clock_ahead_ms
 
     def ask(self, request: Request, answered: Callable[[Answer], None]) -> None:
-        """Decide a request; it is answered once its records are durable."""
+        """Decide a request. The answer follows once its records are durable."""
         self._world.counts["requests"] += 1
         self.waiting[request.token] = _Waiting(request, answered)
         if self.is_taken:
-            self._refuse(request, _code_when_taken(request), "somebody else has the group")
+            self._refuse(request, _code_when_taken(request), "another coordinator has the group")
         else:
             self._handle(request)
 
     def end_commit(self, event: OffsetCommitEnded) -> None:
-        """The cluster answered a commit, or never will."""
+        """Tell the engine that the cluster answered a commit, or never will."""
         if self.is_up:
             self._handle(event)
 
     def take(self) -> None:
-        """Somebody else takes the group in the cluster: our members are fenced, and until
-        `give_back` nobody is let in. The cluster takes no commit from us any more."""
-        self._world.tell("cluster", "gives the group to somebody else")
+        """Let another coordinator take the group. The driver fences all members and admits none
+        until `give_back`. The cluster accepts no more commits from it."""
+        self._world.tell("cluster", "gives the group to another coordinator")
         self._world.counts["takeovers"] += 1
         self.is_taken, self.has_given_way = True, False
         self._cluster.fence_commits()
         self._give_way()
 
     def give_back(self) -> None:
-        """Nobody else has the group any more."""
-        self._world.tell("cluster", "has the group for us again")
+        """Return the group to this driver."""
+        self._world.tell("cluster", "returns the group to the gateway")
         self.is_taken = False
 
     def _give_way(self) -> None:
@@ -154,7 +153,7 @@ class Driver:
         *,
         clock_ahead_ms: int | None = None,
     ) -> None:
-        """The process dies, and comes back from its log, perhaps with another policy or clock."""
+        """End the process and restart it from its log, optionally with another policy or clock."""
         survivors = self._world.between(0, len(self._gathered))
         self._log += [each.step.durable for each in self._gathered[:survivors] if each.step.durable]
         self._world.tell("gateway", f"crashes, {len(self._gathered) - survivors} batches lost")
@@ -173,11 +172,11 @@ class Driver:
 
     @property
     def topics(self) -> Topics:
-        """The topics' image."""
+        """The topic image."""
         return self._cluster.topics
 
     def unanswered(self) -> set[int]:
-        """Requests that no step has answered yet, whether that answer has left or not."""
+        """Tokens of the requests that no step has answered. A gathered answer counts as one."""
         answered = {token for each in self._gathered for token, _ in each.step.replies}
         return self.waiting.keys() - answered
 
@@ -212,8 +211,8 @@ class Driver:
         self._watch_the_clock()
 
     def _resolve(self, resolution: RegexResolution) -> None:
-        """Match regular expressions against the topics there are now; at times that fails. A group
-        that was loaded since waits for nothing."""
+        """Match regular expressions against the present topics, or fail. A group that was loaded
+        since then does not wait for the result."""
         if not self.is_up or self.engine.state.resolution is not resolution:
             return
         topics = self._cluster.topics
@@ -254,11 +253,11 @@ class Driver:
             self._load([record for batch in self._log for record in batch])
 
     def _log_in_doubt(self, gathered: Sequence[_Decided], batches: Sequence[Batch]) -> None:
-        """Written or not: the group is as its log says, and whoever waits is to try again. What
-        nobody can refuse is handled again later."""
+        """Reload the group from its log, which may have the batch or not. Refuse all requests, so
+        that clients retry, and retry all other events later."""
         world = self._world
         is_written = world.chance(0.5)
-        world.tell("gateway", f"doubts its log, which {'has' if is_written else 'lacks'} the batch")
+        world.tell("gateway", f"reloads; its log {'has' if is_written else 'lacks'} the batch")
         world.counts["batches in doubt"] += 1
         if is_written:
             self._log += batches
@@ -266,11 +265,11 @@ class Driver:
             if isinstance(each.event, Happening):
                 world.after(POSTPONED_MS, self._again, each.event, self._life)
             elif isinstance(each.event, OffsetCommitReceived):
-                self.engine.apply(CommitEnded(each.event.token))  # it is refused
+                self.engine.apply(CommitEnded(each.event.token))  # refused below
         self._load([record for batch in self._log for record in batch], self.engine)
         for waiting in list(self.waiting.values()):
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            self._refuse(waiting.request, code, "the group is loaded again")
+            self._refuse(waiting.request, code, "the group was reloaded")
 
     def _answer(self, token: int, answer: Answer) -> None:
         waiting = self.waiting.pop(token, None)
@@ -300,7 +299,7 @@ class Driver:
     # -- the log ---------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Read the log as it is, or with a part of it compacted."""
+        """Load the log, with a random part of it compacted."""
         world = self._world
         if world.chance(0.5):
             cut = world.between(0, len(self._log))
@@ -316,7 +315,7 @@ class Driver:
         self._give_way()
 
     def _load(self, records: list[DurableRecord], before: GroupEngine | None = None) -> None:
-        """`before`: the engine of the same process that served the group until now."""
+        """`before` is the previous engine of the group in the same process."""
         self.engine = GroupEngine(GROUP, self.config)
         self.engine.load(records, now_ms=self.now_ms)
         if before is not None:
@@ -328,7 +327,7 @@ class Driver:
 
 
 def _code_when_taken(request: Request) -> ErrorCode:
-    """Whoever believes to be a member hears that it is none; others are to try again."""
+    """UNKNOWN_MEMBER_ID makes members give up their partitions; other requests may be retried."""
     match request:
         case HeartbeatReceived() | SyncGroupReceived():
             return ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,11 +1,11 @@
-"""Which claims of clients the engine need not answer for, and why.
+"""Finds the claims of clients that the ownership checks must ignore.
 
-- *Stale*: the group removed the member after it was granted the partition, and the client has not
-  heard of it yet. It may believe; its commits must be refused.
-- *Void*: no rule of the protocol could have kept the partition for it. Its request was overtaken
-  by newer ones of its own and told of the past, or a leader assigned what it should not.
+- *Stale*: the group removed the member after it granted the partition, and the client does not know
+  yet. The engine must refuse its commits.
+- *Void*: no rule of the protocol could have reserved the partition for the client. A late request
+  of the client stated outdated partitions, or a leader made an invalid assignment.
 
-A partition that was void once is excused for the rest of the run, as far as its offsets go.
+The offset checks ignore a partition for the rest of the run once a claim to it was void.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -31,7 +31,7 @@ FIRST_VERSION_WITH_GENERATION = 2
 
 
 class ExemptClaims:
-    """Kept by member id, client name and partition: until when what was granted is in question."""
+    """Records until when a grant is in question, by member id, client name and partition."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class ExemptClaims:
     ) -> None:
         self.partitions: set[Partition] = set()
         self.overtaken_owners: set[str] = set()
-        """Clients whose late request states what they own: it may have acknowledged
-        what they had long before."""
+        """Clients with a late request that stated owned partitions. It may have acknowledged an
+        assignment that they never received."""
         self._world, self._clients, self._state, self._lies = world, clients, state, lies
         self._removed_ms: dict[str, int] = {}
         self._doubted_ms: dict[tuple[str, Partition], int] = {}
@@ -51,21 +51,21 @@ class ExemptClaims:
         self._members: Set[str] = frozenset()
 
     def is_stale(self, claim: Claim) -> bool:
-        """Whether its member was removed after it was granted this."""
+        """Whether the group removed the member after it granted the partition."""
         return claim.granted_ms <= self._removed_ms.get(claim.member_id, 0)
 
     def is_void(self, client: Client, partition: Partition, claim: Claim) -> bool:
-        """Whether the engine could not help it that somebody else has this as well."""
+        """Whether the engine could not have kept the partition from another client."""
         doubted_ms = max(
             self._doubted_ms.get((client.name, partition), 0),
             self._distrusted_ms.get(client.name, 0),
         )
         return claim.is_lie or claim.granted_ms <= doubted_ms
 
-    # -- what happened ---------------------------------------------------------------------------
+    # -- observations ----------------------------------------------------------------------------
 
     def after_step(self, step: Step) -> None:
-        """Members were removed or left behind; a leader may have lied."""
+        """Record removed members, absent static members, and lies."""
         group = self._state().group
         gone = removed_members(step).keys() | self._left_behind(step)
         for member_id in gone:
@@ -77,7 +77,7 @@ class ExemptClaims:
         self._members = group.members.keys() if group is not None else frozenset()
 
     def after_load(self) -> None:
-        """A restart may have forgotten members, or brought some back."""
+        """Record the members that a restart forgot or restored."""
         group = self._state().group
         members = group.members.keys() if group is not None else frozenset[str]()
         for member_id in self._members - members:
@@ -89,8 +89,8 @@ class ExemptClaims:
         self._members = members
 
     def _is_backed(self, client: Client, partition: Partition, claim: Claim) -> bool:
-        """Whether the log gives the partition to the member. Being in a classic group proves
-        nothing: the stored generation may have begun without a static member."""
+        """Whether the log gives the partition to the member. Membership in a classic group proves
+        nothing, because the stored generation may have begun without a static member."""
         match self._state().group:
             case ConsumerGroup() as group:
                 return group.holders.get(partition) == claim.member_id
@@ -102,7 +102,7 @@ class ExemptClaims:
                 return False
 
     def _left_behind(self, step: Step) -> Set[str]:
-        """Static members that a new generation of a classic group did not wait for any longer."""
+        """Static members that a new generation of a classic group began without."""
         starts = any(
             isinstance(record, ClassicCoreMoved)
             and record.core.phase is ClassicPhase.COMPLETING_REBALANCE
@@ -123,7 +123,7 @@ class ExemptClaims:
                         self._distrust(client)
 
     def _note_liars(self, step: Step) -> None:
-        """A group that converts goes by what its members state to own, if it has nothing better."""
+        """A conversion may use the owned partitions that members state, even those of liars."""
         group = self._state().group
         is_converted = any(
             isinstance(record, GroupEpoch) and record.cause is EpochCause.CONVERTED
@@ -140,9 +140,10 @@ class ExemptClaims:
                     self._doubt(client, partition)
 
     def overtaken(self, client: Client, request: Request) -> None:
-        """A request that arrives after newer ones of its client tells of the past.
+        """Doubt the client's claims after one of its requests arrived late.
 
-        Of what was granted up to the epoch that it states, nothing could show that.
+        The request states outdated partitions, and the engine cannot see that for partitions
+        granted up to the epoch that it states.
         """
         if isinstance(request, ConsumerHeartbeatReceived) and request.owned is not None:
             self.overtaken_owners.add(client.name)
@@ -167,12 +168,12 @@ class ExemptClaims:
 
 
 def _epoch_that_proves(request: Request) -> int | None:
-    """Up to which epoch of a partition's assignment the request's list of owned partitions speaks
-    with knowledge; None if it has no list."""
+    """The newest assignment epoch for which the request's list of owned partitions counts as proof;
+    None without a list."""
     match request:
         case ConsumerHeartbeatReceived(owned=owned, member_epoch=epoch) if owned is not None:
-            # One that names the previous epoch has to be believed: the answer that carried the
-            # new one may be lost, and nothing else would ever be said of what came with it.
+            # The engine must accept a heartbeat with the previous epoch, because the answer with
+            # the new epoch may be lost.
             return INT32_MAX if epoch > JOIN_EPOCH else JOIN_EPOCH
         case JoinGroupReceived(protocols=protocols):
             version, subscription = decode_subscription(protocols[0][1])

@@ -1,7 +1,7 @@
-"""A calm roll after the chaos: one native client after the other comes back as a classic one.
+"""A roll without faults: each native client restarts as a classic one, one after the other.
 
-What a lively group hides shows then: nobody else's heartbeat repairs what a leaver, the conversion
-or a topic that grows has left undone. After each step the group must come to rest again.
+It reveals mistakes that a busy group hides, because no other heartbeat repairs what a leaver, the
+conversion or a growing topic left undone. After each step the group must settle again.
 """
 
 from coordinator.consumer.group import ConsumerGroup
@@ -15,13 +15,13 @@ CLOSING_ROUNDS_MAX = 10
 
 
 def roll_to_classic(scene: Scene) -> None:
-    """In every other run, for the time it takes. Raises BrokenInvariantError."""
+    """Roll all native clients, in half of the runs. Raises BrokenInvariantError."""
     world = scene.world
     if world.chance(0.5):
         return
     _move_a_replica(scene)
     natives = [c for c in scene.clients if isinstance(c, NativeClient) and not c.is_dead]
-    # A static one last: only its return as a classic one may convert the group without a rebalance.
+    # Static clients come last: only their return may convert the group without a rebalance.
     for client in sorted(natives, key=lambda c: c.spec.instance_id is not None):
         world.tell("operator", f"rolls {client.name}")
         _close(scene, client)
@@ -42,7 +42,7 @@ def _close(scene: Scene, client: Client) -> None:
 
 
 def _move_a_replica(scene: Scene) -> None:
-    """A consumer group computes a new target, because racks may count."""
+    """Move a replica and require a new epoch, because assignors may use racks."""
     group = scene.driver.engine.state.group
     if not scene.cluster.has_racks or not isinstance(group, ConsumerGroup):
         return
@@ -56,12 +56,12 @@ def _move_a_replica(scene: Scene) -> None:
     require(
         not isinstance(group, ConsumerGroup) or group.epoch > epoch,
         Invariant.LIVENESS,
-        "nobody noticed that a replica moved",
+        "the group did not notice that a replica moved",
     )
 
 
 def _grow_a_topic(scene: Scene) -> None:
-    # The last by name is the one that most subscribe to.
+    # Most clients subscribe to the topic with the last name.
     for name, topic in sorted(scene.cluster.topics.by_name.items(), reverse=True):
         if topic.partition_count < PARTITIONS_MAX:
             scene.cluster.grow(name)

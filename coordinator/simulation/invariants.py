@@ -1,7 +1,7 @@
-"""The invariants by name, and what must hold of a group's state at any time (rule 12.1).
+"""Names the invariants, and checks those that a single state of a group can show (rule 12.1).
 
-`GroupScript` of the tests asks here after every step as well, so that each scenario is a test of
-these rules too. What takes more than one state to see is in `watch.py`.
+The tests' `GroupScript` runs these checks after every step. `watch.py` has the checks that need
+more than one state.
 """
 
 from collections import Counter
@@ -19,35 +19,35 @@ from coordinator.volatile import ClassicPhase, DeadlineKey, DeadlineKind, Member
 
 
 class Invariant(StrEnum):
-    """What may break; the first ten are numbered as in rule 12.1."""
+    """The invariants. The first ten are numbered as in rule 12.1."""
 
-    SINGLE_HOLDER = "1: no partition is held by two members"
-    EPOCHS = "2: epochs are in order and never go back"
-    CLASSIC_REPLIES = "3: a classic member is told its member epoch and what it is assigned"
-    QUIET_REJOIN = "4: where a heartbeat says NONE, rejoining would change nothing"
-    LIVENESS = "5: in peace everybody gets its part, and every heartbeat is fine"
-    SILENCE = "6: who is silent goes in time, and only who is silent"
-    THERE_AND_BACK = "7: an upgrade and a downgrade leave every static member its partitions"
-    REPLAY = "8: the log brings the same group back"
-    POLICY = "9: with policy disabled no group becomes a mixed one"
-    OFFSETS = "10: committed offsets survive, and never go back"
-    SINGLE_OWNER = "clients: no two believe to own the same partition"
-    GRANTED = "clients: what a member believes to own, the group holds for it"
-    HEARD = "clients: a member told nothing new has heard its assignment"
-    STALE_COMMIT = "clients: nobody commits what somebody else holds"
-    TAKEN = "engine: a group that somebody else has keeps no member here"
-    RACKS = "engine: a member has the rack that it named"
-    TARGETS = "engine: the target leaves no partition to nobody"
-    INTERVALS = "engine: targets and regular expressions are due when their intervals say"
-    ANSWERS = "engine: every request is answered or waits"
-    PURE = "engine: deciding changes nothing"
+    SINGLE_HOLDER = "1: no two members hold the same partition"
+    EPOCHS = "2: epochs are ordered and never decrease"
+    CLASSIC_REPLIES = "3: answers match the member's epoch and assignment"
+    QUIET_REJOIN = "4: after a heartbeat with NONE, a rejoin would change nothing"
+    LIVENESS = "5: without faults, every member gets its share and every heartbeat succeeds"
+    SILENCE = "6: a silent member is removed in time, and no other is"
+    THERE_AND_BACK = "7: an upgrade and a downgrade preserve the assignments of static members"
+    REPLAY = "8: the log restores the same group"
+    POLICY = "9: under the policy disabled, no group becomes mixed"
+    OFFSETS = "10: committed offsets survive and never go back"
+    SINGLE_OWNER = "clients: no two clients own the same partition"
+    GRANTED = "clients: the group holds a client's partitions for its member"
+    HEARD = "clients: an answer omits only an assignment that the member knows"
+    STALE_COMMIT = "clients: no client commits a partition that another holds"
+    TAKEN = "engine: a group that another coordinator serves has no members"
+    RACKS = "engine: a member has the rack of its client"
+    TARGETS = "engine: the target covers every subscribed partition"
+    INTERVALS = "engine: targets and regular expressions follow their intervals"
+    ANSWERS = "engine: every request is answered once or parked"
+    PURE = "engine: decisions change nothing"
     INDEXES = "engine: the tables of a group agree"
-    TIMERS = "engine: every timer times something, and what needs a timer has one"
-    NO_ERROR = "engine: it breaks no rule of its own"
+    TIMERS = "engine: exactly the timers that are needed run"
+    NO_ERROR = "engine: no internal error occurs"
 
 
 class BrokenInvariantError(AssertionError):
-    """One invariant does not hold; `detail` says where."""
+    """An invariant does not hold; `detail` has the evidence."""
 
     def __init__(self, invariant: Invariant, detail: str) -> None:
         super().__init__(f"{invariant}\n{detail}")
@@ -55,14 +55,16 @@ class BrokenInvariantError(AssertionError):
 
 
 def require(condition: bool, invariant: Invariant, *detail: object) -> None:
-    """Raises BrokenInvariantError; `detail` becomes words only then, for most checks hold."""
+    """Raises BrokenInvariantError unless the condition holds. Only then formats `detail`."""
     if not condition:
         raise BrokenInvariantError(invariant, " ".join(str(each) for each in detail))
 
 
 def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
-    """All that one state can show: invariants 1 and 2, the tables and the timers; whether time
-    tells when the cluster can no longer store a commit is for the config to say."""
+    """Check invariants 1 and 2, the tables and the timers.
+
+    `time_ends_commits`: the config sets a time after which the cluster no longer stores a commit.
+    """
     match state.group:
         case ClassicGroup() as group:
             _check_classic_group(group)
@@ -76,7 +78,8 @@ def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
 
 
 def check_holders(group: ConsumerGroup) -> None:
-    """Invariant 1: assigned or pending revocation, a partition is held once. So is it targeted."""
+    """Invariant 1: each partition has one holder, assigned or pending revocation, and one target
+    owner."""
     held = [
         (partition, member_id)
         for member_id, current in group.assignments.items()
@@ -84,38 +87,39 @@ def check_holders(group: ConsumerGroup) -> None:
     ]
     held_by = dict(held)
     if len(held_by) != len(held):
-        raise BrokenInvariantError(Invariant.SINGLE_HOLDER, _twice(p for p, _ in held))
+        raise BrokenInvariantError(Invariant.SINGLE_HOLDER, _duplicates(p for p, _ in held))
     require(dict(group.holders) == held_by, Invariant.INDEXES, "holders:", group.holders)
     targeted = [partition for target in group.targets.values() for partition in target]
     if len(set(targeted)) != len(targeted):
-        raise BrokenInvariantError(Invariant.SINGLE_HOLDER, f"targeted twice: {_twice(targeted)}")
+        detail = f"in two targets: {_duplicates(targeted)}"
+        raise BrokenInvariantError(Invariant.SINGLE_HOLDER, detail)
 
 
 def check_epochs(group: ConsumerGroup) -> None:
-    """Invariant 2, as far as one state shows it."""
+    """Invariant 2, within one state."""
     require(
         group.assignment_epoch <= group.epoch,
         Invariant.EPOCHS,
-        "the target is of epoch",
+        "assignment epoch",
         group.assignment_epoch,
-        "the group of",
+        "exceeds group epoch",
         group.epoch,
     )
     for member_id, current in group.assignments.items():
         require(
             current.member_epoch <= group.assignment_epoch,
             Invariant.EPOCHS,
-            member_id,
-            "is at",
+            "member epoch",
             current.member_epoch,
-            "the target at",
+            "of",
+            member_id,
+            "exceeds assignment epoch",
             group.assignment_epoch,
         )
 
 
 def check_target(group: ConsumerGroup, topics: Topics) -> None:
-    """Where the target is up to date, each partition of a topic that somebody subscribes to is
-    somebody's (rule 9)."""
+    """An up-to-date target has an owner for each partition of a subscribed topic (rule 9)."""
     if group.assignment_epoch < group.epoch or group.topics_checked != topics.version:
         return
     targeted = {partition for target in group.targets.values() for partition in target}
@@ -126,10 +130,10 @@ def check_target(group: ConsumerGroup, topics: Topics) -> None:
         for number in range(topic.partition_count)
         if Partition(topic.topic_id, number) not in targeted
     ]
-    require(not idle, Invariant.TARGETS, "nobody is to have", idle)
+    require(not idle, Invariant.TARGETS, "no target has", idle)
 
 
-def _twice(values: Iterable[object]) -> str:
+def _duplicates(values: Iterable[object]) -> str:
     return str([value for value, count in Counter(values).items() if count > 1])
 
 
@@ -138,20 +142,22 @@ def _check_classic_group(group: ClassicGroup) -> None:
     phase = group.phase
     is_distributed = phase in (ClassicPhase.STABLE, ClassicPhase.COMPLETING_REBALANCE)
     rules = {
-        "who waits is a member": group.joins.keys() | group.syncs.keys() <= group.members.keys(),
-        "a pending id is no member": group.pending_ids.keys().isdisjoint(group.members),
+        "only members have parked requests": (
+            group.joins.keys() | group.syncs.keys() <= group.members.keys()
+        ),
+        "pending ids are not members": group.pending_ids.keys().isdisjoint(group.members),
         "the leader is a member": group.core.leader is None or group.core.leader in group.members,
-        "joins wait in the join phase only": (
+        "only the join phase parks joins": (
             not group.joins or phase is ClassicPhase.PREPARING_REBALANCE
         ),
-        "syncs wait for the leader only": (
+        "only the sync phase parks syncs": (
             not group.syncs or phase is ClassicPhase.COMPLETING_REBALANCE
         ),
         "an empty group has no members": phase is not ClassicPhase.EMPTY or not group.members,
         "a generation has members": not is_distributed or bool(group.members),
         "offers are counted": dict(group.offers)
         == Counter(name for m in group.members.values() for name in dict(m.protocols)),
-        "everybody offers the protocol": not is_distributed
+        "all members offer the protocol": not is_distributed
         or all(group.core.protocol in dict(m.protocols) for m in group.members.values()),
     }
     _require_all(rules)
@@ -168,29 +174,28 @@ def _check_consumer_tables(group: ConsumerGroup) -> None:
     classic = {member_id for member_id, member in group.members.items() if member.is_classic}
     rules = {
         "each member has an assignment": group.assignments.keys() == group.members.keys(),
-        "targets are those of members": group.targets.keys() <= group.members.keys(),
+        "only members have targets": group.targets.keys() <= group.members.keys(),
         "subscribers are counted": dict(group.subscribers) == Counter(subscribed),
         "regular expressions are counted": dict(group.regex_subscribers) == regexes,
-        "somebody uses each regular expression": group.regexes.keys() <= regexes.keys(),
-        "classic members have a phase": group.phases.keys() == classic,
+        "each regular expression has a subscriber": group.regexes.keys() <= regexes.keys(),
+        "exactly the classic members have a phase": group.phases.keys() == classic,
     }
     _require_all(rules)
-    _require_all(_target_tables(group) | _tallies(group))
+    _require_all(_target_tables(group) | _count_tables(group))
 
 
 def _target_tables(group: ConsumerGroup) -> dict[str, bool]:
-    """`target_owners` and `loads` are the target, seen otherwise."""
+    """`target_owners` and `loads` index the target."""
     owners = {p: member_id for member_id, target in group.targets.items() for p in target}
     return {
-        "each target partition has its owner": {p: group.target_owners[p] for p in owners}
-        == owners,
-        "only they have": set(group.target_owners.beyond({})) == owners.keys(),
-        "each member has a load": len(group.loads) == len(group.members)
+        "target owners are indexed": {p: group.target_owners[p] for p in owners} == owners,
+        "no other partition has an owner": set(group.target_owners.beyond({})) == owners.keys(),
+        "loads are indexed": len(group.loads) == len(group.members)
         and all(id_ in group.loads.at(len(group.target_of(id_))) for id_ in group.members),
     }
 
 
-def _tallies(group: ConsumerGroup) -> dict[str, bool]:
+def _count_tables(group: ConsumerGroup) -> dict[str, bool]:
     members = group.members.values()
     classic = [member.classic for member in members if member.classic is not None]
     votes = Counter(member.server_assignor for member in members if member.server_assignor)
@@ -223,7 +228,7 @@ def _check_instances(group: ClassicGroup | ConsumerGroup) -> None:
 
 
 def check_deadlines(state: GroupState, *, time_ends_commits: bool = True) -> None:
-    """Every timer has something to time, and everything that needs a timer has one."""
+    """Exactly the timers that the state requires are running."""
     running = set(state.deadlines)
     expected = {
         DeadlineKey(DeadlineKind.LOST_COMMIT, str(token))
@@ -240,7 +245,7 @@ def check_deadlines(state: GroupState, *, time_ends_commits: bool = True) -> Non
     if running != expected:
         raise BrokenInvariantError(
             Invariant.TIMERS,
-            f"too many: {sorted(running - expected)}, missing: {sorted(expected - running)}",
+            f"superfluous: {sorted(running - expected)}, missing: {sorted(expected - running)}",
         )
 
 
@@ -255,7 +260,7 @@ def _deadlines_of_classic_group(group: ClassicGroup, running: set[DeadlineKey]) 
         case ClassicPhase.PREPARING_REBALANCE if group.core.initial_delay:
             expected.add(DeadlineKey(DeadlineKind.INITIAL_REBALANCE_DELAY))
         case ClassicPhase.PREPARING_REBALANCE:
-            # Not while the completion waits for the cluster to answer a commit.
+            # It has expired if the phase waits only for a commit in flight.
             expected |= running & {DeadlineKey(DeadlineKind.JOIN_PHASE)}
         case ClassicPhase.COMPLETING_REBALANCE:
             expected.add(DeadlineKey(DeadlineKind.SYNC_PHASE))
@@ -282,9 +287,9 @@ def _deadlines_of_consumer_group(
             is_away = current.member_epoch == STATIC_LEAVE_EPOCH
             expected |= running & revocation if is_away else revocation
         if current.state is MemberState.UNRELEASED_PARTITIONS:
-            # It joined again, and still has no more time to revoke.
+            # A member that rejoined keeps its earlier revocation deadline.
             expected |= running & revocation
     if group.is_left_to_classic_members:
-        # Armed by the first event after a restart, if there is something to do.
+        # The first event after a restart arms it, if the group has something to do.
         expected |= running & {DeadlineKey(DeadlineKind.TARGET_DUE)}
     return expected

@@ -1,7 +1,7 @@
-"""What the leader of a classic group does: it assigns, in the client.
+"""The client-side assignors that the leader of a classic group runs.
 
-`range` and `roundrobin` for clients that have given everything up; `cooperative-sticky` leaves each
-partition with its owner, and withholds one that moves until its owner has given it up.
+`range` and `roundrobin` are for eager clients. `cooperative-sticky` leaves each partition with its
+owner, and withholds a moving partition until its owner has given it up.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,11 +22,11 @@ from kafka_codecs.consumer_protocol import (
 STICKY = "cooperative-sticky"
 
 Name = tuple[str, int]
-"""A partition as classic clients name it."""
+"""A partition by topic name and number, as in the classic protocol."""
 
 
 def assign(protocol: str, members: Iterable[JoinedMember], topics: Topics) -> dict[str, bytes]:
-    """The assignment of each member, as it goes into SyncGroup."""
+    """The encoded assignment of each member, for SyncGroup."""
     subscriptions = _subscriptions(members)
     match protocol:
         case "range":
@@ -39,12 +39,12 @@ def assign(protocol: str, members: Iterable[JoinedMember], topics: Topics) -> di
 
 
 def subscribed_topics(members: Iterable[JoinedMember]) -> list[str]:
-    """What the group as a whole subscribes to: the leader watches these topics."""
+    """The topics that any member subscribes to. The leader watches them."""
     return sorted({name for each in _subscriptions(members).values() for name in each.topics})
 
 
 def _subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscription]:
-    """Who cannot be read gets nothing, and does not end the leader's process as in Java."""
+    """A member with an unreadable subscription gets no partitions. In Java it ends the leader."""
     subscriptions = {}
     for member in members:
         try:
@@ -56,12 +56,12 @@ def _subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscription]:
 
 
 def write_assignment(names: Iterable[Name], version: int = 1) -> bytes:
-    """Partitions as the embedded protocol has them."""
+    """Encode an assignment in the embedded protocol."""
     return encode_assignment(Assignment(assigned_partitions=listed(names)), version)
 
 
 def read_assignment(data: bytes) -> frozenset[Name]:
-    """What a stored assignment gives; nothing if it cannot be read."""
+    """The partitions of an encoded assignment; none if it is malformed."""
     try:
         _version, decoded = decode_assignment(data)
     except WireError:
@@ -72,7 +72,7 @@ def read_assignment(data: bytes) -> frozenset[Name]:
 
 
 def listed(names: Iterable[Name]) -> tuple[TopicPartition, ...]:
-    """Partitions grouped by topic, as the wire has them."""
+    """Partitions grouped by topic, as on the wire."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(names):
         by_topic.setdefault(topic, []).append(number)
@@ -83,7 +83,7 @@ def listed(names: Iterable[Name]) -> tuple[TopicPartition, ...]:
 
 
 def _wanted(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[str, list[str]]:
-    """Existing topics and who subscribes to them, in order."""
+    """The existing topics and their subscribers, both sorted."""
     return {
         name: [id_ for id_ in sorted(subscriptions) if name in subscriptions[id_].topics]
         for name in sorted({n for each in subscriptions.values() for n in each.topics})
@@ -141,7 +141,7 @@ def _sticky(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[s
 
 
 def _owner(ids: list[str], subscriptions: Mapping[str, Subscription]) -> str | None:
-    """Of several claimants the one of the newest generation; nobody if there are two of it."""
+    """The claimant with the newest generation; None if several claimants have it."""
     newest = max(subscriptions[id_].generation_id for id_ in ids)
     valid = [id_ for id_ in ids if subscriptions[id_].generation_id == newest]
     return valid[0] if len(valid) == 1 else None

@@ -1,8 +1,8 @@
-"""A consumer of the new protocol, as librdkafka behaves where it differs from Java's client.
+"""A native consumer that behaves like librdkafka where librdkafka differs from the Java client.
 
-It states everything until its first assignment, and after it lost its coordinator. Otherwise its
-heartbeats are short: after COORDINATOR_LOAD_IN_PROGRESS it sends the same one again, and one that
-is not answered within the heartbeat interval it gives up and goes on.
+Its heartbeats are full until the first assignment, and after it lost its coordinator. Otherwise
+they are short. After COORDINATOR_LOAD_IN_PROGRESS the client repeats the same heartbeat, and it
+abandons a heartbeat that is not answered within the heartbeat interval.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from kafka_codecs.error_codes import ErrorCode
 
 
 class LibrdkafkaClient(NativeClient):
-    """What a heartbeat stated counts as stated once that heartbeat was answered."""
+    """A native client that counts the content of a heartbeat as sent once it was answered."""
 
     kind = "librdkafka"
 
@@ -37,7 +37,7 @@ class LibrdkafkaClient(NativeClient):
         self._must_state_owned &= request.owned is None
 
         def ends() -> bool:
-            """False if it was given up by now."""
+            """Whether the heartbeat was still pending, and not abandoned."""
             nonlocal is_under_way
             was_under_way, is_under_way = is_under_way, False
             self._awaits_beat &= not was_under_way
@@ -75,7 +75,7 @@ class LibrdkafkaClient(NativeClient):
         self._must_state_all |= not self._had_assignment
         request = super()._heartbeat(epoch)
         if self._must_state_all and request.owned is None and epoch > 0:
-            # Also while a callback runs.
+            # librdkafka states owned partitions even while a callback runs.
             return replace(request, owned=self.stated_owned())
         return request
 

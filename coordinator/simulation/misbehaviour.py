@@ -1,8 +1,8 @@
-"""Clients that do not follow the protocol: each breaks one promise, the vandal all at once.
+"""Clients that break the protocol: each kind breaks one rule, the vandal all of them.
 
-What they believe to own does not count, and no offset of theirs is stored; whatever they do, it may
-cost nobody else anything. A leader that lies is the exception that the protocol makes: its
-assignments are remembered, for who follows them owns nothing by the engine's word.
+The ownership checks ignore their claims, and the cluster stores none of their offsets. They must
+not harm honest clients. The exception is a lying leader, whose assignments the protocol trusts: the
+simulator records them, and exempts the claims of members that follow them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ PAUSE_MS_MAX = 1_500
 
 
 class HoardingNative(NativeClient):
-    """Never gives up a partition; its revoke callback does not return."""
+    """Never gives up a partition: its revoke callback does not return."""
 
     is_honest = False
 
@@ -45,7 +45,7 @@ class HoardingNative(NativeClient):
 
 
 class HoardingClassic(ClassicClient):
-    """The same; it still rejoins whenever it is told to, with all that it has."""
+    """Never gives up a partition, but still rejoins when the group asks for it."""
 
     is_honest = False
 
@@ -54,7 +54,7 @@ class HoardingClassic(ClassicClient):
 
 
 class LyingNative(NativeClient):
-    """States to own what it likes."""
+    """States random owned partitions."""
 
     is_honest = False
 
@@ -65,7 +65,7 @@ class LyingNative(NativeClient):
 
 
 class LyingClassic(ClassicClient):
-    """The same, in any generation."""
+    """States random owned partitions in a random generation."""
 
     is_honest = False
 
@@ -82,7 +82,7 @@ class LyingClassic(ClassicClient):
 
 
 class StaleNative(NativeClient):
-    """Often names an epoch that is not its own."""
+    """Often states a wrong epoch."""
 
     is_honest = False
 
@@ -91,7 +91,7 @@ class StaleNative(NativeClient):
 
 
 class StaleClassic(ClassicClient):
-    """The same, with generations."""
+    """Often states a wrong generation."""
 
     is_honest = False
 
@@ -100,7 +100,7 @@ class StaleClassic(ClassicClient):
 
 
 class Dawdler(ClassicClient):
-    """Joins, and often does not sync; or is gone as soon as it has an id."""
+    """Often omits SyncGroup after a join, or dies after it received a member id."""
 
     is_honest = False
 
@@ -110,13 +110,13 @@ class Dawdler(ClassicClient):
 
     def hear_join(self, answer: Answer) -> None:
         if answer.reply.error == ErrorCode.MEMBER_ID_REQUIRED and self.world.chance(0.5):
-            self.die("has its id and goes")
+            self.die("got its member id")
         else:
             super().hear_join(answer)
 
 
 class LyingLeader(ClassicClient):
-    """Assigns what it should not, twice, or to nobody; and now and then leaves a member out."""
+    """Assigns random partitions to each member, and sometimes omits a member."""
 
     is_honest = False
 
@@ -133,10 +133,10 @@ class LyingLeader(ClassicClient):
 
 
 class Vandal(Client):
-    """Sends anything, as itself, as somebody made up, or as a member that it has heard of.
+    """Sends random requests, under its own ids, invented ones, or those of other members.
 
-    It states no partitions in another one's name, and syncs for nobody else: that nobody could tell
-    from the member itself.
+    It does not state partitions or send SyncGroup for another member, because the engine could not
+    tell such a request from the member's own.
     """
 
     kind = "vandal"
@@ -168,7 +168,7 @@ class Vandal(Client):
         return self._ids
 
     def _act(self) -> None:
-        deeds = (
+        requests = (
             self._some_heartbeat,
             self._some_join,
             self._some_sync,
@@ -177,7 +177,7 @@ class Vandal(Client):
             self._some_commit,
             self._some_fetch,
         )
-        request = self.world.dice.choice(deeds)()
+        request = self.world.dice.choice(requests)()
         self.ask(request, self._hear, lambda: None)
         self.later(self.world.between(1, PAUSE_MS_MAX), self._act)
 
@@ -309,7 +309,7 @@ DISHONEST: tuple[type[Client], ...] = (
 
 
 def some_partitions(client: Client) -> list[Partition]:
-    """Any partitions of any topic that there is or was."""
+    """Random partitions of existing and deleted topics."""
     everything = [
         Partition(topic_id, number)
         for topic_id in client.context.network.cluster.names
@@ -319,7 +319,7 @@ def some_partitions(client: Client) -> list[Partition]:
 
 
 def wrong_epoch(world: World, epoch: int) -> int:
-    """An epoch that is near, or not; none that means to join or to leave."""
+    """A random epoch, often near the right one; never one that means join or leave."""
     if epoch <= 0 or world.chance(0.5):
         return epoch
     return max(1, epoch + world.dice.choice(EPOCH_OFFSETS))

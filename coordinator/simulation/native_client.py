@@ -1,7 +1,7 @@
-"""A consumer of the new protocol, as Kafka's Java client behaves (rule 12.3).
+"""A native consumer that behaves like Kafka's Java client (rule 12.3).
 
-It reconciles: first it revokes, then it takes what is new, then it acknowledges. While it does, its
-heartbeats do not state what it owns.
+The client reconciles: it revokes partitions, takes new ones, then acknowledges. Meanwhile its
+heartbeats do not state the owned partitions.
 """
 
 import re
@@ -19,13 +19,13 @@ SOON_MS = 5
 
 
 class NativeClient(Client):
-    """Talks ConsumerGroupHeartbeat. After an error or a lost answer it states everything."""
+    """Sends ConsumerGroupHeartbeat. After an error or a lost answer the request is full."""
 
     kind = "native"
 
     def __init__(self, context: ClientContext, name: str, spec: Spec) -> None:
         super().__init__(context, name, spec)
-        # From v1 on the client brings its id (KIP-1082).
+        # From v1 on the client generates its member id (KIP-1082).
         self.member_id = name if spec.version > 0 else ""
         self.member_epoch = JOIN_EPOCH
         self._target: frozenset[Partition] | None = None
@@ -46,7 +46,7 @@ class NativeClient(Client):
 
     @property
     def heard(self) -> frozenset[Partition]:
-        """What it was told last that it is assigned."""
+        """The assignment that the client received last."""
         return self._target or frozenset()
 
     @property
@@ -68,11 +68,11 @@ class NativeClient(Client):
 
     @property
     def is_leaving(self) -> bool:
-        """It wants to hear nothing more of the place that it has."""
+        """Whether the client is giving up its membership."""
         return self.is_closing or self.member_epoch < JOIN_EPOCH
 
     def repeat_subscription(self) -> None:
-        """Its next heartbeat states it once more."""
+        """Make the next heartbeat state the subscription."""
         self._stated = None
 
     def wants(self, name: str) -> bool:
@@ -85,8 +85,8 @@ class NativeClient(Client):
         self.revoke(self.claims, self._leave)
 
     def take_place(self, instance_id: str) -> None:
-        """The process goes on as another instance, under its member id: the application has left
-        its own place, and asks for that of an instance that is gone."""
+        """Leave, then rejoin with the same member id but another instance id, whose own client is
+        gone or classic."""
         if self.is_closing or self._is_fenced_off:
             return
         self.world.tell(self.name, f"leaves to be {instance_id}")
@@ -124,7 +124,7 @@ class NativeClient(Client):
         self.beat()
 
     def beat(self) -> None:
-        """Send a heartbeat, unless one is under way."""
+        """Send a heartbeat, unless one is unanswered."""
         if self._awaits_beat or self._is_fenced_off or self.is_closing:
             return
         self._awaits_beat = True
@@ -173,11 +173,11 @@ class NativeClient(Client):
         )
 
     def stated_owned(self) -> frozenset[Partition]:
-        """What it says it owns."""
+        """The owned partitions in the client's heartbeat."""
         return frozenset(self.claims)
 
     def hear(self, reply: ConsumerHeartbeatReply, at_ms: int) -> None:
-        """A heartbeat was answered."""
+        """Handle the answer to a heartbeat."""
         self._was_fine = reply.error == ErrorCode.NONE
         if self.is_closing:
             return
@@ -205,7 +205,7 @@ class NativeClient(Client):
     # -- reconciling -----------------------------------------------------------------------------
 
     def reconcile(self) -> None:
-        """Revoke, then take, then acknowledge; one at a time."""
+        """Revoke, then take, then acknowledge, unless a reconciliation is already running."""
         if self._target is None or self.is_in_callback or self.claims.keys() == self._target:
             return
         self.revoke(self.claims.keys() - self._target, self._take)

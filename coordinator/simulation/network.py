@@ -1,9 +1,9 @@
-"""Connections between clients and the gateway, and everything that goes wrong on them.
+"""Connections between clients and the gateway, and their faults.
 
-A connection keeps the order of its requests, and the next one is not looked at before the last was
-answered. When it breaks, a request may be lost, its answer may be lost, or it arrives late: after
-what the client has sent on its next connection. An error may take the place of an answer, whose
-step was applied all the same. Commits and fetches go on to the cluster.
+A connection handles its requests in order, one at a time. When it breaks, the request or its answer
+may be lost, or the request arrives late, after others that the client has sent on its next
+connection. An error may replace the answer of an applied step. The gateway forwards commits and
+fetches to the cluster.
 """
 
 import itertools
@@ -31,36 +31,36 @@ from kafka_codecs.error_codes import ErrorCode
 
 DELAY_MS_MAX = 40
 LATE_MS_MAX = 8_000
-"""How much later than sent a request may arrive, on a connection that its client gave up."""
+"""The longest delay of a request on a connection that its client has abandoned."""
 LATE_TO_HARM_MS_MAX = 600
 ADMIN = "admin"
-"""The name of the one client that is no consumer."""
+"""The name of the client that is not a consumer."""
 SLOW_MS_MAX = 3_000
-"""How long an answer may take on a machine that is busy; those behind it wait as well."""
+"""The longest delay of an answer on a busy machine. Later answers wait behind it."""
 UNCONFIRMED = GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the anchor is unconfirmed")
 NOTICE_MS_MAX = 500
-"""How long a client takes to notice that its connection broke."""
+"""The longest time until a client notices that its connection broke."""
 RENEWAL_MS_MAX = 3_000
-"""How long the gateway takes to make the cluster refuse a commit whose answer was lost."""
+"""The longest time until the gateway makes the cluster refuse a commit whose answer was lost."""
 ERRORS_INSTEAD = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-"""What the gateway says when it lost the group, or its cluster, after it had decided."""
+"""The gateway's answers when it lost the group or the cluster after its decision."""
 
 
 class Fate(Enum):
-    """What becomes of one request."""
+    """The fate of one request."""
 
     FINE = auto()
     LOST = auto()
     LATE = auto()
     ANSWER_LOST = auto()
     SLOW = auto()
-    """Answered later than some clients wait."""
+    """The answer takes longer than some clients wait."""
     ERROR_INSTEAD = auto()
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Ask:
-    """One request on its way; `number` is its place among those of its client."""
+    """A request on its way; `number` counts the requests of its client."""
 
     request: Request
     heard: Callable[[Answer], None]
@@ -72,7 +72,7 @@ class Ask:
 
 
 class Connection:
-    """One connection of a client, from its opening to its break."""
+    """One connection of a client."""
 
     def __init__(self, network: "Network", owner: "Line") -> None:
         self.is_broken = False
@@ -84,7 +84,7 @@ class Connection:
         self._last_arrival_ms = self._last_answer_ms = 0
 
     def send(self, ask: Ask) -> None:
-        """A request leaves."""
+        """Send a request, which meets its fate."""
         network, world = self._network, self._network.world
         ask.fate = network.fate(ask.request)
         self._outstanding[ask] = None
@@ -95,8 +95,8 @@ class Connection:
                 self.break_up()
                 world.counts["late requests"] += 1
                 world.after(world.between(1, LATE_MS_MAX), self._arrive_late, ask)
-                hopefully_overtaken_ms = LATE_MS_MAX // 8
-                world.after(hopefully_overtaken_ms, network.late.append, (self._arrive_late, ask))
+                likely_overtaken_ms = LATE_MS_MAX // 8
+                world.after(likely_overtaken_ms, network.late.append, (self._arrive_late, ask))
             case Fate.FINE | Fate.ANSWER_LOST | Fate.SLOW | Fate.ERROR_INSTEAD:
                 delay_ms = world.between(1, DELAY_MS_MAX)
                 arrival_ms = max(self._last_arrival_ms, world.now_ms + delay_ms)
@@ -104,7 +104,7 @@ class Connection:
                 world.after(arrival_ms - world.now_ms, self._arrive, ask)
 
     def break_up(self) -> None:
-        """It is gone; the client notices soon, for all that it still waits for."""
+        """Break the connection. The client soon notices, and loses all unanswered requests."""
         if self.is_broken:
             return
         self.is_broken = True
@@ -113,12 +113,12 @@ class Connection:
         for ask in self._outstanding:
             world.after(notice_ms, ask.lost)
             if ask.request.token in self._network.commits_sent:
-                # The connection to the cluster goes with it, and the answer gets lost.
+                # The connection to the cluster breaks as well, so the answer is lost.
                 self._network.end_commit(ask.request.token, answer_lost=True)
         self._outstanding.clear()
 
     def drop_inbox(self) -> None:
-        """The gateway's process is gone."""
+        """Drop the requests that the gateway's process had not handled when it ended."""
         self._inbox.clear()
         self._is_busy = False
 
@@ -145,8 +145,8 @@ class Connection:
         self._network.driver.ask(ask.request, lambda answer: self._decided(ask, answer))
 
     def _decided(self, ask: Ask, answer: Answer) -> None:
-        """The gateway decided; offset requests go on to the cluster, as vetted. What gives
-        partitions is withheld if the anchor is unconfirmed by now: the step was applied."""
+        """Answer a decided request, or forward it to the cluster. An unconfirmed anchor withholds
+        an answer that gives partitions, although its step was applied."""
         if _gives(answer.reply) and self._network.withholds():
             answer = replace(answer, reply=ask.request.refused(UNCONFIRMED))
         if answer.reply.error == ErrorCode.NONE:
@@ -166,7 +166,7 @@ class Connection:
     def _forward_commit(self, ask: Ask, commit: OffsetCommitReceived, answer: Answer) -> None:
         network, token = self._network, commit.token
         if self.is_broken:
-            # Nobody is left to send it.
+            # The gateway does not forward the commit of a closed connection.
             network.world.after(0, network.driver.end_commit, OffsetCommitEnded(commit=token))
             return
 
@@ -203,7 +203,7 @@ class Connection:
 
 
 class Line:
-    """A client's way to the gateway: a new connection whenever the last one broke."""
+    """A client's link to the gateway. It reconnects after the connection broke."""
 
     def __init__(self, network: "Network", name: str) -> None:
         self.name = name
@@ -220,21 +220,22 @@ class Line:
         self._connection.send(ask)
 
     def cut(self) -> None:
-        """The connection breaks now."""
+        """Break the connection."""
         self._connection.break_up()
 
     def arrived(self, ask: Ask) -> None:
-        """The gateway is about to look at this request."""
+        """Report a request that the gateway handles after a newer one of the same client."""
         if ask.number < self._newest_arrived:
             self._network.overtaken(self.name, ask.request)
         self._newest_arrived = max(self._newest_arrived, ask.number)
 
 
 class Network:
-    """All connections, and how bad it is.
+    """All connections, and the rates of their faults.
 
-    `overtaken` hears of each request that arrives after a later one of the same client, whose name
-    it gets. `commits_sent` are on their way to the cluster, `committers` those who ask for one.
+    The network calls `overtaken` with the client's name for each request that arrives after a newer
+    one of the same client. `commits_sent` has the commits on their way to the cluster, `committers`
+    the client names by token.
     """
 
     def __init__(
@@ -250,7 +251,7 @@ class Network:
         self.loss_rate = 0.0
         self.late_rate = 0.0
         self.is_calm = False
-        """From now on nothing arrives late any more."""
+        """True drops requests that would arrive late."""
         self.slow_rate = 0.0
         self.withheld_rate = 0.0
         self.error_rate = 0.0
@@ -262,17 +263,17 @@ class Network:
         driver.crashed, driver.target_moved = self._gateway_crashed, self._target_moved
 
     def next_token(self) -> int:
-        """Names a request."""
+        """A new token for a request."""
         return next(self._tokens)
 
     def connect(self, line: Line) -> Connection:
-        """A new connection."""
+        """Open a connection."""
         connection = Connection(self, line)
         self._connections.append(connection)
         return connection
 
     def fate(self, request: Request) -> Fate:
-        """What becomes of a request."""
+        """Draw the fate of a request."""
         if self.world.chance(self.late_rate * _late_weight(request)):
             return Fate.LATE
         dice = self.world.dice.random()
@@ -283,12 +284,12 @@ class Network:
         return Fate.SLOW if dice > 1 - self.slow_rate else Fate.FINE
 
     def withholds(self) -> bool:
-        """Whether the anchor is unconfirmed just now."""
+        """Draw whether the anchor is unconfirmed."""
         return bool(self.withheld_rate) and self.world.chance(self.withheld_rate)
 
     def end_commit(self, token: int, *, answer_lost: bool) -> None:
-        """The engine hears how a commit ended, once; but if time does not tell when the cluster can
-        no longer store it, the gateway sees to that and says so."""
+        """Tell the engine how a commit ended. If a commit without an answer has no deadline, the
+        gateway makes the cluster refuse it, and reports its end a second time."""
         if token not in self.commits_sent:
             return
         _commit, sent = self.commits_sent.pop(token)
@@ -304,7 +305,7 @@ class Network:
         self.world.after(0, self.driver.end_commit, ended)
 
     def _target_moved(self) -> None:
-        """The group wants to move partitions: now a request that is late does most harm."""
+        """Deliver late requests soon, because they do most harm while partitions move."""
         late, self.late = self.late, []
         for arrive, ask in late:
             self.world.after(self.world.between(1, LATE_TO_HARM_MS_MAX), arrive, ask)
@@ -318,7 +319,7 @@ class Network:
 
 
 def _gives(reply: Reply) -> bool:
-    """Whether its receiver may begin to consume partitions, or give them to others."""
+    """Whether the receiver may start to consume partitions, or assign them to others."""
     match reply:
         case JoinGroupReply() | SyncGroupReply():
             return reply.error is ErrorCode.NONE
@@ -329,8 +330,8 @@ def _gives(reply: Reply) -> bool:
 
 
 def _late_weight(request: Request) -> int:
-    """Those that say what their client owns are late most often. A commit never is: nothing in
-    Kafka's protocol could tell it from a new one."""
+    """Requests that state owned partitions are late most often. Commits never are, because Kafka's
+    protocol cannot tell a late commit from a new one."""
     match request:
         case OffsetCommitReceived():
             return 0

@@ -1,7 +1,7 @@
-"""What a seed draws before anything happens: settings, kinds of clients, kinds of faults.
+"""Draws the plan of a run from its seed: settings, kinds of clients, kinds of faults.
 
-Not every run has every fault: a run without, say, late requests goes further into everything else.
-Times are short, so that much happens in little simulated time.
+Each run has only some of the faults, because a run without late requests, for example, explores the
+others further. Timeouts are short, so that much happens in little simulated time.
 """
 
 from dataclasses import dataclass
@@ -24,10 +24,11 @@ POLICIES = (*[MigrationPolicy.BIDIRECTIONAL] * 5, *MigrationPolicy)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`pause_ms_max` is the time between two deeds of chance.
+    """The settings of a run. `pause_ms_max` is the longest pause between two random actions.
 
-    `classic_style`: whether the classic clients of this run are eager, cooperative, or both (on
-    their way from one to the other, with a list that shares the cooperative assignor)."""
+    `classic_style` says whether classic clients are eager, cooperative, or both. In the last case
+    they migrate from one to the other, and all offer the cooperative assignor.
+    """
 
     config: GroupConfig
     pause_ms_max: int
@@ -56,12 +57,13 @@ class Plan:
 
     @property
     def has_resets(self) -> bool:
-        """Where commits take their time, a reset may meet members that came since."""
+        """Whether admins reset offsets. Commits are slow then, so members may join before a reset
+        is stored."""
         return self.commit_ms_max == SLOW_COMMIT_MS
 
 
 def draw_plan(world: World) -> Plan:
-    """The first thing that a seed decides."""
+    """Draw the settings and faults of a run."""
     dice = world.dice
     config = GroupConfig(
         classic_min_session_timeout_ms=1_000,
@@ -111,7 +113,7 @@ def draw_plan(world: World) -> Plan:
 
 
 def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
-    """How one client is set up, whatever protocol it will speak."""
+    """Draw the configuration of one client, for either protocol."""
     dice = world.dice
     is_cooperative = plan.classic_style == "cooperative" or (
         plan.classic_style == "both" and world.chance(0.5)
@@ -141,5 +143,5 @@ def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
 
 
 def draw_topics(world: World) -> tuple[str, ...]:
-    """A subscription; one of the topics may not exist."""
+    """Draw a subscription. One of its topics may not exist."""
     return world.dice.choice([("foo",), ("bar", "foo"), ("bar", "foo"), ("bar", "baz", "foo")])

@@ -1,6 +1,6 @@
-"""What would happen if: requests that are decided and never carried out (invariants 4 and 7).
+"""Probes: requests that the engine decides on a copy of the group (invariants 4 and 7).
 
-A probe works on a fork of the group's state, so that the run itself takes no notice.
+The copy is a fork of the group's state, so a probe does not affect the run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +46,7 @@ FRESH_ID = UUID(int=1, version=4)
 
 
 class Probe:
-    """A copy of a group to try something on."""
+    """A copy of a group."""
 
     def __init__(self, state: GroupState, config: GroupConfig, topics: Topics, now_ms: int) -> None:
         self._engine = GroupEngine(state.group_id, config)
@@ -58,7 +58,7 @@ class Probe:
         return self._engine.state.group
 
     def feed(self, event: Request) -> tuple[Step, Reply]:
-        """Decide and apply; an unanswered request counts as one that is refused."""
+        """Decide and apply a request. A parked request counts as refused."""
         step = self._engine.handle(event, now_ms=self._now_ms, topics=self._topics)
         for record in step.records:
             self._engine.apply(record)
@@ -69,7 +69,7 @@ class Probe:
 def check_next_heartbeat(
     state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
 ) -> None:
-    """Invariant 4, for a classic member that has just been moved: if it asked now."""
+    """Invariant 4, for a classic member whose assignment changed: probe its next heartbeat."""
     group = state.group
     assert isinstance(group, ConsumerGroup)
     heartbeat = HeartbeatReceived(
@@ -86,10 +86,10 @@ def check_next_heartbeat(
 def check_rejoin_changes_nothing(
     state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
 ) -> None:
-    """Invariant 4, for a member whose heartbeat was just answered NONE.
+    """Invariant 4, for a member whose heartbeat was just answered with NONE.
 
-    Not while a newer target is due or topics have changed. And one that waits for partitions may
-    well collect those that are free already (rule 5.7).
+    The invariant does not apply while a newer target is due, or after topics changed. A member that
+    waits for partitions may also collect those that are already free (rule 5.7).
     """
     group = state.group
     assert isinstance(group, ConsumerGroup)
@@ -111,7 +111,7 @@ def check_rejoin_changes_nothing(
         return
     step, reply = Probe(state, config, topics, now_ms).feed(_join_again(member, protocols))
     if reply.error in (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT):
-        return  # the policy changed, or the member's own list was never one
+        return  # the policy changed, or the member's protocol list is invalid
     assert isinstance(reply, JoinGroupReply)
     changes = [
         record
@@ -131,7 +131,7 @@ def check_rejoin_changes_nothing(
         ],
         Invariant.QUIET_REJOIN,
         member_id,
-        "would hear",
+        "would receive",
         reply,
         "with",
         changes,
@@ -141,14 +141,14 @@ def check_rejoin_changes_nothing(
 def _owning(
     protocols: Protocols, owned: Iterable[leader.Name], generation: int
 ) -> Protocols | None:
-    """The same list, stating these partitions; None if it cannot be read."""
-    told = []
+    """The protocols with these owned partitions; None if a subscription is malformed."""
+    stated = []
     for name, metadata in protocols:
         try:
             version, subscription = decode_subscription(metadata)
         except WireError:
             return None
-        told.append(
+        stated.append(
             (
                 name,
                 encode_subscription(
@@ -161,7 +161,7 @@ def _owning(
                 ),
             )
         )
-    return tuple(told)
+    return tuple(stated)
 
 
 def _join_again(member: Member, protocols: Protocols) -> JoinGroupReceived:
@@ -184,8 +184,8 @@ def _join_again(member: Member, protocols: Protocols) -> JoinGroupReceived:
 def check_there_and_back(
     state: GroupState, config: GroupConfig, topics: Topics, now_ms: int
 ) -> bool:
-    """Invariant 7, for a classic group at rest: one static member comes back as a native one and
-    then as a classic one again. False if this group is not one that could."""
+    """Invariant 7, for a classic group at rest: one static member returns as a native member, then
+    as a classic one. False if the invariant does not apply to this group."""
     group = state.group
     before = _assignments_at_rest(group, topics)
     if before is None or not isinstance(group, ClassicGroup):
@@ -195,8 +195,8 @@ def check_there_and_back(
     if static is None or not (policy.allows_upgrade and policy.allows_downgrade):
         return False
     if len(group.members) > config.classic_max_size:
-        # As in Kafka: static members stay in a generation that they did not join, beside as many
-        # as may join it. A group beyond its limit is not downgraded (rule 6.1).
+        # Static members stay in a generation that they did not join, so the group may exceed its
+        # limit, as in Kafka. Such a group is not downgraded (rule 6.1).
         return False
     probe = Probe(state, config, topics, now_ms)
     _step, reply = probe.feed(_as_native(static, group.core.protocol or ""))
@@ -220,9 +220,12 @@ def check_there_and_back(
 def _assignments_at_rest(
     group: ClassicGroup | ConsumerGroup | None, topics: Topics
 ) -> Mapping[str, frozenset[leader.Name]] | None:
-    """What each member of a classic group has, by instance id if there is one. None if it is not at
-    rest: somebody has yet to sync or to give something up, has what it did not ask for, or nobody
-    has what the leader has yet to see, which an upgrade distributes (DEV D22)."""
+    """The partitions of each member of a classic group, by instance id or else by member id.
+
+    None if the group is not at rest: a member has not synced or must give up partitions, has
+    partitions that it does not subscribe to, or some partitions have no owner. An upgrade would
+    assign those (DEV D22).
+    """
     if not isinstance(group, ClassicGroup) or group.phase is not ClassicPhase.STABLE:
         return None
     if group.unsynced or group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -256,7 +259,7 @@ def _assignments_at_rest(
 
 
 def _assigned(member: ClassicGroupMember, topics: Topics) -> frozenset[leader.Name]:
-    """Topics that are gone cannot survive a conversion."""
+    """The assignment without deleted topics, which a conversion drops."""
     _version, decoded = decode_assignment(member.assignment)
     return frozenset(
         (each.topic, number)

@@ -1,6 +1,4 @@
-"""What chance does to a group: clients come, go, die, freeze and change their minds; topics and the
-gateway have a life of their own. Each deed is one small method, drawn by its weight.
-"""
+"""Random actions on clients, topics, the gateway and the cluster, each drawn by its weight."""
 
 from collections.abc import Callable
 from types import MappingProxyType
@@ -41,11 +39,11 @@ CONFIG_VALUES = (
 )
 TAKEN_MS_MAX = 4_000
 CLOCKS_AHEAD_MS = (0, -600_000, 600_000)
-"""Of the gateway's clock after a restart; each jump is longer than a run."""
+"""Offsets of the gateway's clock after a restart. Each jump is longer than a run."""
 
 
 class RandomActions:
-    """Rolls the dice from time to time until it is told to stop."""
+    """Acts at random times until `stop`."""
 
     def __init__(
         self, context: ClientContext, driver: Driver, plan: Plan, clients: list[Client]
@@ -60,7 +58,7 @@ class RandomActions:
         self._admin = Line(context.network, ADMIN)
 
     def begin(self) -> None:
-        """Topics and the first clients; an admin may say where they are to begin, about as late."""
+        """Create topics and start the first clients. An admin may reset offsets meanwhile."""
         self._cluster.create("foo", self._world.between(1, 4))
         self._cluster.create("bar", self._world.between(1, 4))
         for _ in range(FIRST_CLIENTS):
@@ -70,12 +68,12 @@ class RandomActions:
         self._next()
 
     def stop(self) -> None:
-        """From now on nothing happens by chance."""
+        """End all random actions."""
         self._is_over = True
 
     def reinforce(self) -> None:
-        """One more client of each kind, so that somebody is there, and looks at the topics; not
-        always, for that may repair what was left undone."""
+        """Start one more client of each protocol, so that the group is not empty and notices topic
+        changes. Sometimes skip this, because new clients may hide a mistake."""
         if self.pick() is not None and self._world.chance(0.3):
             return
         for is_native in (False, True):
@@ -124,7 +122,7 @@ class RandomActions:
     # -- clients ---------------------------------------------------------------------------------
 
     def start(self, spec: Spec, *, is_native: bool) -> Client:
-        """A process starts."""
+        """Start a client of one of the two protocols."""
         if not is_native:
             return self._start(ClassicClient, spec)
         return self._start(self._world.dice.choice([NativeClient, LibrdkafkaClient]), spec)
@@ -139,7 +137,7 @@ class RandomActions:
         return client
 
     def pick(self) -> Client | None:
-        """Some living client that follows the protocol; the others do enough by themselves."""
+        """A random living honest client, or None. Misbehaving clients act by themselves."""
         alive = [client for client in self._clients if client.is_honest and not client.is_dead]
         return self._world.dice.choice(alive) if alive else None
 
@@ -147,7 +145,7 @@ class RandomActions:
         return self._world.chance(self._native_share)
 
     def _change_native_share(self) -> None:
-        """From now on the operator wants more of them to speak the one protocol, or the other."""
+        """Change the share of native clients among those that start from now on."""
         self._native_share = self._world.dice.choice([0.0, 0.5, 1.0])
         self._world.tell("operator", f"wants {self._native_share:.0%} native clients")
 
@@ -167,19 +165,19 @@ class RandomActions:
             client.later(0, client.close)
 
     def _misbehave(self) -> None:
-        """Somebody who does not follow the protocol."""
+        """Start a client that breaks the protocol."""
         if sum(not client.is_honest and not client.is_dead for client in self._clients) < 2:
             kind = self._world.dice.choice(DISHONEST)
             self._start(kind, draw_spec(self._world, self._plan, self._instance_id()))
 
     def _duplicate(self) -> None:
-        """An operator starts the same static client twice."""
+        """Start a second client with the instance id of another."""
         static = [c for c in self._clients if c.spec.instance_id is not None and not c.is_dead]
         if static:
             self.start(self._world.dice.choice(static).spec, is_native=self._wants_native())
 
     def _roll(self) -> None:
-        """Closed and started again, perhaps with the other protocol."""
+        """Restart a client, perhaps with the other protocol."""
         client = self.pick()
         if client is not None and not client.is_closing:
             client.later(0, client.close)
@@ -214,8 +212,7 @@ class RandomActions:
             client.later(0, client.subscribe, draw_topics(self._world))
 
     def _take_place(self) -> None:
-        """A static native client gives up its place for that of an instance whose client is gone,
-        or is a classic one."""
+        """Let a static native client rejoin as an instance whose client is dead or classic."""
         client = self.pick()
         if not isinstance(client, NativeClient) or client.spec.instance_id is None:
             return
@@ -242,7 +239,7 @@ class RandomActions:
             self._driver.crash(down_ms, clock_ahead_ms=self._next_clock_ms())
 
     def _next_clock_ms(self) -> int | None:
-        """Where the clock of the gateway's next process stands: ahead or behind, if clocks jump."""
+        """The clock offset of the gateway's next process; None keeps the clock."""
         jumps = self._plan.has_clock_jumps
         return self._world.dice.choice(CLOCKS_AHEAD_MS) if jumps else None
 
@@ -252,7 +249,7 @@ class RandomActions:
             self._world.after(self._world.between(500, TAKEN_MS_MAX), self._give_back)
 
     def _give_back(self) -> None:
-        """Once our members are fenced, whoever has the group commits, and leaves."""
+        """Let the other coordinator commit and return the group, once all members are fenced."""
         if self._driver.has_given_way:
             self._cluster.commit_elsewhere()
             self._driver.give_back()
@@ -292,7 +289,7 @@ class RandomActions:
             self._ask_as_admin(LeaveGroupReceived(token=token, members=(leaver,)))
 
     def _set_config(self) -> None:
-        """The group's own session timeout or assignment interval; or the broker's again."""
+        """Override the group's session timeout or assignment interval, or delete an override."""
         key, values = self._world.dice.choice(CONFIG_VALUES)
         value = self._world.dice.choice(values)
         operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
@@ -308,7 +305,7 @@ class RandomActions:
             self._ask_as_admin(DeleteGroupReceived(token=token))
 
     def _reset_offsets(self) -> None:
-        """Of one topic, wherever the group is; refused unless nobody is in it."""
+        """Commit random offsets of one topic. The engine refuses this unless the group is empty."""
         topic = self._world.dice.choice(list(self._cluster.topics.by_name.values()))
         positions = {
             Partition(topic.topic_id, number): self._world.between(0, RESET_OFFSET_MAX)

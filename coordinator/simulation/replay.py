@@ -1,4 +1,4 @@
-"""What a log must bring back, and what its compaction leaves (invariant 8, rule 8.4)."""
+"""Checks that a log restores its group, also after compaction (invariant 8, rule 8.4)."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from coordinator.volatile import ClassicPhase
 
 
 def snapshot(state: GroupState) -> str:
-    """Everything there is to know of a state, volatile parts included."""
+    """The complete state as text, including its volatile parts."""
     group = state.group
     fields = {name: getattr(group, name) for name in getattr(group, "__slots__", ())}
     others = (state.deadlines, state.commits, state.resolution, state.config_overrides)
@@ -23,7 +23,7 @@ def snapshot(state: GroupState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DurableState:
-    """What a group's log must bring back; of a rebalance in progress the log knows nothing."""
+    """The state that a log must restore. A log does not contain a rebalance in progress."""
 
     overrides: Mapping[str, int]
     group: object
@@ -65,18 +65,18 @@ def _durable_group(group: ClassicGroup | ConsumerGroup | None) -> object:
 
 
 def check_same(state: GroupState, expected: DurableState) -> None:
-    """The state that a log brought back is the one that wrote it, as far as a log can know."""
+    """Require that a log restored the durable part of a state."""
     found = durable_state(state)
     is_same = found.overrides == expected.overrides and (
-        _brings_nobody_back(found.group, expected.group)
+        _restores_no_removed_member(found.group, expected.group)
         if expected.is_rebalancing
         else found.group == expected.group
     )
-    require(is_same, Invariant.REPLAY, "the log says", found, "the engine", expected)
+    require(is_same, Invariant.REPLAY, "the log has", found, "the engine", expected)
 
 
-def _brings_nobody_back(found: object, expected: object) -> bool:
-    """Whether both are classic groups and who was removed from the second is not in the first."""
+def _restores_no_removed_member(found: object, expected: object) -> bool:
+    """Whether both are classic groups, and the first has no member that the second lacks."""
     if not isinstance(found, ClassicGroupValue) or not isinstance(expected, ClassicGroupValue):
         return False
     still_there = {member.member_id for member in expected.members}
@@ -86,7 +86,7 @@ def _brings_nobody_back(found: object, expected: object) -> bool:
 def check_replay(
     log: list[DurableRecord], expected: DurableState, *, config: GroupConfig, now_ms: int
 ) -> None:
-    """The log, and what compaction leaves of it, bring the same group back."""
+    """Require that the log and its compaction restore the group."""
     for records in (log, compacted(log)):
         engine = GroupEngine("orders", config)
         engine.load(records, now_ms=now_ms)
@@ -95,7 +95,7 @@ def check_replay(
 
 
 def compacted(log: Iterable[DurableRecord]) -> list[DurableRecord]:
-    """The newest record of each key, in the order of writing, tombstones cleaned up."""
+    """The newest record of each key without tombstones, in the order of writing."""
     newest: dict[Hashable, DurableRecord] = {}
     for record in log:
         newest.pop(record.key, None)
@@ -105,7 +105,7 @@ def compacted(log: Iterable[DurableRecord]) -> list[DurableRecord]:
 
 
 def parked_tokens(state: GroupState) -> set[int]:
-    """The requests that the group owes an answer."""
+    """The tokens of parked requests."""
     if not isinstance(state.group, ClassicGroup):
         return set()
     return {join.token for join in state.group.joins.values()} | set(state.group.syncs.values())

@@ -1,7 +1,7 @@
-"""One run: a seed in, an outcome out. Chaos first, then peace, in which everything must settle, and
-settle again after each step of a calm roll.
+"""Plays one run: a pure function from a seed to an outcome.
 
-`simulate` is a plain function of a seed, to be called in any process.
+Faults come first. Then they stop, and the group must settle, and settle again after each step of a
+roll without faults.
 """
 
 import traceback
@@ -27,19 +27,17 @@ from coordinator.topics import Partition
 
 TAIL_LINES = 60
 LAG_MS_WHEN_LOG_FAILS = 5_000
-"""How late deadlines may be then: each failure postpones them by a second."""
+"""The longest delay of a deadline in a run with log failures. Each failure adds a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended. `invariant` is None if nothing broke, otherwise `transcript` tells its end.
+    """The outcome of a run. `invariant` is the broken one, where `transcript` ends, or None.
 
-    `counts` says how much happened. "events" are all that the engine was asked to handle, and
-    "requests" those that clients sent; for "rebalances" and "moves" see `run_costs.py`.
-    "convergence ms" is what it took from the last fault until every member was at rest, and is
-    missing if that never came.
-    "stale ms" is the time in which a removed client that had not heard of it believed in a
-    partition that somebody else owned by then.
+    `counts` has, among others, "events" that the engine handled, "requests" that clients sent, and
+    "rebalances" and "moves" (see `run_costs.py`). "convergence ms" is the time from the last fault
+    until all members had settled; a run that did not settle has none. "stale ms" is the time in
+    which removed clients still considered themselves owners of partitions that others owned.
     """
 
     seed: int
@@ -50,7 +48,7 @@ class Outcome:
 
 
 class Run:
-    """The world of one seed, put together; the seed draws the plan as well, unless it is given."""
+    """The parts of one run. The seed also draws the plan, unless one is given."""
 
     def __init__(self, seed: int, plan: Plan | None = None) -> None:
         self.world = world = World(seed)
@@ -106,13 +104,13 @@ class Run:
 
 
 def simulate(seed: int, *, tail_lines: int = TAIL_LINES) -> Outcome:
-    """Play one seed to its end, or to the first invariant that breaks."""
+    """Play one seed to its end, or until an invariant breaks."""
     run = Run(seed)
     try:
         run.play()
     except BrokenInvariantError as broken:
         invariant, detail = broken.invariant, broken.detail
-    except Exception:  # whatever it is: the seed that brings it out is what counts
+    except Exception:  # every bug is an outcome: its seed replays it
         invariant, detail = Invariant.NO_ERROR, traceback.format_exc()
     else:
         return Outcome(seed=seed, counts=dict(run.world.counts))

@@ -1,7 +1,7 @@
-"""What a run costs the group, counted: rebalances, and partitions that change hands.
+"""Counts the rebalances of a run, and the partitions that change owners.
 
-An owner is an honest client that may own what it believes to own; a static one is the same owner
-again after a restart. Must not judge: that is for the watches.
+An owner is an honest client with a valid claim. A static client remains the same owner after a
+restart.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class RunCosts:
         self._last: dict[Partition, str] = {}
 
     def after_step(self, step: Step) -> None:
-        """A rebalance is a target that was computed, or a generation for which one is awaited."""
+        """Count computed targets, and generations that wait for their leader's assignment."""
         for record in step.records:
             match record:
                 case TargetAssignmentMetadata(assignor=str()):
@@ -38,7 +38,7 @@ class RunCosts:
                     pass
 
     def owned(self, owners: Mapping[Partition, Client]) -> None:
-        """Who owns what now; what nobody owns for a while has not moved yet."""
+        """Count partitions whose owner differs from their last one."""
         for partition, client in owners.items():
             name = client.spec.instance_id or client.name
             if self._last.setdefault(partition, name) != name:

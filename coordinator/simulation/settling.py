@@ -1,4 +1,4 @@
-"""After the chaos: no faults, nothing changes, and everybody gets its part (invariant 5)."""
+"""Stops all faults and requires that every member gets its share (invariant 5)."""
 
 from collections import Counter
 from typing import Protocol
@@ -17,12 +17,12 @@ from coordinator.topics import Partition
 
 ROUND_MS = 1_000
 ROUNDS_MAX = 90
-"""Sessions, join phases and revocations that chaos left behind end within this time."""
+"""All sessions, join phases and revocations end within this time."""
 QUIET_ROUNDS = 4
 
 
 class Scene(Protocol):
-    """What has to come to rest."""
+    """The parts of a run that must settle."""
 
     world: World
     driver: Driver
@@ -33,13 +33,16 @@ class Scene(Protocol):
 
 
 def settle(scene: Scene) -> None:
-    """Raises BrokenInvariantError if the group does not come to rest in time, and stays so."""
+    """Stop all faults. Raises BrokenInvariantError if the group does not settle in time."""
     _end_all_faults(scene)
     scene.world.counts["convergence ms"] = come_to_rest(scene)
 
 
 def come_to_rest(scene: Scene) -> int:
-    """The same, where there are no faults any more; after how many ms it was, to the second."""
+    """Wait until the group has settled, and return the elapsed milliseconds, to the second.
+
+    Raises BrokenInvariantError if the group does not settle in time.
+    """
     world, driver = scene.world, scene.driver
     quiet_rounds, epoch, restless = 0, 0, ""
     for round_ in range(ROUNDS_MAX):
@@ -51,11 +54,11 @@ def come_to_rest(scene: Scene) -> int:
         if quiet_rounds == QUIET_ROUNDS:
             return (round_ + 1 - QUIET_ROUNDS) * ROUND_MS
     restless = restless or f"the epoch is {epoch} and still moves"
-    raise BrokenInvariantError(Invariant.LIVENESS, f"after {ROUNDS_MAX} s of peace: {restless}")
+    raise BrokenInvariantError(Invariant.LIVENESS, f"{ROUNDS_MAX} s after the faults: {restless}")
 
 
 def _end_all_faults(scene: Scene) -> None:
-    scene.world.tell("peace", "no more faults")
+    scene.world.tell("run", "stops all faults")
     scene.random_actions.stop()
     scene.network.is_calm = True
     scene.network.loss_rate = scene.network.late_rate = scene.network.error_rate = 0.0
@@ -64,11 +67,11 @@ def _end_all_faults(scene: Scene) -> None:
     scene.driver.log_failure_rate = scene.driver.log_doubt_rate = 0.0
     for client in scene.clients:
         if not client.is_dead and not client.is_honest:
-            client.die("peace")
+            client.die("the faults stopped")
         client.thaw()
         if isinstance(client, NativeClient):
-            # A first heartbeat that arrived late may have brought an older subscription back:
-            # nothing in the protocol could tell it from a new one.
+            # A late first heartbeat may have restored an older subscription, because the protocol
+            # cannot tell it from a new one.
             client.repeat_subscription()
     scene.random_actions.reinforce()
 
@@ -84,7 +87,7 @@ def _epoch(driver: Driver) -> int:
 
 
 def _why_not_settled(scene: Scene) -> str:
-    """Empty if everybody has its part and knows it."""
+    """The reason why the group has not settled; empty if it has."""
     alive = [client for client in scene.clients if not client.is_dead]
     for client in alive:
         if not client.is_settled:

@@ -1,4 +1,4 @@
-"""A run in words: what was said and done, in the order of time."""
+"""Formats the transcript of a run."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -16,11 +16,11 @@ from kafka_codecs.consumer_protocol import (
     encode_subscription,
 )
 
-UNTOLD = frozenset({"token", "client_id", "client_host", "fresh_id", "protocol_type"})
+OMITTED_FIELDS = frozenset({"token", "client_id", "client_host", "fresh_id", "protocol_type"})
 
 
 def tail(world: World, cluster: Cluster, lines: int) -> tuple[str, ...]:
-    """The last lines of a run."""
+    """The last lines of the transcript."""
     told = [*world.transcript][-lines:] if lines else []
     return tuple(
         f"{(at_ms - START_MS) / 1000:8.3f}  {who:<10}  {words(what, cluster)}"
@@ -29,14 +29,14 @@ def tail(world: World, cluster: Cluster, lines: int) -> tuple[str, ...]:
 
 
 def readable(text: str, cluster: Cluster) -> str:
-    """Ids of topics replaced by their names."""
+    """The text with topic names in place of topic ids."""
     for topic_id, name in cluster.names.items():
         text = text.replace(repr(topic_id), name).replace(str(topic_id), name)
     return text
 
 
 def words(what: object, cluster: Cluster) -> str:
-    """Anything that happens in a run; what is as always is left out."""
+    """Format any value of the transcript. Fields with their default are omitted."""
     match what:
         case str():
             return what
@@ -65,7 +65,7 @@ def _dataclass(what: Any, cluster: Cluster) -> str:
     told = [
         f"{each.name}={words(getattr(what, each.name), cluster)}"
         for each in fields(what)
-        if each.name not in UNTOLD and not _is_default(each, getattr(what, each.name))
+        if each.name not in OMITTED_FIELDS and not _is_default(each, getattr(what, each.name))
     ]
     return f"{type(what).__name__}({', '.join(told)})"
 
@@ -77,18 +77,18 @@ def _is_default(field: Any, value: object) -> bool:
 
 
 def _embedded(data: bytes) -> str:
-    """A subscription or an assignment, whichever these bytes are."""
+    """Format an embedded subscription or assignment."""
     try:
         version, subscription = decode_subscription(data)
         if encode_subscription(subscription, version) == data:
-            return f"v{version} {_without_nothing(subscription)}"
+            return f"v{version} {_set_fields(subscription)}"
         version, assignment = decode_assignment(data)
-        return f"v{version} {_without_nothing(assignment)}"
+        return f"v{version} {_set_fields(assignment)}"
     except WireError:
         return data.hex()
 
 
-def _without_nothing(decoded: Any) -> str:
+def _set_fields(decoded: Any) -> str:
     told = [
         f"{each.name}={getattr(decoded, each.name)}"
         for each in fields(decoded)

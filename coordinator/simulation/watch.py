@@ -50,7 +50,7 @@ from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 
 SAMPLE = 32
-"""What costs much is done at every so many steps only."""
+"""Expensive checks run at every so many steps."""
 
 
 class Watch:
@@ -74,7 +74,7 @@ class Watch:
             self._snapshot = snapshot(self._driver.engine.state)
 
     def decided(self) -> None:
-        """Deciding has changed nothing."""
+        """A decision must not change the state."""
         if self._steps % SAMPLE == 0:
             require(
                 snapshot(self._driver.engine.state) == self._snapshot,
@@ -106,7 +106,7 @@ class Watch:
         self._probe(event, step)
 
     def after_load(self, batches: Sequence[Batch]) -> None:
-        """The log was read, as it is or compacted: from here on nothing else is known."""
+        """Start from the loaded state, as the engine does."""
         state = self._driver.engine.state
         config = in_force(self._driver.config, state.config_overrides)
         check_group(state, time_ends_commits=config.lost_commit_hold_ms is not None)
@@ -122,7 +122,7 @@ class Watch:
         self.owners.after_load()
 
     def _check_taken(self, event: Event) -> None:
-        """Whoever else has the group has every partition: who stays a member owns it twice."""
+        """After `GroupLost` no member remains: the other coordinator grants all partitions."""
         group = self._driver.engine.state.group
         if isinstance(event, GroupLost) and group is not None:
             require(not group.members, Invariant.TAKEN, "members:", sorted(group.members))
@@ -130,7 +130,7 @@ class Watch:
     # -- answers ---------------------------------------------------------------------------------
 
     def _check_answers(self, step: Step) -> None:
-        """Everything that was asked is answered, or the group remembers that it waits."""
+        """Every request is answered once or parked."""
         answered = {token for token, _ in step.replies}
         require(
             self._driver.unanswered() == parked_tokens(self._driver.engine.state),
@@ -140,10 +140,10 @@ class Watch:
             "waiting:",
             parked_tokens(self._driver.engine.state),
         )
-        require(len(answered) == len(step.replies), Invariant.ANSWERS, "one request, two answers")
+        require(len(answered) == len(step.replies), Invariant.ANSWERS, "two answers to one request")
 
     def _check_replies(self, event: Event, step: Step) -> None:
-        """Invariant 3; and natives are told the same."""
+        """Invariant 3, also for native members."""
         group = self._driver.engine.state.group
         if isinstance(group, ClassicGroup):
             _check_classic_replies(group, event, step)
@@ -163,7 +163,7 @@ class Watch:
                         and reply.assignment in (None, current.assigned.keys())
                     )
                     require(is_true, Invariant.CLASSIC_REPLIES, reply, "not", current)
-                    # A member that left with -2 has gone on to something else.
+                    # A member that left with -2 expects no assignment.
                     if reply.assignment is None and current is not None and (told or 0) > 0:
                         self.owners.told_nothing_new(member_id, current.assigned.keys())
                 case SyncGroupReply(assignment=assignment) if (
@@ -179,12 +179,12 @@ class Watch:
         told = topics.partitions((e.topic, e.partitions) for e in decoded.assigned_partitions)
         assigned = group.assignments[member_id].assigned
         known = {partition for partition in assigned if partition.topic_id in topics.by_id}
-        require(told == known, Invariant.CLASSIC_REPLIES, member_id, "is told", told, "not", known)
+        require(told == known, Invariant.CLASSIC_REPLIES, member_id, "gets", told, "not", known)
 
     # -- the log ---------------------------------------------------------------------------------
 
     def _check_replay(self, step: Step) -> None:
-        """Invariant 8: the records so far make the same group; now and then, compacted as well."""
+        """Invariant 8: the records so far restore the group; at some steps, also compacted."""
         if step.durable:
             self._batches.append(step.durable)
             for record in step.durable:
@@ -202,7 +202,7 @@ class Watch:
     # -- offsets ---------------------------------------------------------------------------------
 
     def _check_verdict(self, event: Event, step: Step) -> None:
-        """Invariant 10: a commit that is let through is of an owner, and in its epoch."""
+        """Invariant 10: an accepted commit comes from an owner, with a valid epoch."""
         if not isinstance(event, OffsetCommitReceived) or dict(step.replies)[event.token].error:
             return
         self.owners.vetted(self._network.committers[event.token], event)
@@ -211,17 +211,17 @@ class Watch:
             require(_may_commit(group, event), Invariant.STALE_COMMIT, event)
 
     def _check_commits(self) -> None:
-        """Invariant 10: whatever became of the group, it knows of each commit on its way."""
+        """Invariant 10: the group knows every commit on its way, even after a conversion."""
         known = self._driver.engine.state.commits
         forgotten = [
             token
             for token, (commit, _sent) in self._network.commits_sent.items()
             if token not in known and not (commit.is_transactional and not commit.member_id)
         ]
-        require(not forgotten, Invariant.OFFSETS, "commits on their way, forgotten:", forgotten)
+        require(not forgotten, Invariant.OFFSETS, "forgotten commits in flight:", forgotten)
 
     def _check_grants(self, step: Step) -> None:
-        """Invariant 10: nobody is given what its owner has not committed to the end."""
+        """Invariant 10: no member gets a partition while its owner's commit is in flight."""
         state, before = self._driver.engine.state, self._held
         self._held = now = holders(state)
         for token in [token for token in self._committing if token not in state.commits]:
@@ -236,7 +236,7 @@ class Watch:
         if not on_the_way:
             return
         require(
-            not _starts_generation(step), Invariant.OFFSETS, "a new generation, and", on_the_way
+            not _starts_generation(step), Invariant.OFFSETS, "a new generation during", on_the_way
         )
         if before is None or now is None:
             return
@@ -245,7 +245,7 @@ class Watch:
             require(
                 partition in before or holder == committer,
                 Invariant.OFFSETS,
-                f"{holder} was given {partition} while {committer} commits it",
+                f"{holder} got {partition} during a commit of {committer}",
             )
 
     # -- probes ----------------------------------------------------------------------------------
@@ -271,13 +271,14 @@ class Watch:
 
 
 def holders(state: GroupState) -> dict[Partition, str] | None:
-    """Who holds what; None if that is not the group's business."""
+    """The holder of each partition; None unless the group is a consumer group."""
     return dict(state.group.holders) if isinstance(state.group, ConsumerGroup) else None
 
 
 def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceived) -> bool:
-    """A member names its epoch, or an older one for what it has held since (rules 2.9, 3.15). After
-    a downgrade it may not know the generation yet (deviation D8)."""
+    """Whether the commit has the member's epoch, or an older one for partitions that the member has
+    held since then (rules 2.9, 3.15). After a downgrade the member may not know the generation yet
+    (deviation D8)."""
     if isinstance(group, ConsumerGroup):
         current = group.assignments[commit.member_id]
     elif commit.epoch == group.core.generation:
@@ -294,7 +295,7 @@ def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceive
 
 
 def _check_classic_replies(group: ClassicGroup, event: Event, step: Step) -> None:
-    """Invariant 3 in a classic group: who syncs is told the assignment that is stored."""
+    """Invariant 3 in a classic group: SyncGroup returns the stored assignment."""
     for token, reply in step.replies:
         if isinstance(event, SyncGroupReceived) and event.token == token and not reply.error:
             assert isinstance(reply, SyncGroupReply)

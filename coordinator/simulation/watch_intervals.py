@@ -1,6 +1,6 @@
-"""Watches what a group does anew from time to time: its target, its regular expressions.
+"""Checks the intervals between targets and between resolutions of regular expressions.
 
-It looks at the engine only. Times are those of the gateway's clock.
+It inspects only the engine. Times are those of the gateway's clock.
 """
 
 from coordinator.config import GroupConfig
@@ -15,9 +15,8 @@ from coordinator.state import GroupState
 
 
 class IntervalWatch:
-    """Targets are no closer together than the assignment interval in force, and no member that
-    could have one computed goes without; regular expressions do not grow too old (rules 3.6,
-    3.13)."""
+    """A target is computed as soon as it is due, but not before the assignment interval has passed.
+    Resolutions of regular expressions do not become too old (rules 3.6, 3.13)."""
 
     def __init__(self) -> None:
         self._computed_ms = 0
@@ -38,13 +37,13 @@ class IntervalWatch:
                 Invariant.INTERVALS,
                 "regular expressions were resolved at",
                 self._resolved_ms,
-                "and are not at",
+                "but not at",
                 now_ms,
             )
             require(
                 group.assignment_epoch == group.epoch or now_ms < due_ms,
                 Invariant.INTERVALS,
-                "there is no target of epoch",
+                "no target was computed for epoch",
                 group.epoch,
                 "at",
                 now_ms,
@@ -59,14 +58,13 @@ class IntervalWatch:
             self._resolved_ms = max(resolved_ms, default=None)
 
     def _due_ms(self, config: GroupConfig, now_ms: int) -> int:
-        """When the next target may be computed; at once if the last one is from the future."""
+        """When the next target is due. It is due at once if the last one is from the future."""
         if not 0 < self._computed_ms <= now_ms:
             return 0
         return self._computed_ms + config.consumer_assignment_interval_ms
 
     def _is_stale(self, config: GroupConfig, now_ms: int) -> bool:
-        """Whether what the regular expressions matched before this step has to be looked up
-        again."""
+        """Whether the resolution before this step has to be repeated."""
         if self._resolved_ms is None:
             return True
         age_ms = now_ms - self._resolved_ms
@@ -75,7 +73,7 @@ class IntervalWatch:
 
 
 def _is_accepted(event: Event, step: Step) -> bool:
-    """Whether a heartbeat or a JoinGroup was granted: these look at what is due."""
+    """Whether the event is an accepted heartbeat or JoinGroup; these check the intervals."""
     match event:
         case ConsumerHeartbeatReceived(member_epoch=epoch) if epoch >= JOIN_EPOCH:
             pass

@@ -1,7 +1,4 @@
-"""Watches epochs, sessions and the migration policy from step to step (invariants 2, 6 and 9).
-
-It looks at the engine only, and keeps what it saw before.
-"""
+"""Checks epochs, sessions and the migration policy from step to step (invariants 2, 6 and 9)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,7 +35,7 @@ TIMER_LAG_MS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is compared from step to step. Of a classic group, `has_classic` says nothing."""
+    """The facts that are compared from step to step. `has_classic` applies to consumer groups."""
 
     kind: type[object] = NoneType
     epoch: int = 0
@@ -72,7 +69,7 @@ class Facts:
 
 
 def removed_members(step: Step) -> dict[str, RemovalCause]:
-    """Who is no longer a member after this step, and why."""
+    """The members that this step removed, with the causes."""
     removed: dict[str, RemovalCause] = {}
     for record in step.records:
         match record:
@@ -104,7 +101,7 @@ class EpochWatch:
         require(
             config.consumer_migration_policy is not MigrationPolicy.DISABLED
             or not (now.has_native and now.has_classic)
-            # It had both when the policy was set, and they are not all gone.
+            # The group was mixed, or all classic, when the policy was set.
             or (before.kind is ConsumerGroup and before.has_classic),
             Invariant.POLICY,
             "members:",
@@ -118,7 +115,7 @@ class EpochWatch:
         require(
             now.epoch >= before.epoch,
             Invariant.EPOCHS,
-            "the group went from",
+            "the group epoch went from",
             before.epoch,
             "to",
             now.epoch,
@@ -139,7 +136,7 @@ class EpochWatch:
 
 
 def _check_conversion(before: Facts, now: Facts, records: tuple[Record, ...]) -> None:
-    """Generation = group epoch, group epoch = generation."""
+    """A conversion preserves the generation or group epoch."""
     if now.kind is ConsumerGroup:
         carried = next(
             (r.epoch for r in records if isinstance(r, GroupEpoch) and r.epoch is not None), None
@@ -154,15 +151,15 @@ def _check_conversion(before: Facts, now: Facts, records: tuple[Record, ...]) ->
             ),
             None,
         )
-        # A member that was fenced in the same step before may have bumped the epoch.
+        # A fence earlier in the same step may have bumped the epoch.
         bumps = {r.epoch for r in records if isinstance(r, GroupEpoch) and r.epoch is not None}
         allowed = {before.epoch} | bumps
     require(
         carried in allowed,
         Invariant.EPOCHS,
-        "the group was at",
+        "a conversion changed the epoch from",
         before.epoch,
-        "and was converted to",
+        "to",
         carried,
     )
     require(
@@ -177,7 +174,7 @@ def _check_conversion(before: Facts, now: Facts, records: tuple[Record, ...]) ->
 
 @dataclass(slots=True)
 class _Heard:
-    """When a member last gave a sign of life, and how long it may be silent after that."""
+    """The time of a member's last sign of life, and the bounds of its silence after that."""
 
     at_ms: int
     session_ms: int
@@ -185,11 +182,11 @@ class _Heard:
 
 
 class SilenceWatch:
-    """Invariant 6: the silent are gone in time; and nobody goes whose session has not ended."""
+    """Invariant 6: silent members are removed in time, and no session ends early."""
 
     def __init__(self) -> None:
         self.lag_ms = TIMER_LAG_MS
-        """How late the driver may be with a deadline."""
+        """The longest delay with which the driver handles a deadline."""
         self._heard: dict[str, _Heard] = {}
         self._overdue: dict[tuple[str, object], tuple[int, int]] = {}
         self._facts = Facts()
@@ -204,7 +201,7 @@ class SilenceWatch:
         if before.kind is not now.kind:
             spoke |= now.member_epochs.keys()
         spoke |= self._who_spoke(event, step)
-        # A leader's SyncGroup waits and is answered in the same step.
+        # A leader's SyncGroup is parked and released within one step.
         spoke |= {
             record.member_id
             for record in step.records
@@ -216,9 +213,9 @@ class SilenceWatch:
                 now_ms - heard.at_ms <= heard.longest_ms + self.lag_ms,
                 Invariant.SILENCE,
                 member_id,
-                "is silent for",
+                "has been silent for",
                 now_ms - heard.at_ms,
-                "ms and still a member",
+                "ms and is still a member",
             )
         self._check_duties(state, event, step, now_ms)
 
@@ -238,19 +235,19 @@ class SilenceWatch:
                     member_id,
                     "was fenced after",
                     now_ms - heard.at_ms,
-                    "ms of silence, its session is",
+                    "ms of silence, although its session timeout is",
                     heard.session_ms,
                     "ms",
                 )
 
     def _who_spoke(self, event: Event, step: Step) -> set[str]:
-        """Whose session this request has restarted."""
+        """The members whose sessions this request restarted."""
         accepted = {ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS}
         match event:
             case HeartbeatReceived() | JoinGroupReceived():
                 pass
             case ConsumerHeartbeatReceived(member_epoch=epoch) if epoch >= JOIN_EPOCH:
-                # Who has to state what it owns is refused, and has been heard (DEV D67).
+                # The refusal that asks for the owned partitions restarts the session (DEV D67).
                 accepted |= {ErrorCode.COORDINATOR_NOT_AVAILABLE}
             case SyncGroupReceived() if self._facts.kind is ConsumerGroup:
                 accepted = {ErrorCode.NONE}
@@ -277,7 +274,7 @@ class SilenceWatch:
                 heard.longest_ms = max(heard.longest_ms, longest_ms)
 
     def _check_duties(self, state: GroupState, event: Event, step: Step, now_ms: int) -> None:
-        """A member that has to revoke, to rejoin or to sync does so in its rebalance timeout."""
+        """A member revokes, rejoins and syncs within its rebalance timeout."""
         duties = _duties(state)
         classic = state.group.phases if isinstance(state.group, ConsumerGroup) else {}
         for duty in [each for each in self._overdue if each not in duties]:
@@ -285,7 +282,7 @@ class SilenceWatch:
         restarted = {
             (record.member_id, MemberState.UNREVOKED_PARTITIONS)
             for record in step.records
-            # A classic member has the time once, however often it rejoins.
+            # A rejoin does not extend the time of a classic member.
             if isinstance(record, CurrentAssignment) and record.member_id not in classic
         } | {(id_, MemberPhase.COMPLETING_REBALANCE) for id_ in self._who_spoke(event, step)}
         for duty, timeout_ms in duties.items():
@@ -305,7 +302,7 @@ class SilenceWatch:
 
 
 def _limits(state: GroupState, config: GroupConfig) -> dict[str, tuple[int, int]]:
-    """Of each member its session timeout, and the longer one of that and the rebalance timeout."""
+    """Each member's session timeout, and the longer one of session and rebalance timeout."""
     group = state.group
     if group is None:
         return {}
@@ -323,7 +320,7 @@ def _limits(state: GroupState, config: GroupConfig) -> dict[str, tuple[int, int]
 
 
 def _duties(state: GroupState) -> dict[tuple[str, object], int]:
-    """Members of a consumer group that have something to do, and in which time."""
+    """The duties of a consumer group's members, with the timeout of each in milliseconds."""
     group = state.group
     if not isinstance(group, ConsumerGroup):
         return {}

@@ -1,8 +1,7 @@
-"""Watches the clients: who believes to own what, and what becomes of their commits.
+"""Checks the partitions that clients own, and their commits.
 
-Ownership is computed twice: what the engine granted, and what honest clients believe. Claims that
-the engine need not answer for are in `exempt_claims.py`. The time in which a removed client still
-believes that it owns something is counted apart.
+It compares the engine's grants with the claims of honest clients, except those that
+`exempt_claims.py` exempts. It counts the time in which removed clients still claim partitions.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -23,7 +22,7 @@ from coordinator.topics import Partition
 
 
 class OwnerWatch:
-    """`clients` are all processes that live."""
+    """The ownership checks. `clients` are all living processes."""
 
     def __init__(
         self,
@@ -50,15 +49,15 @@ class OwnerWatch:
         self.check()
 
     def overtaken(self, name: str, request: Request) -> None:
-        """A request arrives after newer ones of this client."""
+        """A request arrived after a newer one of the same client."""
         client = self._honest(name)
         if client is not None:
             self._exempt_claims.overtaken(client, request)
 
-    # -- what clients believe --------------------------------------------------------------------
+    # -- claims ----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """No two owners; and what a member believes to own, the group holds for it."""
+        """No two clients own a partition, and the group holds a client's partitions for it."""
         owners: dict[Partition, Client] = {}
         stale: list[Partition] = []
         for client in self._clients:
@@ -80,7 +79,7 @@ class OwnerWatch:
         self._count_stale(sum(partition in owners for partition in stale))
 
     def _check_rack(self, client: Client) -> None:
-        """Assignors that know racks go by those that members have named (KIP-881)."""
+        """The group has the client's rack, which assignors may use (KIP-881)."""
         group = self._state().group
         if client.told_rack is None or not isinstance(group, ConsumerGroup):
             return
@@ -104,11 +103,11 @@ class OwnerWatch:
             is_granted,
             Invariant.GRANTED,
             f"{client.name} owns {partition} as {member_id!r}",
-            "a member" if is_member else "no member",
+            "which is a member" if is_member else "which is not a member",
         )
 
     def _owned_by(self, client: Client) -> set[Partition]:
-        """What it believes to own and the engine has to answer for."""
+        """The partitions of the client's claims that are not exempt."""
         owned = set()
         for partition, claim in client.claims.items():
             if self._exempt_claims.is_void(client, partition, claim):
@@ -118,8 +117,8 @@ class OwnerWatch:
         return owned
 
     def _is_gone(self, partition: Partition) -> bool:
-        """Its topic was deleted; classic clients know names only, and cannot say that they still
-        read the one that is gone."""
+        """Whether the topic was deleted. Classic clients know only names, so they cannot state that
+        they still read the deleted topic."""
         return partition.topic_id not in self._cluster.topics.by_id
 
     def _count_stale(self, shared: int) -> None:
@@ -128,7 +127,7 @@ class OwnerWatch:
         self._shared, self._looked_at_ms = shared, now_ms
 
     def told_nothing_new(self, member_id: str, assigned: Set[Partition]) -> None:
-        """A heartbeat of this member is answered without an assignment."""
+        """Check a heartbeat's answer that omits the assignment."""
         for client in self._clients:
             if isinstance(client, NativeClient) and client.member_id == member_id:
                 is_excused = (
@@ -138,16 +137,16 @@ class OwnerWatch:
                     is_excused or client.is_leaving or client.heard == assigned,
                     Invariant.HEARD,
                     client.name,
-                    "heard of",
+                    "knows",
                     client.heard,
-                    "not of",
+                    "not",
                     assigned,
                 )
 
     # -- commits ---------------------------------------------------------------------------------
 
     def vetted(self, name: str, commit: OffsetCommitReceived) -> None:
-        """The engine let a commit through: nobody else may own or hold what it commits."""
+        """Check an accepted commit: no other client owns or holds its partitions."""
         client, group = self._honest(name), self._state().group
         if client is None and name != ADMIN:
             return
@@ -179,8 +178,8 @@ class OwnerWatch:
                 )
 
     def stored(self, name: str, partition: Partition, before: int, now: int) -> None:
-        """Invariant 10: an offset never goes back, and no owner has begun before it. That an admin
-        sets it, back or forth, is fine as long as no owner has begun."""
+        """Invariant 10: an offset never goes back, and no owner has begun before it. An admin may
+        set an offset in either direction until an owner begins."""
         if partition in self._exempt_claims.partitions:
             return
         require(
@@ -204,7 +203,7 @@ class OwnerWatch:
                 position is None or (position >= now and name != ADMIN),
                 Invariant.OFFSETS,
                 client.name,
-                "began",
+                "began to read",
                 partition,
                 "before",
                 name,

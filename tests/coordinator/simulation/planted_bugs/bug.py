@@ -1,8 +1,8 @@
-"""What a planted bug is: a piece of the engine that is replaced by a wrong one.
+"""Declares a planted bug: a patch that replaces a part of the engine with a faulty one.
 
-It is written as a function that plants it; its docstring says what is wrong then, its decorator
-which checks may be the first to notice. Replaced is what callers look up: of a function that was
-imported by name, the name in the caller's module.
+A bug is written as a function that applies the patch. Its docstring describes the effect, and its
+decorator lists the checks that may notice it first. A function imported by name has to be patched
+in the caller's module.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Bug:
 
 
 def noticed_by(*checks: Invariant) -> Callable[[Callable[[Patch], None]], Bug]:
-    """Makes a bug of a function that plants it."""
+    """Turn a function that plants a bug into a `Bug`."""
 
     def bug(plant: Callable[[Patch], None]) -> Bug:
         what = " ".join((plant.__doc__ or "").split())

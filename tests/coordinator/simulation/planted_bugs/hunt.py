@@ -1,8 +1,8 @@
 """Hunts for the planted bugs, seed after seed.
 
-`python -m tests.coordinator.simulation.planted_bugs.hunt` prints where each of them was found, as
-the rows of the table in `gateway/docs/simulator.md`; with the names of some, for these only, and
-how their transcripts end.
+`python -m tests.coordinator.simulation.planted_bugs.hunt` prints the seed that found each bug, as
+the rows of the table in `gateway/docs/simulator.md`. With the names of bugs as arguments it hunts
+only for these, and also prints the ends of their transcripts.
 """
 
 import sys
@@ -19,7 +19,7 @@ from tests.coordinator.simulation.planted_bugs import (
 from tests.coordinator.simulation.planted_bugs.bug import Bug
 
 SEEDS_MAX = 200
-STORY_LINES = 30
+TAIL_LINES = 30
 
 BUGS = [
     bug
@@ -29,9 +29,8 @@ BUGS = [
 ]
 
 
-def hunt(bug: Bug, *, first_seed: int = 0, tail_lines: int = STORY_LINES) -> Outcome | None:
-    """The first run that breaks with this bug, `first_seed` being played first; None if no seed
-    brings it out."""
+def hunt(bug: Bug, *, first_seed: int = 0, tail_lines: int = TAIL_LINES) -> Outcome | None:
+    """The first run that breaks an invariant with this bug, or None. Plays `first_seed` first."""
     with pytest.MonkeyPatch.context() as patch:
         bug.plant(patch)
         seeds = dict.fromkeys((first_seed, *range(SEEDS_MAX)))
@@ -40,7 +39,7 @@ def hunt(bug: Bug, *, first_seed: int = 0, tail_lines: int = STORY_LINES) -> Out
 
 
 def main(names: list[str]) -> None:
-    """Hunt, and print."""
+    """Hunt for the bugs and print the table."""
     for bug in BUGS:
         if names and bug.name not in names:
             continue

@@ -27,25 +27,25 @@ from coordinator.step_builder import StepBuilder
 from coordinator.topics import Partition
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
-# -- 1: no partition is held by two members --------------------------------------------------------
+# -- 1: no two members hold the same partition -----------------------------------------------------
 
 
 @noticed_by(Invariant.SINGLE_HOLDER)
 def held_partitions_are_granted(patch: Patch) -> None:
-    """Every partition counts as free, and no guard stands behind that."""
+    """Every partition counts as free, and the engine's own guard is off."""
     patch.setattr(StepBuilder, "is_free_for", lambda *_: True)
     patch.setattr(StepBuilder, "_guard_single_owner", lambda *_: None)
 
 
 @noticed_by(Invariant.NO_ERROR)
-def only_the_guard_is_left(patch: Patch) -> None:
-    """Every partition counts as free, but no grant passes the engine's own guard."""
+def only_the_guard_protects_held_partitions(patch: Patch) -> None:
+    """Every partition counts as free, but the engine's own guard still refuses the grant."""
     patch.setattr(StepBuilder, "is_free_for", lambda *_: True)
 
 
 @noticed_by(Invariant.SINGLE_HOLDER)
-def an_assignor_gives_twice(patch: Patch) -> None:
-    """Of the members whose target changes, each gets what was meant for any of them."""
+def an_assignor_assigns_partitions_twice(patch: Patch) -> None:
+    """Every member whose target changes gets the new targets of all such members."""
 
     def twice(assignor: Assignor) -> Assignor:
         def assign(spec: GroupSpec) -> Mapping[str, frozenset[Partition]]:
@@ -58,12 +58,12 @@ def an_assignor_gives_twice(patch: Patch) -> None:
         patch.setitem(ASSIGNORS, name, twice(assignor))
 
 
-# -- 2: epochs are in order and never go back ------------------------------------------------------
+# -- 2: epochs are ordered and never decrease ------------------------------------------------------
 
 
 @noticed_by(Invariant.EPOCHS)
-def a_downgrade_starts_afresh(patch: Patch) -> None:
-    """The classic group that a downgrade leaves begins at generation 0."""
+def a_downgrade_resets_the_generation(patch: Patch) -> None:
+    """A downgraded group begins at generation 0."""
     real = downgrade._become_classic
 
     def become_classic(step: StepBuilder, _epoch: int, *rest: Any, is_quiet: bool) -> None:
@@ -73,8 +73,8 @@ def a_downgrade_starts_afresh(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.EPOCHS, Invariant.THERE_AND_BACK)
-def an_upgrade_starts_afresh(patch: Patch) -> None:
-    """The consumer group that an upgrade leaves begins at epoch 1."""
+def an_upgrade_resets_the_epoch(patch: Patch) -> None:
+    """An upgraded group begins at epoch 1."""
     real = upgrade._write_consumer_group
 
     def write_consumer_group(step: StepBuilder, _generation: int, *rest: Any) -> None:
@@ -85,7 +85,7 @@ def an_upgrade_starts_afresh(patch: Patch) -> None:
 
 @noticed_by(Invariant.EPOCHS)
 def a_member_overtakes_its_target(patch: Patch) -> None:
-    """A member is taken to the group's epoch, though the target is of an older one."""
+    """A member advances to the group epoch although the target has an older epoch."""
 
     def overtake(step: StepBuilder, *what: Any, subscription_changed: bool) -> None:
         group = step.consumer
@@ -97,12 +97,12 @@ def a_member_overtakes_its_target(patch: Patch) -> None:
     patch.setattr("coordinator.mixed.join.reconcile_member", overtake)
 
 
-# -- 3: a classic member is told its member epoch and what it is assigned --------------------------
+# -- 3: answers match the member's epoch and assignment --------------------------------------------
 
 
 @noticed_by(Invariant.CLASSIC_REPLIES)
 def a_sync_returns_the_target(patch: Patch) -> None:
-    """SyncGroup gives a classic member its whole target, granted or not."""
+    """SyncGroup returns a classic member's whole target, granted or not."""
 
     def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
         mixed_sync(step, event)
@@ -113,8 +113,8 @@ def a_sync_returns_the_target(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.CLASSIC_REPLIES)
-def a_join_tells_the_epoch_of_the_group(patch: Patch) -> None:
-    """JoinGroup tells a classic member the group's epoch, which it may not have reached."""
+def a_join_returns_the_group_epoch(patch: Patch) -> None:
+    """JoinGroup returns the group epoch, which the classic member may not have reached."""
 
     def join(step: StepBuilder, event: JoinGroupReceived) -> None:
         mixed_join(step, event)
@@ -125,18 +125,18 @@ def a_join_tells_the_epoch_of_the_group(patch: Patch) -> None:
 
 
 def _change_reply(step: StepBuilder, **changes: Any) -> None:
-    """Another answer instead of the last one, unless that is an error."""
+    """Change the last answer, unless it is an error."""
     token, reply = step.replies[-1]
     if not reply.error:
         step.replies[-1] = token, replace(reply, **changes)
 
 
-# -- 4: where a heartbeat says NONE, rejoining would change nothing --------------------------------
+# -- 4: after a heartbeat with NONE, a rejoin would change nothing ---------------------------------
 
 
 @noticed_by(Invariant.QUIET_REJOIN)
 def a_heartbeat_hides_a_new_target(patch: Patch) -> None:
-    """Heartbeat says NONE to a classic member that is behind the assignment epoch."""
+    """Heartbeat answers NONE to a classic member that is behind the assignment epoch."""
     real = mixed_heartbeat._must_rejoin
 
     def must_rejoin(step: StepBuilder, member_id: str) -> bool:
@@ -149,7 +149,7 @@ def a_heartbeat_hides_a_new_target(patch: Patch) -> None:
 
 @noticed_by(Invariant.QUIET_REJOIN)
 def a_heartbeat_hides_a_revocation(patch: Patch) -> None:
-    """Heartbeat says NONE to a classic member that has to give something up."""
+    """Heartbeat answers NONE to a classic member that must revoke partitions."""
     real = mixed_heartbeat._must_rejoin
 
     def must_rejoin(step: StepBuilder, member_id: str) -> bool:
@@ -159,24 +159,24 @@ def a_heartbeat_hides_a_revocation(patch: Patch) -> None:
     patch.setattr(mixed_heartbeat, "_must_rejoin", must_rejoin)
 
 
-# -- 5: in peace everybody gets its part, and every heartbeat is fine ------------------------------
+# -- 5: without faults, every member gets its share and every heartbeat succeeds -------------------
 
 
 @noticed_by(Invariant.LIVENESS)
-def a_heartbeat_never_rests(patch: Patch) -> None:
-    """Heartbeat always says REBALANCE_IN_PROGRESS to classic members of a consumer group."""
+def a_heartbeat_always_asks_to_rejoin(patch: Patch) -> None:
+    """Heartbeat always answers REBALANCE_IN_PROGRESS to classic members of a consumer group."""
     patch.setattr(mixed_heartbeat, "_must_rejoin", lambda *_: True)
 
 
 @noticed_by(Invariant.LIVENESS)
-def nobody_hears_of_free_partitions(patch: Patch) -> None:
-    """Heartbeat says NONE to a classic member though all that it waits for is free."""
+def a_heartbeat_hides_free_partitions(patch: Patch) -> None:
+    """Heartbeat answers NONE to a classic member whose awaited partitions are all free."""
     patch.setattr(mixed_heartbeat, "are_lacking_partitions_free", lambda *_: False)
 
 
 @noticed_by(Invariant.LIVENESS, Invariant.TARGETS)
-def a_fence_bumps_nothing(patch: Patch) -> None:
-    """Removing a member leaves the group epoch as it is: nobody inherits its partitions."""
+def a_fence_does_not_bump_the_epoch(patch: Patch) -> None:
+    """Removing a member leaves the group epoch unchanged, so no member inherits its partitions."""
 
     def same_epoch(*, epoch: int, metadata_hash: int, cause: EpochCause) -> GroupEpoch:
         return GroupEpoch(epoch=epoch - 1, metadata_hash=metadata_hash, cause=cause)
@@ -185,8 +185,8 @@ def a_fence_bumps_nothing(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.LIVENESS)
-def nobody_looks_at_topics(patch: Patch) -> None:
-    """A consumer group does not notice that a topic came, grew or went."""
+def topic_changes_go_unnoticed(patch: Patch) -> None:
+    """A consumer group does not notice that a topic appeared, grew or vanished."""
 
     def bump(step: StepBuilder, cause: EpochCause | None) -> None:
         if cause is not None:
@@ -197,12 +197,12 @@ def nobody_looks_at_topics(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.LIVENESS)
-def a_target_is_never_due(patch: Patch) -> None:
-    """A group of classic members only does not compute a target when somebody left."""
+def a_classic_only_group_computes_no_target(patch: Patch) -> None:
+    """A consumer group with only classic members computes no target after a member left."""
     patch.setattr("coordinator.engine.classic_only.schedule", lambda _draft: None)
 
 
 @noticed_by(Invariant.LIVENESS)
-def a_leader_that_knows_nothing(patch: Patch) -> None:
-    """After a downgrade without a rebalance nobody watches the topics."""
+def a_downgraded_group_does_not_watch_topics(patch: Patch) -> None:
+    """After a downgrade without a rebalance, topic changes go unnoticed."""
     patch.setattr("coordinator.classic.heartbeat.notice_unwatched_change", lambda _draft: False)

@@ -41,12 +41,12 @@ from coordinator.volatile import (
 )
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
-# -- 6: who is silent goes in time, and only who is silent -----------------------------------------
+# -- 6: a silent member is removed in time, and no other is ----------------------------------------
 
 
 @noticed_by(Invariant.SILENCE)
-def the_silent_get_another_session(patch: Patch) -> None:
-    """Who missed its session gets another one, and another one, instead of being fenced."""
+def an_expired_session_restarts(patch: Patch) -> None:
+    """A member whose session expired gets another session instead of being fenced."""
 
     def forgive(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
         for member_id, cause in causes.items():
@@ -60,7 +60,7 @@ def the_silent_get_another_session(patch: Patch) -> None:
 
 @noticed_by(Invariant.SILENCE)
 def a_restart_forgets_session_lengths(patch: Patch) -> None:
-    """After a restart every member has a session as long as that of a native one."""
+    """After a restart every member has the session timeout of a native member."""
 
     def arm(state: GroupState, config: GroupConfig, *, now_ms: int) -> Iterator[VolatileRecord]:
         for record in arm_after_load(state, config, now_ms=now_ms):
@@ -73,8 +73,8 @@ def a_restart_forgets_session_lengths(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.SILENCE)
-def rejoining_buys_time(patch: Patch) -> None:
-    """A classic member that has to revoke gets a new deadline each time it rejoins."""
+def a_rejoin_extends_the_revocation(patch: Patch) -> None:
+    """A classic member that must revoke partitions gets a new deadline with each rejoin."""
 
     def reconcile(step: StepBuilder, member: Member, *what: Any, **how: Any) -> None:
         reconcile_member(step, member, *what, **how)
@@ -86,16 +86,16 @@ def rejoining_buys_time(patch: Patch) -> None:
 
 @noticed_by(Invariant.TIMERS)
 def a_revocation_has_no_deadline(patch: Patch) -> None:
-    """A member that has to give something up may take for ever."""
+    """A member may take for ever to revoke partitions."""
     patch.setattr("coordinator.consumer.reconcile._keep_revocation_deadline", lambda *_: None)
 
 
-# -- 7: an upgrade and a downgrade leave every static member its partitions ------------------------
+# -- 7: an upgrade and a downgrade preserve the assignments of static members ----------------------
 
 
 @noticed_by(Invariant.THERE_AND_BACK, Invariant.GRANTED)
-def an_upgrade_believes_no_assignment(patch: Patch) -> None:
-    """An upgrade leaves every classic member with nothing."""
+def an_upgrade_drops_the_assignments(patch: Patch) -> None:
+    """An upgrade leaves all classic members without partitions."""
 
     def nothing(group: ClassicGroup, *_: object) -> dict[str, Assignment]:
         epoch = group.core.generation
@@ -105,8 +105,8 @@ def an_upgrade_believes_no_assignment(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.THERE_AND_BACK)
-def a_downgrade_writes_nothing_held(patch: Patch) -> None:
-    """The classic group that a downgrade leaves knows the members, not what they hold."""
+def a_downgrade_stores_no_assignments(patch: Patch) -> None:
+    """A downgraded group has its members, but not their assignments."""
     real = downgrade._classic_group_member
 
     def classic_group_member(*what: Any) -> ClassicGroupMember:
@@ -115,36 +115,36 @@ def a_downgrade_writes_nothing_held(patch: Patch) -> None:
     patch.setattr(downgrade, "_classic_group_member", classic_group_member)
 
 
-# -- 8: the log brings the same group back ---------------------------------------------------------
+# -- 8: the log restores the same group ------------------------------------------------------------
 
 
 @noticed_by(Invariant.REPLAY)
-def tombstones_of_members_are_not_logged(patch: Patch) -> None:
-    """A member that goes is removed from memory only."""
+def member_tombstones_are_not_logged(patch: Patch) -> None:
+    """The removal of a member reaches only the memory."""
     _drop_from_batches(patch, lambda r: isinstance(r, MemberMetadata) and r.value is None)
 
 
 @noticed_by(Invariant.REPLAY)
-def a_restart_brings_back_who_left(patch: Patch) -> None:
-    """A classic group is stored with its assignments only: removals in between are forgotten."""
+def a_restart_restores_removed_members(patch: Patch) -> None:
+    """The log has no removals of classic members between two stored assignments."""
     patch.setattr("coordinator.engine.store_removals", lambda _draft, _group: None)
 
 
 @noticed_by(Invariant.REPLAY)
 def targets_are_not_logged(patch: Patch) -> None:
-    """The batch with a new target lacks what is in it."""
+    """The batch with a new target lacks the targets of the members."""
     _drop_from_batches(patch, lambda r: isinstance(r, TargetAssignmentMember))
 
 
 @noticed_by(Invariant.REPLAY, Invariant.INDEXES)
-def members_share_a_key(patch: Patch) -> None:
-    """The key of a current assignment does not name the member: compaction keeps one for all."""
+def assignments_share_a_key(patch: Patch) -> None:
+    """The key of a current assignment lacks the member id, so compaction keeps only one."""
     patch.setattr(CurrentAssignment, "key", "current_assignment")
 
 
 @noticed_by(Invariant.REPLAY)
 def a_downgrade_leaves_targets_in_the_log(patch: Patch) -> None:
-    """A downgrade writes no tombstones of targets: compaction brings them back later."""
+    """A downgrade writes no tombstones for targets, so compaction restores them."""
     real = downgrade._delete_consumer_group
 
     def delete(step: StepBuilder, *what: Any) -> None:
@@ -155,8 +155,8 @@ def a_downgrade_leaves_targets_in_the_log(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.REPLAY)
-def a_reload_depends_on_a_phase(patch: Patch) -> None:
-    """What is stored of a classic member depends on its phase, which a restart forgets."""
+def stored_assignments_depend_on_the_phase(patch: Patch) -> None:
+    """The stored assignment of a classic member depends on its phase, which a restart forgets."""
     real = ConsumerGroup._put_assignment
 
     def put_assignment(group: ConsumerGroup, member_id: str, value: Assignment | None) -> None:
@@ -174,27 +174,27 @@ def _drop_from_batches(patch: Patch, is_lost: Callable[[DurableRecord], bool]) -
     )
 
 
-# -- 9: with policy disabled no group becomes a mixed one ------------------------------------------
+# -- 9: under the policy disabled, no group becomes mixed ------------------------------------------
 
 
 @noticed_by(Invariant.POLICY)
-def disabled_is_no_obstacle_to_classic_members(patch: Patch) -> None:
-    """JoinGroup on a consumer group does not ask for the policy."""
+def the_disabled_policy_admits_classic_members(patch: Patch) -> None:
+    """JoinGroup on a consumer group ignores the policy."""
     patch.setattr("coordinator.mixed.join.MigrationPolicy", SimpleNamespace(DISABLED=None))
 
 
 @noticed_by(Invariant.POLICY)
-def disabled_is_no_obstacle_to_an_upgrade(patch: Patch) -> None:
-    """A native member converts a group of classic ones under every policy."""
+def every_policy_allows_an_upgrade(patch: Patch) -> None:
+    """A native member converts a classic group under every policy."""
     patch.setattr(MigrationPolicy, "allows_upgrade", True)
 
 
-# -- 10: committed offsets survive, and never go back ----------------------------------------------
+# -- 10: committed offsets survive and never go back -----------------------------------------------
 
 
 @noticed_by(Invariant.OFFSETS)
 def a_commit_in_flight_holds_nothing(patch: Patch) -> None:
-    """A commit on its way to the cluster keeps nobody from its partitions."""
+    """A commit in flight does not keep its partitions from other members."""
 
     def in_flight(*, member_id: str, **_partitions: object) -> CommitInFlight:
         return CommitInFlight(member_id=member_id, partitions=frozenset(), held=frozenset())
@@ -203,8 +203,8 @@ def a_commit_in_flight_holds_nothing(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.OFFSETS)
-def a_reset_in_flight_hinders_nobody(patch: Patch) -> None:
-    """Members begin though the reset of an empty group is still on its way to the cluster."""
+def a_reset_in_flight_blocks_no_member(patch: Patch) -> None:
+    """Members begin to read while the reset of an empty group is still in flight."""
     real = offsets._in_flight
 
     def in_flight(step: StepBuilder, event: OffsetCommitReceived) -> CommitInFlight:
@@ -216,7 +216,7 @@ def a_reset_in_flight_hinders_nobody(patch: Patch) -> None:
 
 @noticed_by(Invariant.OFFSETS)
 def a_conversion_forgets_commits(patch: Patch) -> None:
-    """Commits on their way to the cluster are forgotten with the group that is converted."""
+    """A conversion forgets the commits in flight."""
     real = GroupState.apply
 
     def apply(state: GroupState, record: Record) -> None:
@@ -230,6 +230,6 @@ def a_conversion_forgets_commits(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.OFFSETS)
-def stray_commits_are_no_danger(patch: Patch) -> None:
-    """Partitions may be fetched and committed while the cluster may still store an older commit."""
+def stray_commits_are_ignored(patch: Patch) -> None:
+    """Partitions may be fetched and committed while the cluster may still store a stray commit."""
     patch.setattr("coordinator.offsets._check_no_stray_commit", lambda *_: None)

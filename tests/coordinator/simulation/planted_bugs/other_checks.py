@@ -1,4 +1,4 @@
-"""Bugs that the other checks must notice: what clients believe, what the engine owes itself."""
+"""Bugs that the checks of clients and of the engine itself must notice."""
 
 from coordinator.classic.rebalance import release_join
 from coordinator.consumer.group import ConsumerGroup
@@ -10,12 +10,12 @@ from coordinator.step_builder import StepBuilder
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
-# -- what clients believe --------------------------------------------------------------------------
+# -- clients ---------------------------------------------------------------------------------------
 
 
 @noticed_by(Invariant.GRANTED)
-def silence_is_proof(patch: Patch) -> None:
-    """A native member that does not state what it owns counts as having given it up."""
+def an_omitted_list_proves_a_revocation(patch: Patch) -> None:
+    """A native heartbeat without owned partitions counts as proof of a revocation."""
 
     def still_owns(current: Assignment, goal: Goal) -> bool:
         return not (goal.owned or frozenset()).isdisjoint(current.pending_revocation)
@@ -24,26 +24,26 @@ def silence_is_proof(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.HEARD, Invariant.LIVENESS)
-def an_assignment_is_told_once(patch: Patch) -> None:
-    """An assignment that changes while its member's epoch stays is not repeated."""
+def an_assignment_is_sent_only_once(patch: Patch) -> None:
+    """An assignment that changes without the member epoch is not repeated."""
     patch.setattr("coordinator.native.heartbeat._awaits_acknowledgement", lambda *_, **__: False)
 
 
 @noticed_by(Invariant.STALE_COMMIT)
-def the_fenced_may_commit(patch: Patch) -> None:
-    """A consumer group lets every commit through, also of somebody who is no member any more."""
+def fenced_members_may_commit(patch: Patch) -> None:
+    """A consumer group accepts every commit, even from a removed member."""
     patch.setattr("coordinator.offsets.check_consumer_commit", lambda *_: None)
 
 
 @noticed_by(Invariant.GRANTED)
-def rejoining_gives_everything_up(patch: Patch) -> None:
+def a_rejoin_revokes_everything(patch: Patch) -> None:
     """A classic member that rejoins counts as owning nothing, whatever it lists."""
     patch.setattr("coordinator.mixed.join.owned_by_sender", lambda *_: frozenset())
 
 
 @noticed_by(Invariant.GRANTED)
-def joining_gives_everything_up(patch: Patch) -> None:
-    """A repeated first heartbeat gives up what its member has to revoke and still uses."""
+def a_repeated_join_revokes_everything(patch: Patch) -> None:
+    """A repeated first heartbeat frees partitions that its member must revoke and still uses."""
 
     def reassign(step: StepBuilder, member: Member) -> None:
         reconcile_member(step, member, frozenset(), subscription_changed=False)
@@ -51,12 +51,12 @@ def joining_gives_everything_up(patch: Patch) -> None:
     patch.setattr("coordinator.native.heartbeat.reassign_member", reassign)
 
 
-# -- what the engine owes itself -------------------------------------------------------------------
+# -- the engine itself -----------------------------------------------------------------------------
 
 
 @noticed_by(Invariant.INDEXES, Invariant.NO_ERROR)
-def a_removed_member_goes_on_holding(patch: Patch) -> None:
-    """The index of holders keeps members that are gone: their partitions are never free."""
+def a_removed_member_remains_a_holder(patch: Patch) -> None:
+    """The index of holders keeps removed members, so their partitions never become free."""
     real = ConsumerGroup._put_assignment
 
     def put_assignment(group: ConsumerGroup, member_id: str, value: Assignment | None) -> None:
@@ -70,8 +70,8 @@ def a_removed_member_goes_on_holding(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.ANSWERS)
-def a_second_join_hides_the_first(patch: Patch) -> None:
-    """A JoinGroup that waits is never answered once its member sent another (KAFKA-20938)."""
+def a_second_join_drops_the_first(patch: Patch) -> None:
+    """A parked JoinGroup is never answered once its member sends another (KAFKA-20938)."""
 
     def release(step: StepBuilder, member_id: str, error: ErrorCode, echo_id: str = "") -> None:
         is_hidden = member_id in step.classic.joins and error is ErrorCode.REBALANCE_IN_PROGRESS
@@ -83,8 +83,8 @@ def a_second_join_hides_the_first(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.PURE)
-def deciding_writes_the_real_commits(patch: Patch) -> None:
-    """A decision notes commits in the group itself, not in its copy."""
+def a_decision_changes_the_commits(patch: Patch) -> None:
+    """A decision adds commits to the group itself instead of its fork."""
     real = GroupState.fork
 
     def fork(state: GroupState) -> GroupState:

@@ -1,5 +1,5 @@
-"""Bugs that only show when the world around the group is as bad as it can be: somebody else takes
-the group, clocks jump, the log is in doubt, answers give way to errors, configs change.
+"""Bugs that show only under rare conditions: another coordinator takes the group, clocks jump, a
+write to the log is in doubt, errors replace answers, or configs change.
 """
 
 from dataclasses import replace
@@ -25,12 +25,12 @@ from coordinator.topics import Topics
 from coordinator.volatile import ClassicPhase
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
-# -- somebody else takes the group -----------------------------------------------------------------
+# -- another coordinator takes the group -----------------------------------------------------------
 
 
 @noticed_by(Invariant.TAKEN)
-def a_group_that_is_taken_keeps_its_classic_members(patch: Patch) -> None:
-    """Of a consumer group that somebody else has, only the native members are fenced."""
+def a_lost_group_keeps_its_classic_members(patch: Patch) -> None:
+    """A consumer group that another coordinator took fences only its native members."""
 
     def fence_natives(step: StepBuilder, causes: dict[str, RemovalCause]) -> None:
         members = step.consumer.members
@@ -45,8 +45,8 @@ def a_group_that_is_taken_keeps_its_classic_members(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.OFFSETS)
-def a_lost_commit_without_a_deadline_is_over(patch: Patch) -> None:
-    """Where time does not tell, a commit whose answer was lost counts as ended at once."""
+def a_lost_commit_without_deadline_ends_at_once(patch: Patch) -> None:
+    """A commit whose answer was lost ends at once if no deadline applies to it."""
     real = offsets.commit_ended
 
     def commit_ended(step: StepBuilder, event: OffsetCommitEnded) -> None:
@@ -61,8 +61,8 @@ def a_lost_commit_without_a_deadline_is_over(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.INTERVALS)
-def a_target_of_the_future_keeps_others_away(patch: Patch) -> None:
-    """After a restart with a slower clock no target is computed until it has caught up."""
+def a_future_target_delays_the_next(patch: Patch) -> None:
+    """After a restart with a slower clock, no target is computed until the clock has caught up."""
 
     def due_at_ms(step: StepBuilder) -> int:
         computed_at_ms = step.consumer.target_timestamp_ms
@@ -72,21 +72,21 @@ def a_target_of_the_future_keeps_others_away(patch: Patch) -> None:
     patch.setattr(target, "target_due_at_ms", due_at_ms)
 
 
-# -- the log is in doubt ---------------------------------------------------------------------------
+# -- doubtful writes -------------------------------------------------------------------------------
 
 
 @noticed_by(Invariant.OFFSETS)
-def a_group_loaded_again_forgets_commits(patch: Patch) -> None:
-    """A group that is loaded again, for its log was in doubt, knows of no commit on its way."""
+def a_reload_forgets_commits(patch: Patch) -> None:
+    """A group that is reloaded after a doubtful write forgets its commits in flight."""
     patch.setattr(GroupEngine, "keep_commits", lambda *_: None)
 
 
-# -- errors in the place of answers ----------------------------------------------------------------
+# -- errors that replace answers -------------------------------------------------------------------
 
 
 @noticed_by(Invariant.CLASSIC_REPLIES)
-def a_repeated_sync_is_told_nothing(patch: Patch) -> None:
-    """A member that asks again, for an error hid its assignment, is told that it has none."""
+def a_repeated_sync_returns_nothing(patch: Patch) -> None:
+    """A member that repeats SyncGroup after an error receives an empty assignment."""
 
     def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
         group = step.classic
@@ -106,7 +106,7 @@ def a_repeated_sync_is_told_nothing(patch: Patch) -> None:
 
 @noticed_by(Invariant.INTERVALS)
 def regular_expressions_are_never_refreshed(patch: Patch) -> None:
-    """What a regular expression matched stands until a new topic appears."""
+    """The resolution of a regular expression remains valid until a new topic appears."""
 
     def is_due(step: StepBuilder, group: ConsumerGroup) -> bool:
         patient = replace(step.config, consumer_regex_refresh_interval_ms=10**9)
@@ -121,8 +121,8 @@ def regular_expressions_are_never_refreshed(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.INTERVALS)
-def a_group_has_no_assignment_interval_of_its_own(patch: Patch) -> None:
-    """The assignment interval of the group's configs counts for nothing."""
+def a_group_ignores_its_assignment_interval(patch: Patch) -> None:
+    """The assignment interval of the group's configs has no effect."""
     real = group_configs.in_force
 
     def in_force(config: GroupConfig, overrides: Overrides) -> GroupConfig:
@@ -136,7 +136,7 @@ def a_group_has_no_assignment_interval_of_its_own(patch: Patch) -> None:
 
 @noticed_by(Invariant.RACKS)
 def an_upgrade_loses_racks(patch: Patch) -> None:
-    """An upgrade forgets in which rack a classic member is."""
+    """An upgrade forgets the racks of classic members."""
     real = upgrade._consumer_member
     patch.setattr(
         upgrade, "_consumer_member", lambda member, topics, _rack: real(member, topics, None)
@@ -145,7 +145,7 @@ def an_upgrade_loses_racks(patch: Patch) -> None:
 
 @noticed_by(Invariant.RACKS)
 def a_short_heartbeat_loses_the_rack(patch: Patch) -> None:
-    """A heartbeat that names no rack says that its member has none."""
+    """A heartbeat without a rack clears the rack of its member."""
     real = heartbeat._described
 
     def described(event: ConsumerHeartbeatReceived, *rest: Any) -> Member:
@@ -155,7 +155,7 @@ def a_short_heartbeat_loses_the_rack(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.LIVENESS)
-def a_replica_may_move_unnoticed(patch: Patch) -> None:
+def replica_moves_go_unnoticed(patch: Patch) -> None:
     """A consumer group does not notice that a replica moved to another rack."""
     real = Topics.metadata_hash
 
@@ -170,7 +170,7 @@ def a_replica_may_move_unnoticed(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.TARGETS)
-def whoever_takes_a_place_leaves_its_own_to_nobody(patch: Patch) -> None:
-    """A member that takes over the place of another instance keeps its own in the target
+def a_changed_instance_keeps_its_old_target(patch: Patch) -> None:
+    """A member that takes over another instance keeps its old partitions in the target
     (KAFKA-20747)."""
     patch.setattr(admission, "bump_epoch_if_needed", lambda *_: None)
