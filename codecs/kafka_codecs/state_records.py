@@ -240,7 +240,8 @@ class GroupConfigsValue(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class LastEventsValue(Struct):
-    """The sequence number of the group's last event, and its last batch of events.
+    """The sequence number of the group's last event, the times of the event and of the sequence's
+    beginning (0 in old records), and the last batch of events.
 
     Each line is the JSON of one event. Lines are UTF-8 bytes, because one may list more partitions
     than fit into a Kafka string.
@@ -248,6 +249,8 @@ class LastEventsValue(Struct):
 
     sequence: Int64
     lines: tuple[bytes, ...]
+    began: Int64 = wire(tag=0, default=0)
+    at: Int64 = wire(tag=1, default=0)
 
 
 @message(None, versions=range(1), flexible=True)

@@ -2,8 +2,9 @@
 line.
 
 There are two sequences, both without gaps. Events of a batch in the state log carry the sequence of
-their group (`process_id` is null), which continues across restarts; (gateway, group, sequence)
-identifies a repeat. All other events carry the sequence of their process.
+their group (`process_id` is null), which continues across restarts until the group is forgotten;
+(gateway, group, beginning, sequence) identifies a repeat. All other events carry the sequence of
+their process.
 """
 
 from functools import cached_property
@@ -30,6 +31,10 @@ class Envelope(BaseModel):
     process_id: str | None
     """The process that `sequence` belongs to; null if it belongs to the group."""
     sequence: int = Field(ge=1)
+    began_ms: int | None = Field(default=None, ge=0)
+    """For a group's event: when the group's sequence began, in milliseconds since 1970 (UTC). A
+    group that was forgotten and comes back begins another one, with 1. If the group has no
+    sequence, the time of the event."""
     after: int | None
     """For a group's event in a process sequence: the group's last sequence number before it."""
     at_ms: Moment

@@ -2,7 +2,8 @@
 and to the listener.
 
 The state log stores a group's sequence with the events of its last batch. After a SIGKILL only the
-lines of that batch can be missing, and the next process writes them again.
+lines of that batch can be missing, and the next process writes them again. A deleted group loses
+its sequence; if it comes back, it begins another one.
 """
 
 import itertools
@@ -23,6 +24,15 @@ from gateway.state_log.last_events import LastEvents
 REPEATABLE_BYTES_MAX = 900 << 10
 """Of a larger batch the state log keeps only the sequence number. One record with all its events
 could exceed Kafka's `max.message.bytes` (1 MiB), and the group's change would fail with it."""
+
+
+class _Place(NamedTuple):
+    """How far a group's sequence is."""
+
+    began_ms: int
+    sequence: int
+    at_ms: int
+    """The time of the last event."""
 
 
 class Told(NamedTuple):
@@ -58,8 +68,9 @@ class Journal:
         self._listener = sinks.listener
         self._now_ms = now_ms
         self._sequence = 0
-        self._groups: dict[str, int] = {}
-        """The last written sequence number of each group."""
+        self._groups: dict[str, _Place] = {}
+        """The last written event of each group."""
+        self._last_began_ms = 0
 
     def tell(self, event: GatewayEvent, group_id: str | None = None) -> None:
         """Report one event, about a group or about the gateway."""
@@ -69,23 +80,42 @@ class Journal:
         """Number events in the sequence of this process. Pass them on at once."""
         if not told.events:  # a heartbeat that changed nothing
             return ()
-        after = None if group_id is None else self._groups.get(group_id, 0)
+        after = began_ms = None
+        if group_id is not None:
+            began_ms, after, _at_ms = self._groups.get(group_id) or _Place(told.at_ms, 0, 0)
         first = self._sequence + 1
         self._sequence += len(told.events)
         return [
             self._envelope(
-                event, told.at_ms, group_id, sequence, process_id=self._process_id, after=after
+                event,
+                told.at_ms,
+                group_id,
+                sequence,
+                process_id=self._process_id,
+                began_ms=began_ms,
+                after=after,
             )
             for sequence, event in enumerate(told.events, first)
         ]
 
     def stamp_batch(self, batch: Sequence[Told], group_id: str) -> Sequence[Sequence[Envelope]]:
         """Number events in the sequence of a group. Pass them on once the state log has them."""
-        sequences = itertools.count(self._groups.get(group_id, 0) + 1)
+        place = self._groups.get(group_id) or _Place(self._beginning(batch), 0, 0)
+        sequences = itertools.count(place.sequence + 1)
         return [
-            [self._envelope(event, told.at_ms, group_id, next(sequences)) for event in told.events]
+            [
+                self._envelope(
+                    event, told.at_ms, group_id, next(sequences), began_ms=place.began_ms
+                )
+                for event in told.events
+            ]
             for told in batch
         ]
+
+    def _beginning(self, batch: Sequence[Told]) -> int:
+        """When the sequence begins whose first events these are: no two begin at the same time."""
+        self._last_began_ms = max(batch[0].at_ms, self._last_began_ms + 1)
+        return self._last_began_ms
 
     def _envelope(
         self,
@@ -95,6 +125,7 @@ class Journal:
         sequence: int,
         *,
         process_id: str | None = None,
+        began_ms: int | None,
         after: int | None = None,
     ) -> Envelope:
         return Envelope(
@@ -104,6 +135,7 @@ class Journal:
             group_id=group_id,
             process_id=process_id,
             sequence=sequence,
+            began_ms=began_ms,
             after=after,
             at_ms=at_ms,
             fields=event,
@@ -116,7 +148,7 @@ class Journal:
         self._write([envelope.line for envelope in envelopes], envelopes[0].group_id)
         for envelope in envelopes:
             if envelope.group_id is not None and envelope.process_id is None:
-                self._groups[envelope.group_id] = envelope.sequence
+                self._groups[envelope.group_id] = _place(envelope)
         for envelope in envelopes:
             write_to_log(envelope.fields, envelope.group_id)
             if self._listener is not None:
@@ -128,20 +160,39 @@ class Journal:
         if last is None:
             return
         known = self._groups.get(group_id)
-        if known is not None and last.sequence <= known:
+        place = _Place(last.began_ms, last.sequence, last.at_ms)
+        if known is not None and place[:2] <= known[:2]:
             return
         if known is None:  # another version of groupferry may have written these lines
             self._write(last.lines, group_id)
         else:
             envelopes = [read_line(line) for line in last.lines]
-            self.pass_on([each for each in envelopes if each.sequence > known])
-        self._groups[group_id] = last.sequence
+            self.pass_on([each for each in envelopes if _place(each) > known])
+        self._groups[group_id] = place
+
+    def forget(self, group_id: str) -> None:
+        """Forget a group's sequence, as the state log has."""
+        self._groups.pop(group_id, None)
+
+    def has_told(self, group_id: str) -> bool:
+        """Whether the group has a sequence."""
+        return group_id in self._groups
+
+    def quiet_ms(self, group_id: str) -> int:
+        """How long ago the last event in a group's sequence was."""
+        place = self._groups.get(group_id)
+        return self._now_ms() - (place.at_ms if place is not None else 0)
 
     def _write(self, lines: Sequence[str], group_id: str | None) -> None:
         if self._files is not None and lines:
             self._files.write("".join(f"{line}\n" for line in lines).encode())
         if self._topic is not None:
             self._topic.write(lines, group_id)
+
+
+def _place(envelope: Envelope) -> _Place:
+    assert envelope.began_ms is not None
+    return _Place(envelope.began_ms, envelope.sequence, envelope.at_ms)
 
 
 def last_events(envelopes: Sequence[Sequence[Envelope]]) -> LastEvents | None:
@@ -151,4 +202,7 @@ def last_events(envelopes: Sequence[Sequence[Envelope]]) -> LastEvents | None:
         return None
     lines = tuple(envelope.line for envelope in flat)
     is_small = sum(len(line.encode()) for line in lines) <= REPEATABLE_BYTES_MAX
-    return LastEvents(sequence=flat[-1].sequence, lines=lines if is_small else ())
+    began_ms, sequence, at_ms = _place(flat[-1])
+    return LastEvents(
+        sequence=sequence, lines=lines if is_small else (), began_ms=began_ms, at_ms=at_ms
+    )

@@ -1,6 +1,7 @@
 """Reads the lines of an events folder in the order of writing, also while a gateway writes.
 
-Skips repeats, which have the same place in the same sequence. Changes nothing and takes no lock.
+Skips repeats, which have the same place in the same sequence. A group's sequence may begin again.
+Changes nothing and takes no lock.
 """
 
 import contextlib
@@ -31,14 +32,16 @@ def read_lines(folder: Path, *, follows: bool = False) -> Iterator[Line]:
 
     Raises OSError.
     """
-    last: dict[tuple[str, str | None, str | None], int] = {}
+    last: dict[tuple[str, str | None, str | None], tuple[int | None, int]] = {}
     for line in _lines(folder, follows=follows):
         if isinstance(each := line.found, Envelope):
             of_group = each.group_id if each.process_id is None else None
             sequence = (each.gateway_id, of_group, each.process_id)
-            if each.sequence <= last.get(sequence, 0):
+            began_ms = each.began_ms if each.process_id is None else None
+            last_began_ms, last_sequence = last.get(sequence, (None, 0))
+            if began_ms == last_began_ms and each.sequence <= last_sequence:
                 continue
-            last[sequence] = each.sequence
+            last[sequence] = (began_ms, each.sequence)
         yield line
 
 

@@ -1,5 +1,5 @@
-"""Deletes unused state: empty groups that the cluster has forgotten, and configs of groups that do
-not exist.
+"""Deletes unused state: empty groups that the cluster has forgotten, configs of groups that do not
+exist, and the last events of deleted groups.
 """
 
 import random
@@ -32,9 +32,9 @@ LOOK_INTERVAL_S = 24 * 60 * 60.0
 FIRST_LOOK_S = (5 * 60.0, 15 * 60.0)
 """The first look happens at random within this range. It is early enough for a gateway that is
 restarted every day, and spread so that gateways started together do not ask together."""
-LOOKS_WITHOUT_GROUP = 7
-"""Configs are deleted after this many looks in a row without a group of that name, here or in the
-cluster: an operator may set them before the first member joins."""
+CONFIGS_ALONE_MS_MAX = 7 * 24 * 60 * 60 * 1000
+"""Configs without a group, here or in the cluster, are deleted this long after the last change of
+the group or its configs: an operator may set them before the first member joins."""
 
 
 class Forgetting:
@@ -47,8 +47,6 @@ class Forgetting:
         self._registry = registry
         self._hosting = hosting
         self._is_held = is_held
-        self._looks: dict[str, int] = {}
-        """How many looks in a row found no group for these configs."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -62,20 +60,17 @@ class Forgetting:
 
     async def look(self) -> None:
         """Delete what is unused now. Raises StateLogError, TooManyGroups, GroupFailed."""
+        await self._registry.forget_events()
         alone = frozenset(await self._registry.configs_alone())
         idle = [each for each in await self._registry.idle_group_ids() if not self._is_held(each)]
-        looks: dict[str, int] = {}
         groups = 0
         for start in range(0, len(idle), LOOKED_AT_ONCE_MAX):
             some = idle[start : start + LOOKED_AT_ONCE_MAX]
             for group_id in await self._hosting.forgotten(some):
                 if group_id not in alone:
                     groups += await self._ask(group_id, _deletion)
-                elif (count := self._looks.get(group_id, 0) + 1) < LOOKS_WITHOUT_GROUP:
-                    looks[group_id] = count
-                else:
+                elif self._registry.quiet_ms(group_id) >= CONFIGS_ALONE_MS_MAX:
                     await self._ask(group_id, _reset)
-        self._looks = looks
         if groups:
             log.info("groups_forgotten", groups=groups)
 

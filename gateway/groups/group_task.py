@@ -4,6 +4,7 @@ A request is decided, its records become durable and are applied, and then the a
 records cannot be written, the request has no effect and the client is told to retry.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import partial
 
@@ -49,6 +50,7 @@ from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.process_pauses import ProcessPauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
+from gateway.state_log.last_events import FORGOTTEN
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
 from kafka_codecs.error_codes import ErrorCode
 
@@ -71,6 +73,13 @@ class GroupEnded(Exception):
 
 class GroupFailed(Exception):
     """A bug in the gateway: the request could not even be refused."""
+
+
+async def forget_events(group_id: str, journal: Journal, state_log: StateLog) -> None:
+    """End the sequence of a deleted group, whose lines are all written. Raises StateLogError."""
+    if journal.has_told(group_id):
+        await state_log.append(group_id, (FORGOTTEN,))
+        journal.forget(group_id)
 
 
 class GroupTask:
@@ -216,11 +225,24 @@ class GroupTask:
             with self._inbox:
                 try:
                     await self._load()
-                    while self._inbox.has_asks or not self._engine.state.is_quiet:
+                    while self._has_work or await self._forget_events():
                         await self._serve()
                 finally:
                     ended()
             nursery.cancel_scope.cancel()
+
+    @property
+    def _has_work(self) -> bool:
+        return self._inbox.has_asks or not self._engine.state.is_quiet
+
+    async def _forget_events(self) -> bool:
+        """Delete the last events of a deleted group: their lines are written. If the log fails,
+        `Forgetting` does it later. Whether there is work again."""
+        state = self._engine.state
+        if state.group is None and not state.config_overrides:
+            with contextlib.suppress(StateLogError):
+                await forget_events(self.group_id, self._journal, self._state_log)
+        return self._has_work
 
     async def _load(self) -> None:
         """Load the group from its log, retrying until that succeeds. Requests that arrive between

@@ -19,7 +19,7 @@ from gateway.cluster.cluster import Cluster
 from gateway.events.journal import Journal
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
-from gateway.groups.group_task import GroupEnded, GroupFailed, GroupTask
+from gateway.groups.group_task import GroupEnded, GroupFailed, GroupTask, forget_events
 from gateway.groups.hosting import Hosting, Mode, Verdict
 from gateway.groups.inbox import MakeRequest
 from gateway.groups.log_health import LogHealth
@@ -248,6 +248,17 @@ class Registry:
     async def configs_alone(self) -> Collection[str]:
         """The groups that do not exist but have configs. Raises StateLogError."""
         return await self._state_log.configs_alone()
+
+    def quiet_ms(self, group_id: str) -> int:
+        """How long ago the group or its configs changed last, also in an earlier process."""
+        return self._journal.quiet_ms(group_id)
+
+    async def forget_events(self) -> None:
+        """Forget the events of deleted groups whose tasks could not. Raises StateLogError."""
+        kept = {*await self._state_log.group_ids(), *await self._state_log.unreadable_groups()}
+        for group_id in await self._state_log.told_group_ids():
+            if group_id not in kept and group_id not in self._tasks:
+                await forget_events(group_id, self._journal, self._state_log)
 
     async def groups_with_configs(self) -> tuple[str, ...]:
         """The groups that override some config. Raises StateLogError."""

@@ -72,7 +72,7 @@ def _told(events: DataFrame) -> DataFrame:
     meaning; nobody asks for them."""
     is_told = F.col(PROBLEM).isNull() | (F.col(NUMBERED) & ~is_any(*EVENTS.values()))
     return events.where(is_told & F.col("group_id").isNotNull()).select(
-        *("gateway_id", "group_id", "process_id", "event", "sequence", "at_ms"),
+        *("gateway_id", "group_id", "process_id", "event", "sequence", "began_ms", "at_ms"),
         F.coalesce("after", "sequence").alias("place"),
         F.col("process_id").isNotNull().alias("is_beside"),
         CONTENT,
@@ -81,14 +81,16 @@ def _told(events: DataFrame) -> DataFrame:
 
 
 def _once(told: DataFrame) -> DataFrame:
-    """As each gateway told it: in its order, without what it told again."""
-    in_order = Window.partitionBy(*GROUP, "gateway_id").orderBy("place", *_SEQUENCE)
+    """As each gateway told it: in its order, without what it told again. A sequence that begins
+    again follows the one before it."""
+    in_order = Window.partitionBy(*GROUP, "gateway_id").orderBy("began_ms", "place", *_SEQUENCE)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    number = F.struct("process_id", "sequence")
+    number = F.struct("process_id", "began_ms", "sequence")
     is_behind = F.col("told_ms") > F.col("at_ms")
     # Beside the sequence nothing has a number that no event of it had before.
     expected = F.when(F.col("is_beside"), F.col("place")).otherwise(F.col("place") - 1)
-    place_before = F.coalesce(F.lag("place").over(in_order), F.lit(0))
+    goes_on = F.lag("began_ms").over(in_order).eqNullSafe(F.col("began_ms"))
+    place_before = F.when(goes_on, F.coalesce(F.lag("place").over(in_order), F.lit(0))).otherwise(0)
     return (
         told.withColumn("is_repeat", F.lag(number).over(in_order).eqNullSafe(number))
         .where(~F.col("is_repeat"))

@@ -1,13 +1,13 @@
 """The compacted content of a log: the newest record of each key, without deleted ones.
 
-Its size follows the live state, not the history, except that the last events of deleted groups
-stay. Every log has one in memory and answers from it. It shares its values with the engines.
+Its size follows the live state, not the history. Every log has one in memory and answers from it.
+It shares its values with the engines.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from coordinator.records import DurableRecord, GroupConfigs, is_tombstone
-from gateway.state_log.last_events import LastEvents, LogRecord
+from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
 from gateway.state_log.log import StateLogUnreadable
 
 
@@ -38,13 +38,16 @@ class CompactedLog:
         return self._last_events.get(group_id)
 
     def told_group_ids(self) -> Collection[str]:
-        """The groups that have or had events."""
+        """The groups that have last events, perhaps nothing else."""
         return tuple(self._last_events)
 
     def put(self, group_id: str, batch: Iterable[LogRecord]) -> None:
         """Add a batch."""
         records = self._groups.setdefault(group_id, {})
         for record in batch:
+            if record == FORGOTTEN:
+                self._last_events.pop(group_id, None)
+                continue
             if isinstance(record, LastEvents):
                 self._last_events[group_id] = record
                 continue

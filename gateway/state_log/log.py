@@ -76,7 +76,7 @@ class StateLog(Protocol):
         ...
 
     async def told_group_ids(self) -> Collection[str]:
-        """The groups that have or had events, deleted ones as well. Raises StateLogError."""
+        """The groups that have last events, perhaps nothing else. Raises StateLogError."""
         ...
 
     async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:

@@ -30,7 +30,7 @@ from coordinator.records import (
     is_tombstone,
 )
 from coordinator.topics import Partition, by_topic
-from gateway.state_log.last_events import LastEvents, LogRecord
+from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
 from kafka_codecs import state_records as wire
 from kafka_codecs.errors import WireError
 from kafka_codecs.state_records import RecordType
@@ -69,7 +69,7 @@ def decode_record(entry: Entry) -> tuple[str, LogRecord]:
         raise WireError(f"{record_type.name} is no record of a group")
     if entry.value is None:
         if record_type is RecordType.LAST_EVENTS:
-            raise WireError("the events of a group are never deleted")
+            return key.group_id, FORGOTTEN
         return key.group_id, _tombstone(record_type, key)
     value = wire.decode_value(record_type, entry.value)
     try:
@@ -81,15 +81,25 @@ def decode_record(entry: Entry) -> tuple[str, LogRecord]:
 
 
 def _last_events_entry(group_id: str, last: LastEvents) -> Entry:
-    lines = tuple(line.encode() for line in last.lines)
-    value = wire.LastEventsValue(sequence=last.sequence, lines=lines)
     key = wire.encode_key(RecordType.LAST_EVENTS, wire.GroupKey(group_id=group_id))
+    if last == FORGOTTEN:
+        return Entry(key, None)
+    value = wire.LastEventsValue(
+        sequence=last.sequence,
+        lines=tuple(line.encode() for line in last.lines),
+        began=last.began_ms,
+        at=last.at_ms,
+    )
     return Entry(key, wire.encode_value(value))
 
 
 def _read_last_events(value: wire.LastEventsValue) -> LastEvents:
-    lines = tuple(line.decode() for line in value.lines)
-    return LastEvents(sequence=value.sequence, lines=lines)
+    return LastEvents(
+        sequence=value.sequence,
+        lines=tuple(line.decode() for line in value.lines),
+        began_ms=value.began,
+        at_ms=value.at,
+    )
 
 
 def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsKey]:

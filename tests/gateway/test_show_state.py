@@ -29,7 +29,9 @@ async def test_every_record_is_one_line_also_beside_a_gateway(
     """In the order of writing, with what clients wrote decoded where it can be."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append("other", [RECORDS["group_epoch"]])
-        events = LastEvents(sequence=7, lines=('{"event": "member_left"}', "ü"))
+        events = LastEvents(
+            sequence=7, lines=('{"event": "member_left"}', "ü"), began_ms=5, at_ms=6
+        )
         await log.append(GROUP, [*RECORDS.values(), events])
         lines = shown(capsys, tmp_path)
         of_group = shown(capsys, tmp_path, "--group", GROUP)
@@ -51,7 +53,12 @@ async def test_every_record_is_one_line_also_beside_a_gateway(
         held["topic_id"]: (held["partitions"], held["assignment_epochs"])
         for held in current["assigned_partitions"]
     } == {str(FOO): ([0, 2], [3, 12]), str(BAR): ([1], [5])}
-    assert by_type["LAST_EVENTS"]["value"] == {"sequence": 7, "lines": list(events.lines)}
+    assert by_type["LAST_EVENTS"]["value"] == {
+        "sequence": 7,
+        "lines": list(events.lines),
+        "began": 5,
+        "at": 6,
+    }
 
 
 async def test_a_group_id_turns_no_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -222,7 +222,7 @@ class HostedGroups:
             Gateway(log_id=self.log.id),
             longest_session_ms=config.longest_session_ms,
         )
-        journal = Journal(self.log.id, Sinks(listener=self._hear))
+        journal = Journal(self.log.id, Sinks(listener=self._hear), now_ms=Clock().now_ms)
         self.offsets = OffsetReporter(journal.tell, Clock().now_ms)
         self.registry = Registry(
             config=config,

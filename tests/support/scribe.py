@@ -28,6 +28,7 @@ class Scribe:
         self.group_id = group_id
         self.lines: list[str] = []
         self._sequences: Counter[str | None] = Counter()
+        self._began_ms = START_MS
 
     def tell(self, at_s: float, *events: GatewayEvent) -> None:
         """Of the group, with its own sequence: the state log has these."""
@@ -52,6 +53,11 @@ class Scribe:
         """Skip numbers of the process's sequence."""
         self._sequences[None] += events
 
+    def forget(self, at_s: float) -> None:
+        """Let the group's sequence begin again, as that of a group that was deleted."""
+        self._sequences[self.group_id] = 0
+        self._began_ms = START_MS + round(at_s * 1000)
+
     def _beside(self, at_s: float, group_id: str | None, *events: GatewayEvent) -> None:
         for event in events:
             self._sequences[None] += 1
@@ -74,6 +80,7 @@ class Scribe:
             group_id=group_id,
             process_id=process_id,
             sequence=sequence,
+            began_ms=None if group_id is None else self._began_ms,
             after=self._sequences[group_id] if is_beside else None,
             at_ms=START_MS + round(at_s * 1000),
             fields=event,

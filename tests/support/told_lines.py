@@ -17,6 +17,7 @@ def told_line(
     *,
     group_id: str | None = "orders",
     process_id: str | None = None,
+    began_ms: int | None = None,
     event: GatewayEvent | None = None,
 ) -> str:
     """One line, with its end; of a member's departure unless another event is given."""
@@ -28,6 +29,7 @@ def told_line(
         group_id=group_id,
         process_id=process_id,
         sequence=sequence,
+        began_ms=began_ms,
         after=None,
         at_ms=AT_MS,
         fields=event,
@@ -42,10 +44,11 @@ def told(folder: Path) -> list[Envelope]:
 
 def check_gaps(events: Iterable[Envelope]) -> None:
     """Each sequence begins with 1 and grows by 1."""
-    last: dict[tuple[str | None, str | None], int] = {}
+    last: dict[tuple[str | None, str | None, int | None], int] = {}
     for each in events:
-        sequence = (each.process_id, None if each.process_id else each.group_id)
+        of_group = (None, each.group_id, each.began_ms)
+        sequence = of_group if each.process_id is None else (each.process_id, None, None)
         assert each.sequence == last.get(sequence, 0) + 1, each
         last[sequence] = each.sequence
         if each.process_id is not None and each.group_id is not None:
-            assert each.after == last.get((None, each.group_id), 0)
+            assert each.after == last.get(of_group, 0)

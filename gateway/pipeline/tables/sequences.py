@@ -16,7 +16,7 @@ _MASK_BITS = 64
 _ALL_BITS = -1
 _BITS_OF_A_BIT = 6
 
-SEQUENCE = ("gateway_id", "group_id", "process_id")
+SEQUENCE = ("gateway_id", "group_id", "process_id", "began_ms")
 """What names a sequence."""
 
 
@@ -55,9 +55,9 @@ def sequences(lines: DataFrame) -> DataFrame:
 
 def numbers(lines: DataFrame) -> DataFrame:
     """Each number that a line has, and whose it is, with what the line says."""
-    group_id = F.when(_is_of_group(), F.col("group_id")).alias("group_id")
+    names = (F.when(_is_of_group(), F.col(name)).alias(name) for name in ("group_id", "began_ms"))
     return lines.where(NUMBERED).select(
-        "gateway_id", group_id, "process_id", "sequence", "at_ms", "event", CONTENT
+        "gateway_id", *names, "process_id", "sequence", "at_ms", "event", CONTENT
     )
 
 
@@ -92,7 +92,7 @@ def _words(envelopes: DataFrame) -> DataFrame:
     """The numbers that groups had reached, as events beside their sequences say."""
     beside = envelopes.where(F.col("group_id").isNotNull() & ~_is_of_group())
     sequence = F.col("after").alias("sequence")
-    return beside.select("gateway_id", "group_id", _no_process(), sequence, "at_ms")
+    return beside.select("gateway_id", "group_id", _no_process(), "began_ms", sequence, "at_ms")
 
 
 def _lost_edges(envelopes: DataFrame) -> DataFrame:
@@ -109,12 +109,13 @@ def _lost_edges(envelopes: DataFrame) -> DataFrame:
 
     return (
         envelopes.where(F.col("group_id").isNotNull())
-        .groupBy("gateway_id", "group_id")
+        .groupBy("gateway_id", "group_id", "began_ms")
         .agg(*(end.alias(name) for name, end in ends.items()))
         .select(
             "gateway_id",
             "group_id",
             _no_process(),
+            "began_ms",
             F.inline(
                 F.array_compact(
                     F.array(missing("low", F.col("first") - 1), missing("last", F.col("high")))

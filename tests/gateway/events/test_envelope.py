@@ -41,6 +41,7 @@ def test_an_envelope_is_one_line() -> None:
         "group_id": "orders",
         "process_id": None,
         "sequence": 1,
+        "began_ms": None,
         "after": None,
         "at_ms": 1_800_000_000_000,
         "fields": json.loads(LEFT.model_dump_json()),

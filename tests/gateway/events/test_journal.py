@@ -116,6 +116,40 @@ def test_a_batch_that_tells_nothing_keeps_nothing() -> None:
     assert last_events(Journal("log").stamp_batch([Told((), 5)], "a")) is None
 
 
+def test_a_forgotten_group_begins_another_sequence(tmp_path: Path) -> None:
+    """Even within the same millisecond. What is told beside it meanwhile belongs to neither."""
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path)), now_ms=lambda: 6)
+    for _ in range(2):
+        (envelopes,) = journal.stamp_batch([Told((bumped(1), LEFT), 5)], "a")
+        journal.pass_on(envelopes)
+        assert journal.has_told("a")
+        journal.forget("a")
+        journal.forget("a")
+        assert not journal.has_told("a")
+        journal.tell(LEFT, "a")
+    assert [(each.began_ms, each.after, each.sequence) for each in written(tmp_path)] == [
+        *((5, None, 1), (5, None, 2), (6, 0, 1)),
+        *((6, None, 1), (6, None, 2), (6, 0, 2)),
+    ]
+
+
+def test_a_sequence_keeps_its_beginning_over_a_restart(tmp_path: Path) -> None:
+    """And the time of its last event."""
+    last = last_events(Journal("log").stamp_batch([Told((LEFT,), 5), Told((LEFT,), 7)], "a"))
+    assert last is not None
+    assert (last.sequence, last.began_ms, last.at_ms) == (2, 5, 7)
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path)), now_ms=lambda: 100)
+    journal.take_up("a", last)
+    assert (journal.quiet_ms("a"), journal.quiet_ms("b")) == (93, 100)
+    (envelopes,) = journal.stamp_batch([Told((LEFT,), 9)], "a")
+    journal.pass_on(envelopes)
+    assert [(each.began_ms, each.sequence) for each in written(tmp_path)] == [
+        (5, 1),
+        (5, 2),
+        (5, 3),
+    ]
+
+
 class RecordedTopic(EventsTopic):
     """What would be sent."""
 

@@ -47,6 +47,17 @@ def test_a_repeat_is_left_out(tmp_path: Path) -> None:
     ]
 
 
+def test_a_sequence_that_begins_again_is_no_repeat(tmp_path: Path) -> None:
+    """The group was deleted and came back, even if the clock was set back meanwhile."""
+    (tmp_path / "events-1.jsonl").write_text(
+        told_line(1, began_ms=7) + told_line(2, began_ms=7) + told_line(1, began_ms=9)
+    )
+    (tmp_path / "events-2.jsonl").write_text(
+        told_line(1, began_ms=9) + told_line(2, began_ms=9) + told_line(1, began_ms=8)
+    )
+    assert places(tmp_path) == [("orders", None, each) for each in (1, 2, 1, 2, 1)]
+
+
 def test_a_bad_line_has_its_place_and_stops_nothing(tmp_path: Path) -> None:
     """The torn end of a file too, once it is known that it stays so."""
     (tmp_path / "events-1.jsonl").write_bytes(

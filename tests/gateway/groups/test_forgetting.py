@@ -1,5 +1,6 @@
 """What is stored of groups follows what is used: nobody has to clean up."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.groups import config_apis
 from gateway.groups import forgetting as module
 from gateway.groups.config_apis import ConfigApis
-from gateway.groups.forgetting import LOOKS_WITHOUT_GROUP, Forgetting
+from gateway.groups.forgetting import CONFIGS_ALONE_MS_MAX, Forgetting
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_configs import ConfigResourceType
 from kafka_codecs.describe_groups import (
@@ -27,7 +28,13 @@ from kafka_codecs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.support.configs import SESSION, SET
-from tests.support.hosted_groups import QUIET_S, HostedGroups, hosted_groups, lone_request
+from tests.support.hosted_groups import (
+    QUIET_S,
+    HostedGroups,
+    ScriptedLog,
+    hosted_groups,
+    lone_request,
+)
 
 
 def forgetting(groups: HostedGroups, *held: str) -> Forgetting:
@@ -50,9 +57,9 @@ def cluster_knows(groups: HostedGroups, **states: str) -> None:
     groups.cluster.answers[DescribeGroupsRequest] = describe
 
 
-async def set_config(groups: HostedGroups, group: str) -> None:
+async def set_config(groups: HostedGroups, group: str, value: str = "50000") -> None:
     """Override one config of a group, there or not."""
-    change = ConfigChange(name=SESSION, operation=ConfigOperation.SET, value="50000")
+    change = ConfigChange(name=SESSION, operation=ConfigOperation.SET, value=value)
     reply = await groups.ask(
         lambda token, _: ConfigsReceived(token=token, changes=(change,)), group=group
     )
@@ -154,24 +161,45 @@ async def test_it_looks_again_and_again(
 
 
 async def test_configs_without_a_group_are_forgotten_after_a_while(
-    autojump_clock: MockClock,
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They may be set before the first member comes, so not at once. Those of a group that is in
     use stay, and so do those of one that only the cluster knows."""
+    monkeypatch.setattr(module, "CONFIGS_ALONE_MS_MAX", 20_000)
     async with hosted_groups() as groups:
         for group in ("unused", "used", "in-the-cluster"):
             await set_config(groups, group)
         await groups.native("n", group="used")
         await trio.sleep(QUIET_S)
         cluster_knows(groups, **{"in-the-cluster": "Empty"})
-        tested = forgetting(groups)
-        for _ in range(LOOKS_WITHOUT_GROUP - 1):
-            await tested.look()
+        for _ in range(10):
+            await forgetting(groups).look()
         assert set(await groups.registry.configs_alone()) == {"unused", "in-the-cluster"}
-        await tested.look()
+        await trio.sleep(20)
+        await forgetting(groups).look()
         assert set(await groups.registry.configs_alone()) == {"in-the-cluster"}
         await trio.sleep(QUIET_S)
         assert set(await groups.registry.groups_with_configs()) == {"used", "in-the-cluster"}
+
+
+async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -> None:
+    """It counts from the last change of the group or the configs, whichever process made it."""
+    log = ScriptedLog()
+    async with hosted_groups(log=log) as groups:
+        await set_config(groups, "old")
+        await set_config(groups, "changed")
+        await trio.sleep(QUIET_S)
+    for group in ("old", "changed"):
+        last = await log.last_events(group)
+        assert last is not None
+        await log.append(group, [replace(last, at_ms=last.at_ms - CONFIGS_ALONE_MS_MAX)])
+    async with hosted_groups(log=log) as groups:
+        cluster_knows(groups)
+        await groups.registry.resume()
+        await set_config(groups, "changed", "51000")
+        await trio.sleep(QUIET_S)
+        await forgetting(groups).look()
+        assert set(await log.configs_alone()) == {"changed"}
 
 
 async def test_configs_are_stored_for_so_many_groups_that_do_not_exist(

@@ -15,8 +15,9 @@ from coordinator.events import DeleteGroupReceived
 from gateway.events.journal import Journal, Sinks
 from gateway.events.line_files import LineFiles
 from gateway.events.reading import read_lines
+from gateway.groups.clock import Clock
 from gateway.groups.offset_reporter import OffsetReporter
-from gateway.state_log.last_events import LogRecord
+from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLogUnsure
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.error_codes import ErrorCode
@@ -30,6 +31,7 @@ from kafka_codecs.offset_commit import (
 )
 from tests.support.hosted_groups import (
     GROUP,
+    QUIET_S,
     HostedGroups,
     ScriptedLog,
     hosted_groups,
@@ -43,7 +45,7 @@ CONFIG = GroupConfig(classic_initial_rebalance_delay_ms=0, consumer_assignment_i
 def write_lines(groups: HostedGroups, folder: Path) -> LineFiles:
     """Let the groups' events become lines in a folder."""
     files = LineFiles(folder)
-    journal = Journal(groups.log.id, Sinks(files=files))
+    journal = Journal(groups.log.id, Sinks(files=files), now_ms=Clock().now_ms)
     groups.registry._journal = journal  # noqa: SLF001, RUF100
     groups.offsets = OffsetReporter(journal.tell, lambda: 0)
     groups.registry._offsets = groups.offsets  # noqa: SLF001, RUF100
@@ -136,19 +138,54 @@ async def test_lines_of_another_groupferry_keep_no_group_from_being_loaded(
     assert own[0].sequence == last.sequence + 1
 
 
-async def test_a_deleted_groups_sequence_goes_on(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """Were it to begin anew, readers would take the next events for repeats."""
+async def create_and_delete(groups: HostedGroups) -> None:
+    """A group that comes and goes, with its task."""
+    await groups.native("n")
+    await groups.native("n", -1)
+    await groups.ask(lambda token, _: DeleteGroupReceived(token=token))
+    await trio.sleep(QUIET_S)
+
+
+async def test_a_deleted_groups_sequence_is_forgotten(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """If the group comes back, another one begins, and no reader takes its events for repeats."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
+        await create_and_delete(groups)
+        assert await groups.log.told_group_ids() == ()
         await groups.native("n")
-        await groups.native("n", -1)
-        await groups.ask(lambda token, _: DeleteGroupReceived(token=token))
-        assert await groups.log.group_ids() == ()
-        await trio.sleep(60)
+        assert await groups.log.told_group_ids() == (GROUP,)
+    events = told(tmp_path)
+    check_gaps(events)
+    created = [each for each in events if each.event == "group_created"]
+    assert len({each.sequence for each in created}) == 1 < len(created)
+    assert created[0].began_ms != created[1].began_ms
+
+
+async def test_a_sequence_that_could_not_be_forgotten_is_forgotten_later(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """The log failed, or the gateway was killed before; until then the sequence goes on."""
+    log = ScriptedLog()
+    async with hosted_groups(config=CONFIG, log=log) as groups:
+        write_lines(groups, tmp_path)
+        log.refuses = lambda record: record == FORGOTTEN
+        await create_and_delete(groups)
+    async with hosted_groups(config=CONFIG, log=log) as groups:
+        write_lines(groups, tmp_path)
+        await groups.registry.resume()
+        await create_and_delete(groups)
+        assert await log.told_group_ids() == (GROUP,)
+        await groups.native("n", group="live")
+        log.refuses = lambda _record: False
+        await groups.registry.forget_events()
+        assert await log.told_group_ids() == ("live",)
         await groups.native("n")
     events = told(tmp_path)
     check_gaps(events)
-    assert [each.event for each in events].count("group_created") == 2
+    own = [each for each in events if each.group_id == GROUP and each.process_id is None]
+    assert len({each.began_ms for each in own}) == 2
 
 
 async def test_a_batch_that_fails_leaves_no_gap(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -130,6 +130,22 @@ def test_holes_are_told(spark: SparkSession) -> None:
     ]
 
 
+def test_a_group_that_comes_back_goes_on_with_another_sequence(spark: SparkSession) -> None:
+    """Its numbers begin again: they are no repeats, and there is no hole between the two."""
+    scribe = Scribe()
+    scribe.tell(1, joined("a"), joined("b"))
+    scribe.beside(2, stated("b"))
+    scribe.forget(3)
+    scribe.beside(3, stated("c"))
+    scribe.tell(4, joined("d"), joined("e"))
+    lines = scribe.lines * 2
+    random.Random(1).shuffle(lines)
+    rows = histories(spark, *lines).of(MemberJoined, PartitionsStated).collect()
+    rows.sort(key=lambda row: row.position)
+    assert [row.member_id for row in rows] == ["a", "b", "b", "c", "d", "e"]
+    assert [row.hole for row in rows] == [None] * 6
+
+
 def test_a_whole_story_has_no_hole(spark: SparkSession) -> None:
     """What a process tells before the group has a sequence is no sign of one, and its repeats are
     none; nor is an event of a name that this version does not know."""

@@ -20,7 +20,7 @@ from coordinator.records import (
     is_tombstone,
 )
 from gateway.state_log.compacted import CompactedLog
-from gateway.state_log.last_events import LastEvents
+from gateway.state_log.last_events import FORGOTTEN, LastEvents
 from gateway.state_log.log import StateLogUnreadable
 
 MEMBER = Member(
@@ -116,8 +116,8 @@ def test_an_empty_batch_leaves_no_trace() -> None:
     assert log.group_ids() == ()
 
 
-def test_the_last_events_of_a_group_stay_when_it_is_deleted() -> None:
-    """Its sequence would begin again otherwise; they do not make a group of it."""
+def test_the_last_events_of_a_deleted_group_stay_until_they_are_forgotten() -> None:
+    """Their lines may have to be written again; they do not make a group of it."""
     log = CompactedLog()
     log.put("g", [VALUES[0], LastEvents(sequence=1, lines=("one",))])
     log.put("g", [TOMBSTONES[0], LastEvents(sequence=2, lines=("two",))])
@@ -125,6 +125,10 @@ def test_the_last_events_of_a_group_stay_when_it_is_deleted() -> None:
     assert log.told_group_ids() == ("g",)
     assert log.last_events("g") == LastEvents(sequence=2, lines=("two",))
     assert log.last_events("h") is None
+    log.put("g", [FORGOTTEN])
+    log.put("h", [FORGOTTEN])
+    assert log.told_group_ids() == ()
+    assert log.last_events("g") is None
 
 
 def test_an_unreadable_group_is_refused_and_not_read_in_part() -> None:

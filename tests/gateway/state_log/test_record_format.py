@@ -14,7 +14,7 @@ from coordinator.records import (
     DurableRecord,
     MemberMetadata,
 )
-from gateway.state_log.last_events import LastEvents
+from gateway.state_log.last_events import FORGOTTEN, LastEvents
 from gateway.state_log.record_format import Entry, decode_record, encode_record
 from kafka_codecs import WireError, state_records
 from kafka_codecs.state_records import RecordType
@@ -83,6 +83,8 @@ def test_the_last_events_come_back_from_what_the_first_version_wrote() -> None:
     last = LastEvents(sequence=1 << 40, lines=('{"event": "member_left"}', "ü"))
     assert decode_record(encode_record(GROUP, last)) == (GROUP, last)
     assert encode_record(GROUP, last) == stored("last_events")
+    timed = replace(last, began_ms=1 << 41, at_ms=(1 << 41) + 1)
+    assert decode_record(encode_record(GROUP, timed)) == (GROUP, timed)
 
 
 def test_a_line_of_the_last_events_may_be_longer_than_a_string_of_kafkas() -> None:
@@ -99,11 +101,11 @@ def test_last_events_that_are_no_text_are_refused() -> None:
         decode_record(Entry(entry.key, entry.value.replace(b"xy", b"\xff\xff")))
 
 
-def test_the_last_events_are_never_deleted() -> None:
-    """The group's sequence would begin anew."""
-    entry = encode_record(GROUP, LastEvents(sequence=1, lines=()))
-    with pytest.raises(WireError, match="never deleted"):
-        decode_record(Entry(entry.key, None))
+def test_the_last_events_have_a_tombstone() -> None:
+    """A deleted group keeps nothing."""
+    entry = encode_record(GROUP, FORGOTTEN)
+    assert entry == Entry(encode_record(GROUP, LastEvents(sequence=1, lines=())).key, None)
+    assert decode_record(entry) == (GROUP, FORGOTTEN)
 
 
 def test_a_subscription_is_kept_once() -> None:

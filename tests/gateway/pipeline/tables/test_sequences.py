@@ -102,6 +102,24 @@ def test_the_beginning_of_a_sequence_can_be_missing(spark: SparkSession) -> None
     ]
 
 
+def test_a_sequence_that_begins_again_is_one_of_its_own(spark: SparkSession) -> None:
+    """Of a group that was deleted: nothing is missing between the two, whatever is told beside
+    them, and what is missing within either is found."""
+    scribe = Scribe()
+    scribe.tell(1, LEFT, LEFT, LEFT)
+    scribe.forget(2)
+    scribe.beside(2, LEFT)
+    scribe.tell(3, LEFT)
+    scribe.lose(1)
+    scribe.tell(4, LEFT)
+    scribe.lose(1)
+    scribe.beside(5, LEFT)
+    scribe.forget(6)
+    scribe.tell(6, LEFT)
+    gaps = found(sequences(parsed(spark, *scribe.lines)))
+    assert [row[4:] for row in gaps] == [(2, 2, 3, 4), (4, 4, 4, 5)]
+
+
 def test_a_time_that_no_calendar_has_is_no_envelope(spark: SparkSession) -> None:
     """So its line is missing."""
     scribe = Scribe()
