@@ -58,6 +58,8 @@ oldest name is dropped."""
 
 COORDINATORS_ONE_BY_ONE_MAX = 1_000
 """The limit of coordinator look-ups at an old broker, which takes one group per request."""
+COORDINATORS_TOGETHER_MAX = 32
+"""Such requests that are on their way to the broker at the same time."""
 
 _FIRST_BATCHED_COORDINATORS = 4
 _UNKNOWN_TOPIC = 3
@@ -288,10 +290,24 @@ class Cluster:
             return {each.key: _placed(each.key, each) for each in answer.coordinators}
         too_many = UpstreamError(f"more than {COORDINATORS_ONE_BY_ONE_MAX} groups at once")
         found: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, too_many)
-        for group_id in group_ids[:COORDINATORS_ONE_BY_ONE_MAX]:
+        failures: list[UpstreamError] = []
+
+        async def find(group_id: str) -> None:
             request = FindCoordinatorRequest(key=group_id)
-            one = await self._ask_within(PROMPT_ANSWER_TIMEOUT_S, node_id, request, version)
-            found[group_id] = _placed(group_id, one)
+            try:
+                one = await self._ask_within(PROMPT_ANSWER_TIMEOUT_S, node_id, request, version)
+            except UpstreamError as error:
+                failures.append(error)
+            else:
+                found[group_id] = _placed(group_id, one)
+
+        asked = group_ids[:COORDINATORS_ONE_BY_ONE_MAX]
+        for start in range(0, len(asked), COORDINATORS_TOGETHER_MAX):
+            async with trio.open_nursery() as finding:
+                for group_id in asked[start : start + COORDINATORS_TOGETHER_MAX]:
+                    finding.start_soon(find, group_id)
+            if failures:
+                raise failures[0]
         return found
 
     async def ask(self, node_id: int, message: Struct, version: int | None = None) -> Any:

@@ -3,13 +3,14 @@
 The answers still contain the upstream's addresses; the caller rewrites them.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from gateway.data_path import metadata_versions
-from gateway.data_path.errors import BadFrame
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import (
     Coordinator,
     CoordinatorType,
@@ -22,9 +23,9 @@ TopicNames = Callable[[Collection[UUID]], Awaitable[Mapping[UUID, str]]]
 """The names of the topics with these ids, as far as they exist. Raises UpstreamError."""
 
 COORDINATOR_KEYS_MAX = 1_000
-"""Keys of one FindCoordinator request that may be asked one by one."""
+"""Keys of one FindCoordinator request that a broker is asked for one by one. The client is told to
+ask again for the others."""
 
-_INVALID_REQUEST = 42
 _LAST_WITH_ONE_KEY = 3
 
 
@@ -50,7 +51,7 @@ async def ask_for_coordinators(
 ) -> FindCoordinatorResponse:
     """The answer to a FindCoordinator request in the client's version.
 
-    Raises UpstreamLost, or BadFrame for a request with too many keys.
+    Raises UpstreamLost.
     """
     if version <= upstream.versions[ApiKey.FIND_COORDINATOR][1]:
         answer: FindCoordinatorResponse = await upstream.ask(request, version)
@@ -63,24 +64,34 @@ async def _one_by_one(
 ) -> FindCoordinatorResponse:
     """Ask for one key at a time: batches came with v4 (KIP-699)."""
     keys = tuple(dict.fromkeys(request.coordinator_keys))
-    if len(keys) > COORDINATOR_KEYS_MAX:
-        raise BadFrame(f"a FindCoordinator request with {len(keys)} keys")
-    version = min(upstream.versions[ApiKey.FIND_COORDINATOR][1], _LAST_WITH_ONE_KEY)
-    found = [await _coordinator(key, request.key_type, upstream, version) for key in keys]
-    return FindCoordinatorResponse(coordinators=tuple(found))
-
-
-async def _coordinator(key: str, key_type: int, upstream: Upstream, version: int) -> Coordinator:
-    if key_type not in {CoordinatorType.GROUP, CoordinatorType.TRANSACTION}:
+    if request.key_type not in {CoordinatorType.GROUP, CoordinatorType.TRANSACTION}:
         # Share groups came with v6, which this upstream does not support.
-        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=_INVALID_REQUEST)
-    asked = FindCoordinatorRequest(key=key, key_type=key_type)
-    answer: FindCoordinatorResponse = await upstream.ask(asked, version)
-    return Coordinator(
-        key=key,
-        node_id=answer.node_id,
-        host=answer.host,
-        port=answer.port,
-        error_code=answer.error_code,
-        error_message=answer.error_message,
+        return nobody(keys, ErrorCode.INVALID_REQUEST)
+    version = min(upstream.versions[ApiKey.FIND_COORDINATOR][1], _LAST_WITH_ONE_KEY)
+    asked = [
+        FindCoordinatorRequest(key=key, key_type=request.key_type)
+        for key in keys[:COORDINATOR_KEYS_MAX]
+    ]
+    answers: Sequence[FindCoordinatorResponse] = await upstream.ask_all(asked, version)
+    found = tuple(
+        Coordinator(
+            key=key,
+            node_id=answer.node_id,
+            host=answer.host,
+            port=answer.port,
+            error_code=answer.error_code,
+            error_message=answer.error_message,
+        )
+        for key, answer in zip(keys, answers, strict=False)
+    )
+    rest = nobody(keys[COORDINATOR_KEYS_MAX:], ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return replace(rest, coordinators=(*found, *rest.coordinators))
+
+
+def nobody(keys: Iterable[str], code: ErrorCode) -> FindCoordinatorResponse:
+    """The answer to a batch that names no coordinator, with an error for each key."""
+    return FindCoordinatorResponse(
+        coordinators=tuple(
+            Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code) for key in keys
+        )
     )

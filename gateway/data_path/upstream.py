@@ -26,6 +26,9 @@ PATIENCE_S = 1.5
 """How long a client's own request waits for a broker that is away. A client that gets an error at
 once retries at once."""
 ANSWER_TIMEOUT_S = 30.0
+ASKED_TOGETHER_MAX = 64
+"""Requests that are on their way to the broker at the same time, where one request of the client
+takes many: a round trip each would take long, and all at once would fill the connection."""
 
 _PROMPT = frozenset(
     {
@@ -162,6 +165,17 @@ class Upstream:
         except UpstreamLost:
             pass
         return answers + [None] * (len(messages) - len(answers))
+
+    async def ask_all(self, messages: Sequence[Struct], version: int) -> Sequence[Any]:
+        """Ask many requests of one api, ASKED_TOGETHER_MAX at a time. Raises as `ask` does."""
+        answers: list[Any] = []
+        for start in range(0, len(messages), ASKED_TOGETHER_MAX):
+            some = messages[start : start + ASKED_TOGETHER_MAX]
+            answers += await self.ask_in_order(some, version)
+            if answers[-1] is None:  # and no answer behind a lost one
+                raise UpstreamLost
+            await trio.lowlevel.checkpoint()
+        return answers
 
     async def idle(self) -> None:
         """Wait until all outstanding answers have been sent to the client."""

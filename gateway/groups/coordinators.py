@@ -3,7 +3,6 @@
 Commits travel on the client's own upstream connection, so the client must connect to that listener.
 """
 
-import contextlib
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -12,7 +11,7 @@ import trio
 
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path.conversions import ask_for_coordinators
+from gateway.data_path.conversions import ask_for_coordinators, nobody
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
 from kafka_codecs.error_codes import ErrorCode
@@ -58,7 +57,7 @@ class Coordinators:
         self, request: GroupRequest, message: FindCoordinatorRequest
     ) -> FindCoordinatorResponse:
         """The cluster's answer. A group without an available coordinator keeps the last known one,
-        because the engine answers its members without the cluster too. Raises BadFrame."""
+        because the engine answers its members without the cluster too."""
         version = request.header.api_version
         is_batch = version >= FIRST_FIND_VERSION_WITH_BATCHES
         keys = message.coordinator_keys if is_batch else (message.key,)
@@ -66,9 +65,8 @@ class Coordinators:
             answer = await ask_for_coordinators(message, request.upstream, version)
         except UpstreamLost:
             answer = _nobody(keys, is_batch=is_batch)
-            with trio.move_on_after(LOOK_PATIENCE_S):
-                for key in keys if message.key_type == CoordinatorType.GROUP else ():
-                    await self.where_instead(key, request.node_id)
+            if message.key_type == CoordinatorType.GROUP:
+                await self._nodes_instead(keys, request.node_id)
         if message.key_type != CoordinatorType.GROUP:
             return answer
         if is_batch:
@@ -91,18 +89,21 @@ class Coordinators:
         return Coordinator(key=group_id, node_id=node_id, host=host, port=port)
 
     async def where_instead(self, group_id: str, away: int) -> int | None:
-        """The group's coordinator while the broker `away` is unreachable; None if unknown.
+        """The group's coordinator while the broker `away` is unreachable; None if unknown."""
+        return (await self._nodes_instead((group_id,), away)).get(group_id)
+
+    async def _nodes_instead(self, group_ids: Collection[str], away: int) -> Mapping[str, int]:
+        """The same for many groups, in one batch.
 
         After a lookup that took too long, none is started for a while: otherwise every request of a
         member would wait for its own, and its heartbeats behind them.
         """
         if trio.current_time() - self._silent_s < ASK_AGAIN_S:
-            return None
-        with contextlib.suppress(UpstreamError), trio.move_on_after(LOOK_PATIENCE_S) as look:
-            return await self.node_of(group_id, doubtful=away)
-        if look.cancelled_caught:
-            self._silent_s = trio.current_time()
-        return None
+            return {}
+        with trio.move_on_after(LOOK_PATIENCE_S):
+            return await self._look_up(group_ids, doubtful=away)
+        self._silent_s = trio.current_time()
+        return {}
 
     async def node_of(self, group_id: str, *, doubtful: int | None = None) -> int:
         """Ask the cluster; `doubtful` is a broker that may not answer. Raises UpstreamError."""
@@ -115,12 +116,16 @@ class Coordinators:
         whose lookup fails are left out."""
         known = {each: self._nodes[each][0] for each in group_ids if each in self._nodes}
         others = [each for each in group_ids if each not in known]
-        if others:
-            for group_id, found in (await self._cluster.coordinators_of(others)).items():
-                if not isinstance(found, UpstreamError):
-                    self._remember(group_id, found)
-                    known[group_id] = found
-        return known
+        return {**known, **await self._look_up(others)} if others else known
+
+    async def _look_up(
+        self, group_ids: Collection[str], *, doubtful: int | None = None
+    ) -> Mapping[str, int]:
+        told = await self._cluster.coordinators_of(group_ids, doubtful=doubtful)
+        found = {each: node for each, node in told.items() if not isinstance(node, UpstreamError)}
+        for group_id, node_id in found.items():
+            self._remember(group_id, node_id)
+        return found
 
     def _remember(self, group_id: str, node_id: int) -> None:
         self._nodes.pop(group_id, None)  # so that the latest lookup comes last
@@ -133,8 +138,4 @@ def _nobody(keys: Iterable[str], *, is_batch: bool) -> FindCoordinatorResponse:
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if not is_batch:
         return FindCoordinatorResponse(error_code=code, node_id=-1, port=-1)
-    return FindCoordinatorResponse(
-        coordinators=tuple(
-            Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code) for key in keys
-        )
-    )
+    return nobody(keys, code)

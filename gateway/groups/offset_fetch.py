@@ -4,6 +4,7 @@ Requests here always name a list of groups; `offset_fetch_shapes` converts the o
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import trio
@@ -40,6 +41,10 @@ from kafka_codecs.offset_fetch import (
 
 FIRST_VERSION_WITH_REQUIRE_STABLE = 7
 
+GROUPS_ONE_BY_ONE_MAX = 1_000
+"""Groups of one request that a broker without batches is asked about one by one. The client is told
+to ask again for the others."""
+
 Groups = tuple[OffsetFetchRequestGroup, ...]
 
 
@@ -60,12 +65,15 @@ class OffsetFetchApi:
         version = request.header.api_version
         groups, contradictory = _each_once(groups_of(message, version))
         unstable = _cannot_be_stable(request, message)
+        groups_max = len(groups) if _takes_batches(request) else GROUPS_ONE_BY_ONE_MAX
         verdicts = await self._registry.modes_of(each.group_id for each in groups if each.group_id)
         vetted: list[OffsetFetchRequestGroup | ErrorCode] = []
-        for group in groups:
+        for number, group in enumerate(groups):
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             if group.group_id in contradictory:
                 vetted.append(ErrorCode.INVALID_REQUEST)
+            elif number >= groups_max:
+                vetted.append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             else:
                 verdict = verdicts.get(group.group_id)
                 vetted.append(unstable or await self._vetted(group, verdict))
@@ -154,6 +162,10 @@ def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> Err
     return None
 
 
+def _takes_batches(request: GroupRequest) -> bool:
+    return highest_version(request.upstream, ApiKey.OFFSET_FETCH) >= FIRST_VERSION_WITH_BATCHES
+
+
 async def _fetch(
     request: GroupRequest, groups: Groups, *, require_stable: bool
 ) -> tuple[OffsetFetchResponseGroup, ...]:
@@ -161,7 +173,7 @@ async def _fetch(
     if not groups:
         return ()
     version = highest_version(request.upstream, ApiKey.OFFSET_FETCH)
-    if version >= FIRST_VERSION_WITH_BATCHES:
+    if _takes_batches(request):
         spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_BATCHES))
         batch: OffsetFetchResponse = await request.upstream.ask(
             OffsetFetchRequest(groups=groups, require_stable=require_stable), spoken
@@ -169,29 +181,38 @@ async def _fetch(
         return batch.groups
     spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_GROUP_ERROR))
     stable = require_stable and version >= FIRST_VERSION_WITH_REQUIRE_STABLE
-    ask = _fetch_one_embedded if is_embedded(request.upstream.versions) else _fetch_one
-    return tuple([await ask(request, group, spoken, stable) for group in groups])
+    ask = _ask_embedded if is_embedded(request.upstream.versions) else _ask_one_by_one
+    return await ask(request, groups, spoken, stable)
 
 
-async def _fetch_one_embedded(
-    request: GroupRequest, group: OffsetFetchRequestGroup, version: int, require_stable: bool
-) -> OffsetFetchResponseGroup:
+async def _ask_one_by_one(
+    request: GroupRequest, groups: Groups, version: int, require_stable: bool
+) -> tuple[OffsetFetchResponseGroup, ...]:
+    asked = [request_about(group, require_stable=require_stable) for group in groups]
+    answers: Sequence[OffsetFetchResponse] = await request.upstream.ask_all(asked, version)
+    return tuple(
+        answer_about(group.group_id, answer) for group, answer in zip(groups, answers, strict=True)
+    )
+
+
+async def _ask_embedded(
+    request: GroupRequest, groups: Groups, version: int, require_stable: bool
+) -> tuple[OffsetFetchResponseGroup, ...]:
     """The mock cluster cannot list committed offsets, so ask about every partition."""
-    if group.topics is not None:
-        return await _fetch_one(request, group, version, require_stable)
-    named = replace(group, topics=await every_partition(request.upstream))
-    answer = await _fetch_one(request, named, version, require_stable)
+    unnamed = {group.group_id for group in groups if group.topics is None}
+    every = await every_partition(request.upstream) if unnamed else ()
+    named = tuple(
+        replace(group, topics=every) if group.group_id in unnamed else group for group in groups
+    )
+    answers = await _ask_one_by_one(request, named, version, require_stable)
+    return tuple(
+        _only_committed(answer) if answer.group_id in unnamed else answer for answer in answers
+    )
+
+
+def _only_committed(answer: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
     committed = [
         replace(topic, partitions=tuple(p for p in topic.partitions if p.committed_offset >= 0))
         for topic in answer.topics
     ]
     return replace(answer, topics=tuple(topic for topic in committed if topic.partitions))
-
-
-async def _fetch_one(
-    request: GroupRequest, group: OffsetFetchRequestGroup, version: int, require_stable: bool
-) -> OffsetFetchResponseGroup:
-    answer: OffsetFetchResponse = await request.upstream.ask(
-        request_about(group, require_stable=require_stable), version
-    )
-    return answer_about(group.group_id, answer)

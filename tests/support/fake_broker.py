@@ -141,6 +141,21 @@ async def answer_size(wire: Wire, header: RequestHeader, body: bytes) -> None:
     await answer_bytes(wire, header, struct.pack(">i", len(body)))
 
 
+def together(count: int, handler: Handler) -> Handler:
+    """Answers requests of a connection only once so many have arrived."""
+
+    async def wait_for_all(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        requests = [(header, body)]
+        while len(requests) < count:
+            frame = await wire.frame()
+            header, offset = decode_request_header(frame)
+            requests.append((header, frame[offset:]))
+        for each in requests:
+            await handler(wire, *each)
+
+    return wait_for_all
+
+
 @asynccontextmanager
 async def running_fake_broker(broker: FakeBroker) -> AsyncIterator[FakeBroker]:
     """Let a fake broker listen for the length of the block; another time at the same port."""

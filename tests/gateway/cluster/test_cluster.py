@@ -27,7 +27,7 @@ from kafka_codecs.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
+from tests.support.fake_broker import FakeBroker, answer, running_fake_broker, together
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.until import until_logged
 from tests.support.wire import Wire
@@ -203,6 +203,47 @@ async def test_the_coordinator_is_found_in_old_and_new_versions(
         assert (found["g"], found["h"]) == (7, 7)
         assert isinstance(found["lost"], UpstreamError)
         assert len(broker.seen) - seen_before == (1 if highest >= 4 else 3)
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_old_broker_is_asked_for_many_coordinators_without_waiting_between(
+    nursery: trio.Nursery,
+) -> None:
+    """A round trip for each would make the start of a gateway with many groups long."""
+
+    async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await answer(wire, header, FindCoordinatorResponse(node_id=7, host="h", port=1))
+
+    broker = FakeBroker(handlers={ApiKey.FIND_COORDINATOR: together(3, find)})
+    broker.versions = {**broker.versions, ApiKey.FIND_COORDINATOR: (0, 3)}
+    async with running_fake_broker(broker):
+        cluster = Cluster([broker.address])
+        await nursery.start(cluster.run)
+        with trio.fail_after(cluster_module.PROMPT_ANSWER_TIMEOUT_S):
+            assert await cluster.coordinators_of("abc") == dict.fromkeys("abc", 7)
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_old_broker_that_hangs_is_not_asked_for_the_next_coordinators(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt would cost the time that an answer may take."""
+    monkeypatch.setattr(cluster_module, "PROMPT_ANSWER_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(cluster_module, "COORDINATORS_TOGETHER_MAX", 1)
+    asked: list[str] = []
+
+    async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        asked.append(decode(FindCoordinatorRequest, body, header.api_version).key)
+        await trio.sleep_forever()
+
+    broker = FakeBroker(handlers={ApiKey.FIND_COORDINATOR: find})
+    broker.versions = {**broker.versions, ApiKey.FIND_COORDINATOR: (0, 3)}
+    async with running_fake_broker(broker):
+        cluster = Cluster([broker.address])
+        await nursery.start(cluster.run)
+        found = await cluster.coordinators_of("abc")
+        assert all(isinstance(each, UpstreamError) for each in found.values())
+        assert asked == ["a"]
         nursery.cancel_scope.cancel()
 
 

@@ -1,15 +1,16 @@
 """Requests of a newer version than the upstream speaks."""
 
 import pytest
+import trio
 
-from gateway.data_path.conversions import COORDINATOR_KEYS_MAX
+from gateway.data_path import conversions, upstream
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader
 from tests.support.data_path import running_gateway
-from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
+from tests.support.fake_broker import FakeBroker, answer, running_fake_broker, together
 from tests.support.wire import Wire, connected
 
 
@@ -68,12 +69,32 @@ async def test_share_groups_are_not_asked_of_who_does_not_know_them() -> None:
     assert old.asked == []
 
 
-async def test_more_keys_than_are_asked_one_by_one_close_the_connection() -> None:
-    """Each costs a round trip; the limit has a name."""
+async def test_many_coordinators_are_asked_for_without_waiting_between() -> None:
+    """A round trip for each would make the client wait for all of them in turn."""
+    old = OldBroker()
+    handler = old.broker.handlers[ApiKey.FIND_COORDINATOR]
+    old.broker.handlers[ApiKey.FIND_COORDINATOR] = together(3, handler)
+    with trio.fail_after(10):
+        async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as on:
+            async with connected(on.address) as client:
+                asked = FindCoordinatorRequest(coordinator_keys=("a", "b", "c"))
+                answered = await client.ask(asked, 4)
+    assert {each.key: each.node_id for each in answered.coordinators} == dict.fromkeys("abc", 1)
+
+
+@pytest.mark.parametrize("together_max", [1, 2, 10])
+async def test_keys_beyond_the_limit_are_left_for_the_next_request(
+    monkeypatch: pytest.MonkeyPatch, together_max: int
+) -> None:
+    """Admin clients ask again for those alone, so any number of groups is found in the end."""
+    monkeypatch.setattr(conversions, "COORDINATOR_KEYS_MAX", 3)
+    monkeypatch.setattr(upstream, "ASKED_TOGETHER_MAX", together_max)
     old = OldBroker()
     async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as gateway:
         async with connected(gateway.address) as client:
-            keys = tuple(str(number) for number in range(COORDINATOR_KEYS_MAX + 1))
-            with pytest.raises(EOFError):
-                await client.ask(FindCoordinatorRequest(coordinator_keys=keys), 4)
-    assert old.asked == []
+            asked = FindCoordinatorRequest(coordinator_keys=("a", "b", "c", "d"))
+            answered = await client.ask(asked, 4)
+    assert old.asked == ["a", "b", "c"]
+    told = {each.key: (each.node_id, each.error_code) for each in answered.coordinators}
+    nobody = (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert told == {"a": (1, 0), "b": (1, 0), "c": (1, 0), "d": nobody}

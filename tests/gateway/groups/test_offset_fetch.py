@@ -9,6 +9,7 @@ import trio
 from structlog.testing import capture_logs
 
 from gateway.cluster.broker_connection import Address, BrokerConnection
+from gateway.groups import offset_fetch
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_fetch import (
@@ -17,7 +18,7 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
-from tests.support.fake_broker import running_fake_broker
+from tests.support.fake_broker import running_fake_broker, together
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
 from tests.support.offset_broker import OffsetBroker
@@ -91,6 +92,28 @@ async def test_a_batch_becomes_one_request_per_group_for_an_old_cluster() -> Non
             assert offsets == {0: 5, 1: -1}
         seen = [header for header in broker.seen if header.api_key == ApiKey.OFFSET_FETCH]
         assert [header.api_version for header in seen] == [6, 6]
+
+
+async def test_an_old_cluster_is_asked_about_many_groups_without_waiting_between() -> None:
+    """A round trip for each would make the client wait for all of them in turn."""
+    async with open_scene() as (broker, connection):
+        handler = broker.handlers[ApiKey.OFFSET_FETCH]
+        broker.handlers[ApiKey.OFFSET_FETCH] = together(3, handler)
+        answer: OffsetFetchResponse = await connection.ask(fetch_of_many("g", "h", "i"), 8)
+        assert [group.error_code for group in answer.groups] == [ErrorCode.NONE] * 3
+
+
+async def test_an_old_cluster_is_asked_about_so_many_groups_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An admin client asks again for the others alone."""
+    monkeypatch.setattr(offset_fetch, "GROUPS_ONE_BY_ONE_MAX", 2)
+    async with open_scene() as (broker, connection):
+        answer: OffsetFetchResponse = await connection.ask(fetch_of_many("g", "h", "i"), 8)
+        loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert [group.error_code for group in answer.groups] == [0, 0, loading]
+        seen = [header for header in broker.seen if header.api_key == ApiKey.OFFSET_FETCH]
+        assert len(seen) == 2
 
 
 @pytest.mark.parametrize("version", [1, 2, 6, 8])
