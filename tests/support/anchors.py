@@ -1,4 +1,4 @@
-"""Anchors under Trio's mock clock: the gateway's own code, before a coordinator that obeys."""
+"""Anchors under Trio's mock clock, in front of a fake coordinator."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,17 +22,17 @@ NODE = 1
 
 @dataclass(slots=True, kw_only=True)
 class FakeGroups:
-    """What the engine and the look at the cluster would say; see `gateway.anchor.anchor.Groups`."""
+    """The answers of the engine and of the cluster look-up; see `gateway.anchor.anchor.Groups`."""
 
     live: set[str] = field(default_factory=set)
     ended: list[OffsetCommitEnded] = field(default_factory=list)
     verdict: GroupHolder = GroupHolder.OURS
     has_left_behind: bool = False
     looks: list[bool] = field(default_factory=list)
-    """For each look, whether we had been replaced."""
+    """For each look-up, whether the anchor had been replaced."""
 
     def is_live(self, group_id: str) -> bool:
-        """Whether the test says so."""
+        """The answer that the test has set."""
         return group_id in self.live
 
     def end_commit(self, group_id: str, event: OffsetCommitEnded) -> None:
@@ -40,17 +40,17 @@ class FakeGroups:
         self.ended.append(event)
 
     async def is_left_behind(self, group_id: str) -> bool:
-        """Whether the test says so."""
+        """The answer that the test has set."""
         return self.has_left_behind
 
     async def holder_of(self, group_id: str, *, is_replaced: bool) -> GroupHolder:
-        """The verdict of the test."""
+        """The verdict that the test has set."""
         self.looks.append(is_replaced)
         return self.verdict
 
 
 class AnchorScene:
-    """Everything that a test needs; one group is enough."""
+    """Anchors, their fake coordinator, and one group."""
 
     def __init__(self, nursery: trio.Nursery, *, linger_s: float, anchors_max: int) -> None:
         self.connections = FakeLinks()
@@ -84,17 +84,17 @@ class AnchorScene:
         return self.coordinator.group(GROUP)
 
     def asked(self, kind: type[Struct]) -> int:
-        """How often the coordinator was asked this."""
+        """How often the coordinator received this kind of request."""
         return sum(isinstance(message, kind) for _, message in self.connections.asked)
 
     async def until_held(self, length_s: float = 60) -> None:
         """Wait until the anchor is Stable."""
         with trio.fail_after(length_s):
-            while not await self.is_held():  # so does every request
+            while not await self.is_held():  # as before every request
                 await trio.sleep(0.05)
 
     async def is_held(self, group_id: str = GROUP) -> bool:
-        """Whether the anchor is Stable; if not, it is being taken from now on."""
+        """Whether the anchor is Stable. If it is not, this starts taking it."""
         try:
             return await self.anchors.hold(group_id, patience_s=0) is not None
         except NotAnchored:
@@ -102,7 +102,7 @@ class AnchorScene:
 
 
 def anchors_off(nursery: trio.Nursery) -> Anchors:
-    """As in front of the embedded cluster, which is asked nothing."""
+    """Anchors that are switched off, as in front of the embedded cluster."""
 
     async def nobody(group_id: str) -> int:
         raise AssertionError(f"an anchor that is off asks for nobody's coordinator: {group_id}")
@@ -121,7 +121,7 @@ def anchors_off(nursery: trio.Nursery) -> Anchors:
 
 @asynccontextmanager
 async def anchor_scene(*, linger_s: float = 60, anchors_max: int = 8) -> AsyncIterator[AnchorScene]:
-    """For the length of the block."""
+    """An anchor scene for the length of the block."""
     async with trio.open_nursery() as nursery:
         yield AnchorScene(nursery, linger_s=linger_s, anchors_max=anchors_max)
         nursery.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""Groups for the assignors: members, partition counts and what the members had before."""
+"""Strategies that draw groups for the assignors, and the assignors' contract."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ TOPIC_IDS = sorted(topic_id(name) for name in ("foo", "bar", "zar", "qux"))
 
 
 class Case(NamedTuple):
-    """The input of an assignor."""
+    """The input of an assignor: members, partition counts and the old target."""
 
     members: Mapping[str, Subscriber]
     counts: Mapping[UUID, int]
@@ -25,17 +25,17 @@ class Case(NamedTuple):
 
     @property
     def spec(self) -> GroupSpec:
-        """The same as a group tells it: of the old target, only what members have."""
+        """The group as an assignor sees it. The old target contains only members."""
         known = {id_: mine for id_, mine in self.old.items() if id_ in self.members}
         return spec_of(self.members, self.counts, known)
 
     def assigned_by(self, assignor: Assignor) -> Target:
-        """The whole new target."""
+        """The complete new target."""
         return new_target(assignor, self.spec)
 
     @property
     def kept(self) -> dict[str, frozenset[Partition]]:
-        """What the members had and could keep."""
+        """The partitions that each member had and may keep."""
         return {
             id_: frozenset(
                 p
@@ -47,15 +47,15 @@ class Case(NamedTuple):
 
     @property
     def subscribed(self) -> set[Partition]:
-        """Every partition that somebody wants."""
+        """Every partition that has a subscriber."""
         topics = {id_ for member in self.members.values() for id_ in member.topic_ids}
         return {Partition(id_, number) for id_ in topics for number in range(self.counts[id_])}
 
 
 @st.composite
 def cases(draw: st.DrawFn, *, is_homogeneous: bool | None = None) -> Case:
-    """A group, half of the time with equal subscriptions; `old` may name members, topics and
-    partitions that are gone."""
+    """A group, with equal subscriptions half of the time. `old` may name missing members, topics
+    and partitions."""
     if is_homogeneous is None:
         is_homogeneous = draw(st.booleans())
     counts = {id_: draw(st.integers(0, 7)) for id_ in TOPIC_IDS}
@@ -80,7 +80,7 @@ def cases(draw: st.DrawFn, *, is_homogeneous: bool | None = None) -> Case:
 def spec_of(
     members: Mapping[str, Subscriber], counts: Mapping[UUID, int], old: Target
 ) -> GroupSpec:
-    """A group with the indexes that it keeps of its target."""
+    """A group with the indexes of its target."""
     owners, loads = Owners(), Loads()
     for member_id in sorted(members):
         mine = old.get(member_id, frozenset())
@@ -97,7 +97,7 @@ def spec_of(
 
 
 def new_target(assignor: Assignor, spec: GroupSpec) -> Target:
-    """The old target with the changes that the assignor makes, none of which is empty."""
+    """The old target with the assignor's changes, none of which is empty."""
     changed = assignor(spec)
     old = {member_id: spec.target.get(member_id, frozenset()) for member_id in spec.members}
     assert changed.keys() <= old.keys()
@@ -106,22 +106,22 @@ def new_target(assignor: Assignor, spec: GroupSpec) -> Target:
 
 
 def fewest_moves(kept: Target, total: int) -> int:
-    """How many partitions must leave their owners for all loads to be within one."""
+    """The least number of partitions that must move until all loads differ by at most one."""
     share, extra = divmod(total, len(kept))
     loads = sorted((len(mine) for mine in kept.values()), reverse=True)
     return sum(max(0, load - share - (n < extra)) for n, load in enumerate(loads))
 
 
 def moves(kept: Target, target: Target) -> int:
-    """How many partitions left their owners."""
+    """The number of partitions that left their owners."""
     return sum(len(mine - target[member_id]) for member_id, mine in kept.items())
 
 
 def check_contract(case: Case, target: Target) -> None:
-    """Valid, complete and disjoint (rule 9.3)."""
+    """The target is valid, complete and disjoint (rule 9.3)."""
     assert target.keys() == case.members.keys()
     given = [partition for mine in target.values() for partition in mine]
-    assert len(given) == len(set(given)), "a partition was given twice"
+    assert len(given) == len(set(given)), "a partition was assigned twice"
     assert set(given) == case.subscribed
     for member_id, mine in target.items():
         assert {p.topic_id for p in mine} <= case.members[member_id].topic_ids

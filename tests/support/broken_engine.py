@@ -1,4 +1,4 @@
-"""Bugs that the engine does not have yet, for tests of what survives them."""
+"""Injects bugs into the engine, for tests of the code that survives them."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from coordinator.events import Event
 
 
 def break_engine(monkeypatch: pytest.MonkeyPatch, kind: type[Event], bug: BaseException) -> None:
-    """Let the engine fail, once, at the next event of a kind."""
+    """Make the engine raise `bug` once, at the next event of this kind."""
     real = GroupEngine.handle
     planted = [bug]
 

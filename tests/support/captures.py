@@ -1,7 +1,7 @@
 """Capture files: the bytes of real clients as commented hex, one file per client, api and version.
 
-Owns the form of these files: comments (`#`), and before each frame a line `== request` or
-`== answer`. Frames are without their size.
+A file has comments (`#`), and a line `== request` or `== answer` before each frame. Frames exclude
+their size.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from tests.support.codecs import octets
 FOLDER = Path(__file__).parent.parent / "captures"
 BYTES_PER_LINE = 16
 FRAMES_PER_KIND_MAX = 4
-"""More of the same teach nothing."""
+"""The most frames of one kind in a file."""
 
 _MARK = "== "
 _CORRELATION_ID = slice(4, 8)
@@ -26,7 +26,7 @@ Kind = Literal["request", "answer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One frame, without its size; an answer is in the version of its request."""
+    """One frame, without its size. An answer has the version of its request."""
 
     kind: Kind
     api_key: ApiKey
@@ -61,7 +61,8 @@ def read(path: Path) -> list[Frame]:
 
 
 def write(folder: Path, about: Sequence[str], frames: Iterable[Frame]) -> None:
-    """Write the files of one client anew; each begins with what `about` says."""
+    """Write the files of one client, replacing the old ones. Each begins with the comment
+    `about`."""
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.txt"):
         old.unlink()
@@ -77,7 +78,7 @@ def write(folder: Path, about: Sequence[str], frames: Iterable[Frame]) -> None:
 
 
 def _different(frames: Iterable[Frame]) -> Iterator[Frame]:
-    """The first few of each kind that say different things."""
+    """The first few distinct frames of each kind."""
     seen: dict[Kind, set[bytes]] = {"request": set(), "answer": set()}
     for frame in frames:
         bodies = seen[frame.kind]

@@ -1,7 +1,7 @@
-"""How each client library is installed and started, in the version that the tests pin or another.
+"""Installs and starts each client library, in the pinned version or another.
 
-The pins: constraints.txt, and pom.xml, package.json and go.mod in `tests/clients/`. Any other
-version is installed beside them when it is asked for.
+The pins are in constraints.txt, and in pom.xml, package.json and go.mod in `tests/clients/`. Other
+versions are installed beside them on demand.
 """
 
 import json
@@ -24,7 +24,7 @@ JAVA_OPTIONS = (
     *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
-# Without scripts: the packages need none, and a machine may forbid them.
+# Install without scripts: the packages need none, and a machine may forbid them.
 NPM_INSTALL = ("install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock")
 GO_MODULES = {
     "franz-go": "github.com/twmb/franz-go",
@@ -54,14 +54,14 @@ class Program:
     package: str
     version: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What it needs beside the variables of this process."""
+    """Environment variables in addition to those of this process."""
 
 
 @cache
 def program(library: Library, version: str = "") -> Program:
-    """Return the client, installed if it was not; the pinned version if none is named.
+    """Return the client, and install it if necessary; the pinned version unless one is named.
 
-    Without the tools that it needs the test is skipped, in CI it fails.
+    Skips the test if a required tool is missing, and fails it in CI.
     """
     match library:
         case "librdkafka":

@@ -1,6 +1,6 @@
-"""The real clients of the tests, each as a child process that reports in the demo's own words.
+"""The real clients of the tests, each a child process that reports in the demo's format.
 
-What it does then is in `tests/clients/`, and for librdkafka in the demo's own consumer.
+Their programs are in `tests/clients/`; librdkafka uses the demo's own consumer.
 """
 
 import os
@@ -26,7 +26,7 @@ class Client:
 
     library: Library
     version: str = ""
-    """The one that the tests pin, if not named."""
+    """The version; the pinned one if empty."""
     protocol: Protocol = "classic"
     assignor: str = "range"
 
@@ -50,7 +50,7 @@ class ClientProcess:
         """The last lines of its stderr."""
 
     async def close(self) -> None:
-        """Let it leave in good order."""
+        """Let the client leave its group and end."""
         assert self._process.stdin is not None
         await self._process.stdin.aclose()
         with trio.move_on_after(CLOSE_LIMIT_S):
@@ -59,12 +59,12 @@ class ClientProcess:
         raise AssertionError(f"{self._name} did not close: {list(self.complaints)}")
 
     async def kill(self) -> None:
-        """SIGKILL; it is dead when this returns."""
+        """Kill the process with SIGKILL, and wait until it is dead."""
         self._process.kill()
         await self.ended.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: it neither beats nor notices; its connections stay open."""
+        """Pause the process with SIGSTOP. It sends no heartbeats, and its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -73,7 +73,7 @@ class ClientProcess:
 
     @property
     def fate(self) -> str:
-        """How it ended and what it said last."""
+        """The client's exit status and its last lines."""
         return f"{self._name}: exit status {self._process.returncode}, {list(self.complaints)}"
 
 
@@ -85,7 +85,7 @@ async def run_client(
     on_line: Callable[[str], None],
     task_status: trio.TaskStatus[ClientProcess] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a client until it has ended and all its lines were heard; cancelled, it is killed."""
+    """Run a client until it has ended and all its lines were read. Cancelling kills it."""
     started = await trio.to_thread.run_sync(client.program)
     arguments = [*arguments, f"--protocol={client.protocol}", f"--assignor={client.assignor}"]
     async with trio.open_nursery() as nursery:
@@ -111,7 +111,7 @@ async def run_client(
 
 
 async def read_lines(stream: trio.abc.ReceiveStream | None, on_line: Callable[[str], None]) -> None:
-    """Pass on each line of a stream, until its end."""
+    """Pass on each line of a stream."""
     assert stream is not None
     kept = b""
     async for chunk in stream:

@@ -36,13 +36,14 @@ def octets(text: str) -> bytes:
 
 
 def check_both_ways(message: Struct, version: int, wire: str) -> None:
-    """The bytes are the message, and the message is the bytes."""
+    """Check that the message encodes to these bytes, and that they decode to the message."""
     assert encode(message, version) == octets(wire)
     assert decode(type(message), octets(wire), version) == message
 
 
 def every_message() -> list[tuple[type[Struct], int]]:
-    """Every message in every version; under the profile `quick` in its first and last one."""
+    """Every message in every version; only the first and last versions under the profile
+    `quick`."""
     messages = [*(api.request for api in APIS.values()), *(api.response for api in APIS.values())]
     return [
         (message_type, version)
@@ -74,7 +75,7 @@ def values(
     *,
     flexible: bool | None = None,
 ) -> st.SearchStrategy[Any]:
-    """Any value of a message that `version` can carry; `by_name` narrows fields down."""
+    """Draw a message that `version` can carry. `by_name` restricts single fields."""
     if flexible is None:
         flexible = message_type.SCHEMA.is_flexible(version)
     chosen: dict[str, st.SearchStrategy[Any]] = {}
@@ -127,7 +128,7 @@ def _unknown_tags() -> st.SearchStrategy[tuple[tuple[int, bytes], ...]]:
 
 
 def sample(message_type: type[Any], version: int, *, flexible: bool | None = None) -> Any:
-    """One value of a message in which nothing that `version` has is empty, null or default."""
+    """A message in which no field of `version` is empty, null or default."""
     if flexible is None:
         flexible = message_type.SCHEMA.is_flexible(version)
     chosen = {

@@ -1,7 +1,7 @@
-"""kio as a second opinion: its schemas come from Kafka's sources by another road than ours.
+"""kio as a second opinion: it generates its schemas from Kafka's sources.
 
-kio is an oracle only. It refuses unknown tagged fields and error codes, turns times into
-`timedelta` and `datetime`, and reads a zero uuid as None; `tame` and `plain` even that out.
+kio is only an oracle. It refuses unknown tagged fields and error codes, turns times into
+`timedelta` and `datetime`, and reads a zero uuid as None; `tame` and `plain` compensate for that.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ TAME: dict[str, st.SearchStrategy[Any]] = {
 
 
 def kio_class(message_type: type[Struct], version: int) -> Any:
-    """kio's class for one of our messages in one version."""
+    """kio's class for one of groupferry's messages in one version."""
     if message_type in _EMBEDDED:
         module, name = _EMBEDDED[message_type]
         return getattr(import_module(f"kio.schema.{module}.v{version}.data"), name)
@@ -57,7 +57,7 @@ def kio_class(message_type: type[Struct], version: int) -> Any:
 
 
 def kio_read(message_type: type[Struct], wire: bytes, version: int) -> Any:
-    """Decode with kio, all of the bytes."""
+    """Decode all of the bytes with kio."""
     entity, size = entity_reader(kio_class(message_type, version))(wire, 0)
     assert size == len(wire)
     return entity
@@ -71,9 +71,9 @@ def kio_write(entity: Any) -> bytes:
 
 
 def plain(value: Any, version: int | None = None) -> Any:
-    """A message of either side as bare tuples, dicts and numbers.
+    """A message of kio or groupferry as bare tuples, dicts and numbers.
 
-    Ours needs the version, because it has the fields of all of them.
+    A groupferry message needs the version, because its class has the fields of all versions.
     """
     if isinstance(value, tuple):
         return tuple(plain(each, version) for each in value)
@@ -94,7 +94,7 @@ def plain(value: Any, version: int | None = None) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSchema:
-    """What either side says about a field; `path` names the structures around it as well."""
+    """The schema of a field. `path` includes the names of the enclosing structures."""
 
     path: str
     nullable: bool
@@ -103,10 +103,10 @@ class FieldSchema:
 
 
 def schema(message_type: Any, version: int | None = None, path: str = "") -> Iterator[FieldSchema]:
-    """The fields of a class of either side in wire order, those of nested structures after each.
+    """The fields of a kio or groupferry class in wire order, nested fields after their structure.
 
-    kio has one class per version and needs none here; its uuids and points in time can be None
-    whatever Kafka's schema says.
+    kio has one class per version and needs no `version`. Its uuids and points in time may be None
+    even if Kafka's schema forbids it.
     """
     hints = get_type_hints(message_type, include_extras=True)
     for each in fields(message_type):
@@ -128,7 +128,7 @@ def schema(message_type: Any, version: int | None = None, path: str = "") -> Ite
 
 
 def _unwrapped(hint: Any) -> tuple[Any, bool]:
-    """The innermost type of an annotation, and whether the annotation as a whole allows None."""
+    """The innermost type of an annotation, and whether the whole annotation allows None."""
     optional = get_origin(hint) in (Union, UnionType)
     if optional:
         (hint,) = [choice for choice in get_args(hint) if choice is not NoneType]

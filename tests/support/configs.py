@@ -1,4 +1,4 @@
-"""Requests about configs, at a gateway or at a broker."""
+"""A client for config requests to a gateway or broker."""
 
 from collections.abc import Iterable
 
@@ -35,7 +35,7 @@ SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
 
 class ConfigClient:
-    """Asks on one connection."""
+    """Sends config requests on one connection."""
 
     def __init__(self, connection: BrokerConnection) -> None:
         self._connection = connection

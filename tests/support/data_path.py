@@ -23,11 +23,11 @@ class RunningGateway:
     address: Address
     cluster: Cluster
     stop: trio.Event
-    """Set it to let the gateway drain; the block then ends when it is done."""
+    """Set this to let the gateway drain. The block then ends when it has drained."""
 
     @property
     def bootstrap_servers(self) -> str:
-        """As clients are told."""
+        """The address that clients use."""
         host, port = self.address
         return f"{host}:{port}"
 

@@ -1,4 +1,4 @@
-"""A stage for the demo's client processes: the embedded cluster, and what a child reported."""
+"""An embedded cluster for the demo's client processes, and the reports of these processes."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,20 +19,20 @@ R = TypeVar("R", bound=Report)
 
 
 class Heard:
-    """The reports of one child, and a way to wait for one."""
+    """The reports of one child process."""
 
     def __init__(self) -> None:
         self.all: list[Report] = []
         self._more = trio.Event()
 
     def __call__(self, line: str) -> None:
-        """Hear one line."""
+        """Record one line."""
         self.all.append(reports.decode(line))
         self._more.set()
         self._more = trio.Event()
 
     def numbers(self) -> list[int]:
-        """Return the record numbers that were consumed."""
+        """Return the numbers of the consumed records."""
         return [number for each in self.of(Consumed) for run in each.runs for number in range(*run)]
 
     def of(self, kind: type[R]) -> list[R]:
@@ -40,13 +40,13 @@ class Heard:
         return [report for report in self.all if isinstance(report, kind)]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until what was heard makes the condition true."""
+        """Wait until the reports satisfy the condition."""
         while not condition():
             await self._more.wait()
 
 
 class Stage:
-    """An embedded cluster with room for clients."""
+    """An embedded cluster for client processes."""
 
     def __init__(self, nursery: trio.Nursery, bootstrap: str) -> None:
         self.nursery = nursery
@@ -79,7 +79,7 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage() -> AsyncIterator[Stage]:
-    """Run an embedded cluster with a topic of its own; all ends with the block, in any case."""
+    """Run an embedded cluster with a topic. The block's end stops all processes."""
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
             bootstrap: str = await nursery.start(

@@ -1,4 +1,4 @@
-"""Clients that go around the gateway, to the cluster itself: consumers, and an admin."""
+"""Clients that bypass the gateway: consumers and an admin of the cluster itself."""
 
 import time
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ SESSION_TIMEOUT_MS = 10_000
 
 
 def produce(servers: str, topic: str, partitions: int) -> None:
-    """Some records for every partition."""
+    """Write some records to every partition."""
     producer = Producer({"bootstrap.servers": servers, "log_level": 0})
     for number in range(RECORDS):
         producer.produce(topic, b"%d" % number, partition=number % partitions)
@@ -33,7 +33,7 @@ def produce(servers: str, topic: str, partitions: int) -> None:
 def consume_for(
     servers: str, topic: str, group: str, protocol: str, length_s: float
 ) -> tuple[int, set[str]]:
-    """How many records a real consumer gets in that time, and what it says of errors."""
+    """Consume with a real client for this time. Return the number of records, and the errors."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -64,7 +64,7 @@ def consume_for(
 
 
 async def anchor_in(direct: GroupClient) -> DescribedGroup:
-    """The group as the cluster has it, which must be held by an anchor."""
+    """The group as the cluster describes it. An anchor must hold it."""
     group = await direct.described()
     assert (group.group_state, group.protocol_type) == ("Stable", PROTOCOL_TYPE), group
     assert len(group.members) == 1
@@ -72,7 +72,7 @@ async def anchor_in(direct: GroupClient) -> DescribedGroup:
 
 
 async def until_anchored(direct: GroupClient, *, but_not_by: str = "") -> DescribedGroup:
-    """Wait until the cluster shows an anchor, and not that member."""
+    """Wait until the cluster has an anchor other than this member."""
     with trio.fail_after(30):
         while True:
             group = await direct.described()
@@ -83,7 +83,7 @@ async def until_anchored(direct: GroupClient, *, but_not_by: str = "") -> Descri
 
 
 async def remove_anchor(direct: GroupClient) -> int:
-    """As an admin removes a static member; the error code."""
+    """Remove the anchor as an admin removes a static member, and return the error code."""
     answer: LeaveGroupResponse = await direct.connection.ask(
         LeaveGroupRequest(
             group_id=direct.group,
@@ -96,7 +96,8 @@ async def remove_anchor(direct: GroupClient) -> int:
 async def replace_anchor(
     direct: GroupClient, *, metadata: bytes | None = None
 ) -> JoinGroupResponse:
-    """As another gateway with the same state log, or as this one itself with its own metadata."""
+    """Replace the anchor as another gateway on the same state log would, or rejoin with new
+    metadata."""
     group = await until_anchored(direct)
     own = group.members[0].member_metadata
     answer: JoinGroupResponse = await direct.connection.ask(
@@ -118,7 +119,7 @@ async def replace_anchor(
 
 
 async def delete_offsets(client: GroupClient, partitions: Sequence[int] = (0,)) -> int:
-    """The error code of an OffsetDelete for the whole group."""
+    """The error code of an OffsetDelete request."""
     answer: OffsetDeleteResponse = await client.connection.ask(
         OffsetDeleteRequest(
             group_id=client.group,

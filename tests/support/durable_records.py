@@ -1,4 +1,5 @@
-"""Durable records for the tests of the state logs: one of each kind, and any."""
+"""Durable records for the tests of the state logs: an example of each kind, and a strategy for
+any."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -123,12 +124,12 @@ RECORDS: Mapping[str, DurableRecord] = {
         overrides={"consumer.session.timeout.ms": 46_000, "name.of.a.later.version": -1}
     ),
 }
-"""Each kind of record with a value in each of its fields, by a name that can name a file."""
+"""An example of each kind of record with all fields set, by a name that is a valid file name."""
 
 FIRST_VERSION = tuple(
     record for record in RECORDS.values() if not isinstance(record, ClassicMemberRemoval)
 )
-"""Those that the first version of the format had."""
+"""The examples that the first version of the format had."""
 
 TOMBSTONES: Mapping[str, DurableRecord] = {
     "classic_group": ClassicGroupMetadata(value=None),
@@ -237,4 +238,4 @@ ANY_RECORD: st.SearchStrategy[DurableRecord] = st.one_of(
     ),
     st.sampled_from(list(TOMBSTONES.values())),
 )
-"""Any record that an engine could write, and many that it never would."""
+"""Any record, including those that no engine would write."""

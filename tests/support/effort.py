@@ -1,4 +1,4 @@
-"""How many examples a property test draws: few while working, more in CI."""
+"""The number of examples in property tests: few while developing, many in CI."""
 
 import os
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ _EXAMPLES_MIN = 3
 
 
 def examples(count: int = 100) -> int:
-    """`count` as drawn by default; fewer or more under the profiles `quick` and `deep`."""
+    """`count` by default; fewer under the profile `quick`, more under `deep`."""
     return max(_EXAMPLES_MIN, round(count * _FACTOR))
 
 
 def thinned_out(every: Sequence[T]) -> Sequence[T]:
-    """All of them; under the profile `quick` the first and the last."""
+    """All items; only the first and last under the profile `quick`."""
     return [every[0], every[-1]] if PROFILE == "quick" and len(every) > 1 else every

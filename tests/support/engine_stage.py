@@ -1,4 +1,4 @@
-"""A group and whoever drives its engine, as fast as it goes: for the benchmarks."""
+"""Drives the engine of one group at full speed, for the benchmarks."""
 
 import itertools
 import time
@@ -39,19 +39,19 @@ FRESH_ID = UUID(int=1)
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How much processor time it takes: whatever else the machine does is not in it."""
+    """The processor time of the work, independent of the machine's other load."""
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
 def members_of(size: int) -> list[str]:
-    """Ids of members to be."""
+    """Ids for new members."""
     return [f"member-{n:05}" for n in range(size)]
 
 
 def joined(member_id: str, classic: ClassicMetadata | None = None) -> MemberMetadata:
-    """A member as the log has it, native unless stated."""
+    """The durable record of a member, native unless `classic` is given."""
     member = Member(
         member_id=member_id,
         client_id="bench",
@@ -64,8 +64,8 @@ def joined(member_id: str, classic: ClassicMetadata | None = None) -> MemberMeta
 
 
 class Stage:
-    """One group with topics for `size` members. Each step is decided and applied, as a gateway
-    does it; `settle` lets everybody do what a client does."""
+    """One group with topics for `size` members. Each step is decided and applied, as in a gateway.
+    `settle` makes every member act like a client."""
 
     def __init__(self, size: int, *, assignor: str = "uniform", interval_ms: int = 0) -> None:
         count = size * PARTITIONS_PER_MEMBER // len(TOPIC_NAMES)
@@ -84,7 +84,7 @@ class Stage:
         return self.engine.state.group
 
     def feed(self, event: Event) -> None:
-        """One step, and what a gateway asks after it."""
+        """Handle one event, and query what a gateway queries after it."""
         step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
         for record in step.records:
             self.engine.apply(record)
@@ -92,7 +92,7 @@ class Stage:
         self.engine.next_deadline_ms()
 
     def wait(self, length_ms: int) -> None:
-        """Time passes, deadline by deadline."""
+        """Let time pass, deadline by deadline."""
         end_ms = self.now_ms + length_ms
         while (at_ms := self.engine.next_deadline_ms()) is not None and at_ms <= end_ms:
             self.now_ms = max(self.now_ms, at_ms)
@@ -100,7 +100,7 @@ class Stage:
         self.now_ms = end_ms
 
     def native(self, member_id: str, epoch: int) -> ConsumerHeartbeatReply:
-        """A ConsumerGroupHeartbeat, which says as much as a client would."""
+        """Send a ConsumerGroupHeartbeat with the fields that a client would set."""
         token = next(self._tokens)
         is_join = epoch == 0
         self.feed(
@@ -123,7 +123,7 @@ class Stage:
         return reply
 
     def acknowledge(self, member_id: str) -> None:
-        """A heartbeat that says what the member has, which is what it was told to have."""
+        """Send a heartbeat that acknowledges the member's assignment."""
         token = next(self._tokens)
         current = self.group.assignments[member_id]
         self.feed(
@@ -141,7 +141,7 @@ class Stage:
         assert not self.answers.pop(token).error
 
     def join(self, member_id: str) -> int:
-        """A JoinGroup; its token."""
+        """Send a JoinGroup and return its token."""
         token = next(self._tokens)
         self.feed(
             JoinGroupReceived(
@@ -163,7 +163,7 @@ class Stage:
     def sync(
         self, member_id: str, generation: int, assignments: tuple[tuple[str, bytes], ...] = ()
     ) -> None:
-        """A SyncGroup; the leader's has assignments."""
+        """Send a SyncGroup; the leader's has assignments."""
         self.feed(
             SyncGroupReceived(
                 token=next(self._tokens),
@@ -176,7 +176,7 @@ class Stage:
         )
 
     def beat(self, member_id: str, generation: int) -> None:
-        """A classic Heartbeat."""
+        """Send a classic Heartbeat."""
         token = next(self._tokens)
         self.feed(
             HeartbeatReceived(
@@ -186,7 +186,7 @@ class Stage:
         assert not self.answers.pop(token).error
 
     def settle(self) -> int:
-        """Heartbeats until everybody has its part; how many rounds of them it took."""
+        """Send heartbeats until every member has its share. Return the number of rounds."""
         for rounds in itertools.count(1):
             for member_id in list(self.group.members):
                 self.acknowledge(member_id)
@@ -196,7 +196,7 @@ class Stage:
         raise AssertionError
 
     def load_without_target(self, size: int, classic: ClassicMetadata | None = None) -> None:
-        """Members came, and nothing was assigned to them yet."""
+        """Load a group whose members have no assignment yet."""
         self.engine.load(self._members(size, classic), now_ms=self.now_ms)
 
     def _members(self, size: int, classic: ClassicMetadata | None) -> Iterator[DurableRecord]:

@@ -1,4 +1,4 @@
-"""A disk whose sync fails, for one call: the kernel refuses it, and SQLite takes it from there."""
+"""Makes fsync fail: the kernel refuses the call, and SQLite sees the error."""
 
 import ctypes
 import errno
@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _SYNCS = {"x86_64": (74, 75), "aarch64": (82, 83)}
-"""The numbers of fsync and fdatasync."""
+"""The system call numbers of fsync and fdatasync."""
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000 | errno.EIO
@@ -22,7 +22,7 @@ class _Program(ctypes.Structure):
 
 
 def without_sync(work: Callable[..., T], *arguments: object) -> T:
-    """What `work` returns; every sync in it fails with EIO, in this thread of its own only."""
+    """Run `work` in a new thread in which every sync fails with EIO, and return its result."""
     results, errors = list[T](), list[Exception]()
 
     def run() -> None:
@@ -43,7 +43,7 @@ def without_sync(work: Callable[..., T], *arguments: object) -> T:
 def _refuse_syncs() -> None:
     fsync, fdatasync = _SYNCS[platform.machine()]
     instructions = (
-        (_LOAD, 0, 0, 0),  # the number of the system call
+        (_LOAD, 0, 0, 0),  # load the system call number
         (_JUMP_IF_EQUAL, 2, 0, fsync),
         (_JUMP_IF_EQUAL, 1, 0, fdatasync),
         (_RETURN, 0, 0, _ALLOW),

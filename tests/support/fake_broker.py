@@ -1,6 +1,6 @@
-"""A broker whose every answer the test decides, behind a real socket.
+"""A broker behind a real socket whose answers the test decides.
 
-It answers ApiVersions and Metadata (one broker: itself) by itself; everything else goes to the
+It answers ApiVersions and Metadata (as the only broker) itself. All other requests go to the
 handler that the test has set for the api key.
 """
 
@@ -41,11 +41,11 @@ Handler = Callable[[Wire, RequestHeader, bytes], Awaitable[None]]
 
 @dataclass(slots=True, kw_only=True)
 class FakeBroker:
-    """What it speaks, what it does, and what it has seen."""
+    """The broker's supported versions, its handlers, and a record of its requests."""
 
     versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=lambda: dict(KAFKA_3))
     features: ApiVersionsResponse = field(default_factory=ApiVersionsResponse)
-    """Its features are taken from here."""
+    """The broker's features come from this response."""
     handlers: dict[ApiKey, Handler] = field(default_factory=dict)
     address: tuple[str, int] = ("", 0)
     node_id: int = 1
@@ -56,7 +56,7 @@ class FakeBroker:
     closed: trio.Event = field(default_factory=trio.Event)
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """Serve one connection, one request after the other."""
+        """Serve one connection, one request at a time."""
         self.connections += 1
         wire = Wire(stream)
         async with stream:
@@ -71,7 +71,7 @@ class FakeBroker:
                 self.closed = trio.Event()
 
     async def down_to(self, connections: int) -> None:
-        """Wait until no more connections than these are left."""
+        """Wait until at most this many connections are open."""
         with trio.fail_after(5):
             while self.connections > connections:
                 await self.closed.wait()
@@ -131,7 +131,7 @@ async def answer(wire: Wire, header: RequestHeader, message: Struct) -> None:
 
 
 async def answer_bytes(wire: Wire, header: RequestHeader, body: bytes) -> None:
-    """Send a response whose body is encoded already."""
+    """Send a response with an encoded body."""
     start = encode_response_header(header.api_key, header.api_version, header.correlation_id)
     await wire.send(framed(start + body))
 
@@ -158,7 +158,7 @@ def together(count: int, handler: Handler) -> Handler:
 
 @asynccontextmanager
 async def running_fake_broker(broker: FakeBroker) -> AsyncIterator[FakeBroker]:
-    """Let a fake broker listen for the length of the block; another time at the same port."""
+    """Run a fake broker for the length of the block. A second run keeps the port."""
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(
             partial(trio.serve_tcp, host="127.0.0.1"), broker.serve, broker.address[1]
@@ -171,7 +171,7 @@ async def running_fake_broker(broker: FakeBroker) -> AsyncIterator[FakeBroker]:
 async def run_until_cancelled(
     broker: FakeBroker, task_status: trio.TaskStatus[trio.CancelScope]
 ) -> None:
-    """Let a fake broker listen until the scope is cancelled that this reports."""
+    """Run a fake broker until the reported scope is cancelled."""
     with trio.CancelScope() as scope:
         async with running_fake_broker(broker):
             task_status.started(scope)

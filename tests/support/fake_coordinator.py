@@ -1,7 +1,7 @@
-"""A classic group coordinator of one kind of member: static ones. Enough to hold an anchor.
+"""A classic group coordinator that supports only static members, enough to hold an anchor.
 
-It answers at once. What it does to static members was seen in real brokers of 3.9 and 4.3; the
-tests in front of those are the judges, this one is for time and failures.
+It answers at once. Its treatment of static members matches that of real brokers 3.9 and 4.3. The
+tests in front of real brokers are the authority; this fake is for time and failures.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
 @dataclass(slots=True, kw_only=True)
 class FakeGroup:
-    """One group; at most one member."""
+    """One group with at most one member."""
 
     protocol_type: str = ""
     protocol: str = ""
@@ -39,25 +39,25 @@ class FakeGroup:
     beats: int = 0
 
     def remove_member(self) -> None:
-        """As an admin does."""
+        """Remove the member as an admin would."""
         self.member_id = ""
         self.generation += 1
 
 
 @dataclass(slots=True, kw_only=True)
 class FakeCoordinator:
-    """All groups that it was ever asked about."""
+    """A coordinator of all groups that it receives requests for."""
 
     groups: dict[str, FakeGroup] = field(default_factory=dict)
     longest_session_ms: int = 300_000
     refuses_joins_with: int = 0
 
     def group(self, group_id: str) -> FakeGroup:
-        """The group, which exists from now on."""
+        """The group, created if necessary."""
         return self.groups.setdefault(group_id, FakeGroup())
 
     def answer(self, message: Struct) -> Any:
-        """The answer to one of the four requests of a classic member."""
+        """Answer one of the four requests of a classic member."""
         match message:
             case JoinGroupRequest():
                 return self._join(self.group(message.group_id), message)
@@ -79,10 +79,10 @@ class FakeCoordinator:
             case LeaveGroupRequest():
                 return self._leave(self.group(message.group_id), message)
             case _:
-                raise AssertionError(f"no request of a classic member: {message}")
+                raise AssertionError(f"not a request of a classic member: {message}")
 
     def check_commit(self, message: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
-        """The error code of a commit; a group without a member takes any that names none."""
+        """The error code of a commit. A group without members accepts commits that name none."""
         group = self.group(message.group_id)
         match message:
             case OffsetCommitRequest(generation_id_or_member_epoch=generation):
@@ -162,18 +162,19 @@ Interference = Callable[[Struct], Awaitable[None]]
 
 @dataclass(slots=True, kw_only=True)
 class FakeLinks:
-    """The way to it, without sockets: see `gateway.anchor.membership.CoordinatorConnections`."""
+    """Connections to the fake coordinator, without sockets; see
+    `gateway.anchor.membership.CoordinatorConnections`."""
 
     coordinator: FakeCoordinator = field(default_factory=FakeCoordinator)
     before: Interference | None = None
-    """May wait, or raise UpstreamError: the coordinator has not got the request."""
+    """Called before the coordinator receives a request. May wait, or raise UpstreamError."""
     after: Interference | None = None
-    """The same, but the coordinator has done what it was asked, and the answer is on its route."""
+    """Called before the answer arrives, after the coordinator has handled the request."""
     asked: list[tuple[int, Struct]] = field(default_factory=list)
     versions: Versions = field(default_factory=lambda: {13: (0, 5)})
 
     async def ask(self, node_id: int, message: Struct) -> Any:
-        """Ask, with the interference of the test."""
+        """Send a request, with the interference of the test."""
         self.asked.append((node_id, message))
         if self.before is not None:
             await self.before(message)
@@ -185,5 +186,5 @@ class FakeLinks:
     ask_patiently = ask
 
     async def versions_of(self, node_id: int) -> Versions:
-        """Leave in the version with members."""
+        """The versions of each API; LeaveGroup names members in its only version."""
         return self.versions

@@ -1,4 +1,4 @@
-"""Group apis that ask the upstream the same thing: enough for the data path's own tests."""
+"""Group APIs that forward every request to the upstream, for the tests of the data path."""
 
 from gateway.data_path.conversions import ask_for_coordinators
 from gateway.data_path.group_apis import GroupApis, GroupRequest
@@ -15,10 +15,10 @@ _BEFORE_REQUIRE_STABLE = 6
 
 
 class ForwardEverything(GroupApis):
-    """Relays every group request; batches of OffsetFetch, which the mock lacks, one by one."""
+    """Relays every group request. It splits OffsetFetch batches, which the mock cluster lacks."""
 
     async def answer(self, request: GroupRequest) -> Struct:
-        """The upstream's own answer."""
+        """The upstream's answer."""
         message, version = request.message, request.header.api_version
         if isinstance(message, OffsetFetchRequest) and version >= FIRST_VERSION_WITH_BATCHES:
             return await _fetch_each(request, message)

@@ -1,4 +1,4 @@
-"""A whole gateway in this process, on ports that the system chooses, for the length of a block."""
+"""A whole gateway in this process, on free ports, for the length of a block."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -30,32 +30,32 @@ SEEN_ON_THE_WAY = (
     OffsetsCommitted,
     OffsetsFetched,
 )
-"""Events of groups whose engine need not have been asked."""
+"""Group events that do not come from an engine."""
 
 QUICK = GroupConfig(classic_initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
-"""For tests on the wall clock: nothing waits for more members."""
+"""For tests on the wall clock: rebalances do not wait for more members."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Gateway:
-    """A gateway that serves."""
+    """A running gateway."""
 
     address: Address
     """Bootstrap."""
     stop: trio.Event
-    """Set it to let the gateway drain."""
+    """Set this to let the gateway drain."""
     ended: trio.Event = field(default_factory=trio.Event)
     events: list[GatewayEvent] = field(default_factory=list)
-    """Everything that its groups' engines told."""
+    """All events of the engines of its groups."""
 
     @property
     def bootstrap_servers(self) -> str:
-        """As clients are told."""
+        """The address that clients use."""
         host, port = self.address
         return f"{host}:{port}"
 
     async def listeners(self) -> dict[int, Address]:
-        """The listener of each broker, as clients learn it."""
+        """The listener of each broker, as in the metadata that clients receive."""
         async with await BrokerConnection.open(*self.address) as connection:
             answer = await connection.ask(MetadataRequest(topics=()))
         return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}

@@ -1,6 +1,6 @@
-"""A member of a consumer group made of single requests, at a gateway or at a broker.
+"""A group member whose requests the test sends one by one, to a gateway or a broker.
 
-It does what a consumer does no sooner than the test says so: no heartbeats of its own.
+It sends no heartbeats of its own.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -55,7 +55,7 @@ READY_TIMEOUT_S = 20
 
 
 class GroupClient:
-    """One client of one group, on one connection; versions are the highest unless told."""
+    """One client of one group on one connection. It uses the highest versions by default."""
 
     def __init__(self, connection: BrokerConnection, group: str) -> None:
         self.connection = connection
@@ -102,7 +102,7 @@ class GroupClient:
         owned: Owned | None = None,
         session_timeout_ms: int = 10_000,
     ) -> JoinGroupResponse:
-        """Join as the only member, with the second round that newer versions want, and sync."""
+        """Join as the only member, with the second round that newer versions need, and sync."""
         how: dict[str, Any] = {
             "protocol_type": protocol_type,
             "protocol": protocol,
@@ -130,7 +130,7 @@ class GroupClient:
         protocol: str = "range",
         version: int | None = None,
     ) -> SyncGroupResponse:
-        """One SyncGroup, the leader's if it brings assignments."""
+        """Send a SyncGroup, with assignments if the member leads."""
         answer: SyncGroupResponse = await self.connection.ask(
             SyncGroupRequest(
                 group_id=self.group,
@@ -185,7 +185,7 @@ class GroupClient:
         owned: Mapping[UUID, Iterable[int]] | None = None,
         version: int | None = None,
     ) -> ConsumerGroupHeartbeatResponse:
-        """One ConsumerGroupHeartbeat; with epoch 0 it says all that joining needs."""
+        """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
         joins = epoch == 0
         if joins and owned is None:
             owned = {}
@@ -221,7 +221,7 @@ class GroupClient:
         topic: str = "numbers",
         version: int | None = None,
     ) -> dict[int, int]:
-        """One OffsetCommit; the error codes by partition."""
+        """Send an OffsetCommit and return the error codes by partition."""
         answer = await self.connection.ask(
             OffsetCommitRequest(
                 group_id=self.group,
@@ -247,7 +247,7 @@ class GroupClient:
         return {p.partition_index: p.error_code for p in answer.topics[0].partitions}
 
     async def committed(self, topic: str = "numbers", partitions: int = 3) -> dict[int, int]:
-        """The committed offsets, of a version that every broker speaks."""
+        """The committed offsets, fetched with a version that every broker supports."""
         answer = await self.connection.ask(
             OffsetFetchRequest(
                 group_id=self.group,
@@ -299,7 +299,7 @@ class GroupClient:
 
 
 async def find_coordinator(address: Address, group: str) -> FindCoordinatorResponse:
-    """Ask for a group's coordinator until there is one."""
+    """Find a group's coordinator, and retry until there is one."""
     with trio.fail_after(READY_TIMEOUT_S):
         async with await BrokerConnection.open(*address) as connection:
             while True:
@@ -323,7 +323,7 @@ async def group_client(
 
 
 def fresh_group(name: str) -> str:
-    """A group that no other test uses."""
+    """A group id that no other test uses."""
     return f"{name}-{uuid4().hex[:8]}"
 
 

@@ -1,4 +1,4 @@
-"""Events of groups and members in few words, for histories that are worked out by hand."""
+"""Short constructors for events of groups and members, for hand-written histories."""
 
 from coordinator.records import EpochCause, RemovalCause
 from coordinator.volatile import ClassicPhase, MemberPhase

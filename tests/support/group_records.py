@@ -1,4 +1,4 @@
-"""Groups as their logs would bring them back: scenarios begin where they become interesting."""
+"""Groups as their logs restore them, so that a scenario begins where it becomes interesting."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ CLIENT_HOST = "/127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenMember:
-    """A member of a consumer group; its target is what it was assigned unless stated."""
+    """A member of a consumer group. Its target equals its assignment unless stated."""
 
     member_id: str
     epoch: int = 10
@@ -73,7 +73,7 @@ class GivenMember:
 
 
 def given_native(member_id: str, **how: object) -> GivenMember:
-    """A member that talks ConsumerGroupHeartbeat."""
+    """A native member."""
     return GivenMember(member_id=member_id, **how)  # type: ignore[arg-type]
 
 
@@ -87,7 +87,7 @@ def given_classic(
     session_timeout_ms: int = 10_000,
     **how: object,
 ) -> GivenMember:
-    """A member that talks JoinGroup, SyncGroup and Heartbeat."""
+    """A classic member of a consumer group."""
     mine = protocols or ((protocol, subscription(topics, version=embedded_version)),)
     return GivenMember(
         member_id=member_id,
@@ -105,8 +105,8 @@ def consumer_group(
     image: Topics,
     regexes: Mapping[str, Iterable[str]],
 ) -> list[DurableRecord]:
-    """The log of a consumer group; without an assignment epoch it never had a target. `regexes`
-    gives the topics that regular expressions were resolved to, long ago."""
+    """The log of a consumer group. Without an assignment epoch the group never had a target.
+    `regexes` has the topics of regular expressions that were resolved long ago."""
     matched = {regex: frozenset(names) for regex, names in regexes.items()}
     subscribed = {name for member in members for name in member.topics}.union(*matched.values())
     records = [record for member in members for record in member.records()]
@@ -134,7 +134,7 @@ def given_classic_group_member(
     metadata: bytes | None = None,
     assignment: bytes | None = None,
 ) -> ClassicGroupMember:
-    """A member of a classic group with what its leader gave it; None: it never synced."""
+    """A member of a classic group with its assignment; None if it never synced."""
     if assignment is None:
         assignment = b"" if owned is None else embedded_assignment(owned)
     return ClassicGroupMember(
@@ -152,7 +152,7 @@ def given_classic_group_member(
 def classic_group(
     *members: ClassicGroupMember, generation: int, protocol_type: str = "consumer"
 ) -> list[DurableRecord]:
-    """The log of a classic group, Stable, led by its first member."""
+    """The log of a Stable classic group, led by its first member."""
     value = ClassicGroupValue(
         protocol_type=protocol_type,
         generation=generation,

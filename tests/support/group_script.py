@@ -1,8 +1,7 @@
-"""Drives one group engine the way the gateway does, so that scenarios read like the protocol.
+"""Drives one group engine as the gateway does, so that scenarios read like the protocol.
 
-Every step is applied as the driver applies it, and checked: `handle` changed nothing, the
-invariants hold, everything that was asked is answered or parked. `conversation` keeps what was
-said, and a failing expectation prints it.
+It applies and checks every step: `handle` changed nothing, the invariants hold, and every request
+is answered or parked. A failing expectation prints the `conversation`.
 """
 
 import itertools
@@ -88,7 +87,8 @@ R = TypeVar("R", bound=Reply)
 
 
 class GroupScript:
-    """One group, driven step by step. Times are milliseconds of a clock that stands still."""
+    """One group, driven step by step. Times are milliseconds of a clock that only `wait`
+    advances."""
 
     def __init__(self, *, config: GroupConfig | None = None, topics: Topics | None = None) -> None:
         self.config = config or GroupConfig()
@@ -129,7 +129,7 @@ class GroupScript:
         return step
 
     def _refuse(self, event: Event) -> None:
-        """The batch cannot be written: nothing has happened, and the client hears that."""
+        """Refuse the request, because the log cannot store the batch. The state does not change."""
         if not isinstance(event, Happening):
             why = GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
             self.answers[event.token] = event.refused(why)
@@ -146,7 +146,7 @@ class GroupScript:
             raise AssertionError(f"{broken}\n{self.story()}") from broken
 
     def _check_classic_replies(self) -> None:
-        """A consumer group tells a classic member its member epoch, and what it is assigned."""
+        """A consumer group answers a classic member with its member epoch and its assignment."""
         group = self.engine.state.group
         if not isinstance(group, ConsumerGroup):
             return
@@ -155,7 +155,8 @@ class GroupScript:
                 assert reply.generation == group.assignments[reply.member_id].member_epoch
 
     def _group_epoch(self) -> int:
-        """Grows through every conversion, and starts anew with a group that has no members."""
+        """The group epoch. It grows through every conversion, and restarts with a group without
+        members."""
         match self.engine.state.group:
             case ClassicGroup() as group if group.members:
                 return group.core.generation
@@ -165,7 +166,7 @@ class GroupScript:
                 return 0
 
     def check_replay(self) -> None:
-        """Wherever the log is cut between two batches, it brings back the group of that time."""
+        """Loading the log up to any batch restores the group of that time."""
         for length, expected in self._cuts:
             check_replay(self.log[:length], expected, config=self.config, now_ms=self.now_ms)
 
@@ -178,13 +179,13 @@ class GroupScript:
         self.now_ms = end_ms
 
     def restart(self) -> None:
-        """Forget everything volatile and load the group from its log."""
+        """Drop the volatile state and load the group from its log."""
         self.engine = GroupEngine("orders", self.config)
         self.engine.load(self.log, now_ms=self.now_ms)
         self._asked &= self.answers.keys()
 
     def load(self, *records: DurableRecord) -> None:
-        """Begin with a group that was written before."""
+        """Start with a stored group."""
         self.log.extend(records)
         self.restart()
         self._cuts.append((len(self.log), durable_state(self.engine.state)))
@@ -198,8 +199,8 @@ class GroupScript:
         has_target: bool = True,
         regexes: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
-        """Begin with a consumer group whose members have acknowledged what they are assigned; its
-        target is of the group epoch unless stated."""
+        """Start with a consumer group whose members have acknowledged their assignments. Its target
+        has the group epoch unless stated."""
         if assignment_epoch is None and has_target:
             assignment_epoch = epoch
         self.load(
@@ -218,11 +219,11 @@ class GroupScript:
     def given_classic_group(
         self, *members: ClassicGroupMember, generation: int = 0, protocol_type: str = "consumer"
     ) -> None:
-        """Begin with a classic group, Stable, led by its first member."""
+        """Start with a Stable classic group, led by its first member."""
         self.load(*classic_group(*members, generation=generation, protocol_type=protocol_type))
 
     def answer(self, token: int, kind: type[R]) -> R:
-        """The answer to a request, which must be there."""
+        """The answer to a request. It must exist."""
         assert token in self.answers, "not answered yet\n" + self.story()
         reply = self.answers[token]
         assert isinstance(reply, kind), self.story()
@@ -232,7 +233,7 @@ class GroupScript:
         return token not in self.answers
 
     def story(self) -> str:
-        """Everything that was said, for a failing test."""
+        """The whole conversation, for the message of a failing test."""
         return "\n".join(self.conversation)
 
     # -- classic requests ------------------------------------------------------------------------
@@ -255,7 +256,7 @@ class GroupScript:
         rebalance_timeout_ms: int = 10_000,
         client_id: str = "client",
     ) -> int:
-        """A JoinGroup; returns its token, for it may be parked."""
+        """Send a JoinGroup and return its token, because it may be parked."""
         token = next(self._tokens)
         if metadata is None:
             metadata = subscription(
@@ -279,11 +280,12 @@ class GroupScript:
         return token
 
     def join(self, member_id: str = "", **how: Any) -> JoinGroupReply:
-        """A JoinGroup that is answered at once."""
+        """Send a JoinGroup that is answered at once."""
         return self.answer(self.send_join(member_id, **how), JoinGroupReply)
 
     def take_id(self, **how: Any) -> str:
-        """The first half of a dynamic member's join: the id that the group hands out."""
+        """Send the first JoinGroup of a dynamic member and return the id that the group hands
+        out."""
         return self.join(**how).member_id
 
     def send_sync(
@@ -297,7 +299,7 @@ class GroupScript:
         protocol_name: str | None = "range",
         version: int = 5,
     ) -> int:
-        """A SyncGroup; returns its token, for it may be parked."""
+        """Send a SyncGroup and return its token, because it may be parked."""
         token = next(self._tokens)
         self.feed(
             SyncGroupReceived(
@@ -316,11 +318,11 @@ class GroupScript:
         return token
 
     def sync(self, member_id: str, generation: int, **how: Any) -> SyncGroupReply:
-        """A SyncGroup that is answered at once."""
+        """Send a SyncGroup that is answered at once."""
         return self.answer(self.send_sync(member_id, generation, **how), SyncGroupReply)
 
     def synced(self, member_id: str, generation: int, **how: Any) -> dict[str, tuple[int, ...]]:
-        """What a SyncGroup gives the member."""
+        """Send a SyncGroup and return the assignment."""
         reply = self.sync(member_id, generation, **how)
         assert reply.error == 0, self.story()
         return read_assignment(reply.assignment)
@@ -328,7 +330,7 @@ class GroupScript:
     def beat(
         self, member_id: str, generation: int, *, instance_id: str | None = None
     ) -> HeartbeatReply:
-        """A classic Heartbeat."""
+        """Send a classic Heartbeat."""
         token = next(self._tokens)
         self.feed(
             HeartbeatReceived(
@@ -338,7 +340,7 @@ class GroupScript:
         return self.answer(token, HeartbeatReply)
 
     def leave(self, *members: str | tuple[str, str | None]) -> LeaveGroupReply:
-        """A LeaveGroup; entries are member ids or (member id, instance id)."""
+        """Send a LeaveGroup. Entries are member ids or (member id, instance id)."""
         token = next(self._tokens)
         leavers = tuple(
             Leaver(member_id=m) if isinstance(m, str) else Leaver(member_id=m[0], instance_id=m[1])
@@ -363,7 +365,7 @@ class GroupScript:
         version: int = 1,
         rebalance_timeout_ms: int = -1,
     ) -> ConsumerHeartbeatReply:
-        """A ConsumerGroupHeartbeat; with epoch 0 the fields that joining needs are filled in."""
+        """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
         token = next(self._tokens)
         if epoch == 0:
             topics = ("foo",) if topics is None and regex is None else topics
@@ -390,7 +392,7 @@ class GroupScript:
         return self.answer(token, ConsumerHeartbeatReply)
 
     def resolve(self, *, fails: bool = False) -> Step:
-        """The regular expressions that wait for it are matched against the topics there are now."""
+        """Match the pending regular expressions against the present topics."""
         resolution = self.engine.state.resolution
         assert resolution is not None, "nothing is being resolved\n" + self.story()
         matched = None if fails else match_topics(resolution.regexes, self.topics.by_name)
@@ -408,7 +410,7 @@ class GroupScript:
         version: int = 9,
         is_transactional: bool = False,
     ) -> tuple[int, OffsetVerdict]:
-        """An OffsetCommit; its token names it when the cluster has answered."""
+        """Send an OffsetCommit and return its token."""
         token = next(self._tokens)
         self.feed(
             OffsetCommitReceived(
@@ -427,7 +429,7 @@ class GroupScript:
     def fetch(
         self, member_id: str | None = None, epoch: int = -1, of: Owned | None = None
     ) -> OffsetVerdict:
-        """An OffsetFetch, of all partitions if none are named."""
+        """Send an OffsetFetch, for all partitions if none are named."""
         token = next(self._tokens)
         wanted = None if of is None else partitions(of)
         self.feed(
@@ -442,7 +444,7 @@ class GroupScript:
         return self.answer(token, OffsetDeleteVerdict)
 
     def delete_group(self) -> DeleteGroupReply:
-        """A DeleteGroups that names this group."""
+        """Send a DeleteGroups for this group."""
         token = next(self._tokens)
         self.feed(DeleteGroupReceived(token=token))
         return self.answer(token, DeleteGroupReply)
@@ -450,7 +452,8 @@ class GroupScript:
     def alter_configs(
         self, *, validate_only: bool = False, **values: int | str | None
     ) -> ConfigsReply:
-        """An IncrementalAlterConfigs: `session_timeout=50_000` sets that key, None deletes it."""
+        """Send an IncrementalAlterConfigs: `session_timeout=50_000` sets that key, None deletes
+        it."""
         token = next(self._tokens)
         changes = tuple(
             ConfigChange(
@@ -480,15 +483,15 @@ class GroupScript:
         return self.engine.state.group
 
     def current(self, member_id: str) -> Assignment:
-        """What a member of a consumer group holds."""
+        """The current assignment of a consumer group's member."""
         return self.consumer.assignments[member_id]
 
     def assigned(self, member_id: str) -> dict[str, tuple[int, ...]]:
-        """What a member of a consumer group was granted, as names and numbers."""
+        """The granted partitions of a consumer group's member, as names and numbers."""
         return self.named(self.current(member_id).assigned)
 
     def left_ms(self, kind: DeadlineKind, owner: str = "") -> int | None:
-        """How long a timer still runs, None if it does not."""
+        """The remaining milliseconds of a timer, or None if it is not running."""
         at_ms = self.engine.state.deadlines.get(DeadlineKey(kind, owner))
         return None if at_ms is None else at_ms - self.now_ms
 
@@ -505,7 +508,8 @@ class GroupScript:
     def stable_classic_group(
         self, assignments: Mapping[str, Owned], *, topics: Iterable[str] = ("foo",), **how: Any
     ) -> dict[str, str]:
-        """A Stable classic group; keys of `assignments` name the members, whose ids it returns."""
+        """Form a Stable classic group. The keys of `assignments` name the members, whose ids it
+        returns."""
         ids = {name: self.take_id(topics=topics, **how) for name in assignments}
         tokens = {name: self.send_join(id_, topics=topics, **how) for name, id_ in ids.items()}
         self.wait(3 * self.config.classic_initial_rebalance_delay_ms)

@@ -1,8 +1,7 @@
-"""One group of real clients behind a real gateway, and the books of what they did.
+"""One group of real clients behind a real gateway, with a ledger of their reports.
 
-Everything runs as it does for users: the cluster, `groupferry serve`, the producer and each client
-are processes of their own. The books are the demo's ledger: filled by the clients' own
-reports, not by the gateway.
+The cluster, `groupferry serve`, the producer and the clients are separate processes, as for users.
+The ledger is the demo's. The clients' own reports fill it, not the gateway's.
 """
 
 import contextlib
@@ -31,8 +30,8 @@ from tests.support.kafka_broker import KafkaCluster
 from tests.support.serve_process import ServeProcess, serving
 
 PARTITIONS = 8
-"""As many as a group ever has members: who gets none is left out by the assignor of kafkajs, and
-Java's client ends over an assignment that it does not get."""
+"""The most members of a group. kafkajs's assignor omits members without partitions, and the Java
+client ends when it gets no assignment."""
 RATE = 200
 SETTLE_LIMIT_S = 90
 DRAIN_LIMIT_S = 60
@@ -42,7 +41,7 @@ STAGE_LIMIT_S = 170
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A place in the group, filled by a client's process."""
+    """A member of the group, run by one client process."""
 
     client: Client
     process: Process
@@ -50,14 +49,14 @@ class Member:
 
 
 class GroupStage:
-    """The group; its members come and go, a producer writes all the time."""
+    """The group. Its members come and go while a producer writes."""
 
     def __init__(self, nursery: trio.Nursery, upstream: Upstream, gateway: ServeProcess) -> None:
         self.gateway = gateway
         self.group = upstream.group
         self.ledger = Ledger(PARTITIONS)
         self.troubles: list[str] = []
-        """What the clients complained of; for the message of a test that fails."""
+        """The clients' complaints, for the message of a failing test."""
         self.members: dict[str, Member] = {}
         self._nursery = nursery
         self._upstream = upstream
@@ -85,7 +84,7 @@ class GroupStage:
         )
 
     async def join(self, name: str, client: Client, *flags: str) -> None:
-        """Start a client as this member; wait with `settled`."""
+        """Start a client as this member. `settled` waits for it."""
         self._incarnations += 1
         process = Process(member=name, incarnation=self._incarnations)
         child = await self._nursery.start(
@@ -105,22 +104,22 @@ class GroupStage:
         self.members[name] = Member(client=client, process=process, child=child)
 
     async def leave(self, name: str) -> None:
-        """Let a member leave in good order, and its process end."""
+        """Let a member leave the group, and wait for its process to end."""
         member = self.members.pop(name)
         await member.child.close()
         self.ledger.process_ended(member.process, time.monotonic())
 
     async def kill(self, name: str) -> None:
-        """End a member with SIGKILL; it owns what it owns until its process is dead."""
+        """Kill a member with SIGKILL. It owns its partitions until its process is dead."""
         member = self.members.pop(name)
         await member.child.kill()
         self.ledger.process_ended(member.process, time.monotonic())
 
     async def settled(self, protocol: Protocol) -> GroupView:
-        """Wait until gateway and clients agree on who has what, all in a group of this kind.
+        """Wait until gateway and clients agree on the assignment, in a group of this protocol.
 
-        That is: exactly these members, each of its protocol, every partition assigned to one and
-        owned by it.
+        The group has exactly these members, each with its protocol. Every partition is assigned to
+        one member, which owns it.
         """
         problem = "nothing was seen of the group"
         with contextlib.closing(
@@ -146,7 +145,7 @@ class GroupStage:
         return disagreement(view, expected=expected, owners=self.ledger.owners()) or ""
 
     async def progress(self, records: int = 100) -> None:
-        """Wait until so many more records were delivered."""
+        """Wait for the delivery of this many more records."""
         wanted = self.ledger.delivered_numbers() + records
         with trio.move_on_after(DRAIN_LIMIT_S):
             while self.ledger.delivered_numbers() < wanted:
@@ -155,10 +154,10 @@ class GroupStage:
         raise AssertionError(f"nothing moves; {self._complaints()}")
 
     async def end(self) -> int:
-        """Stop the producer, let the members read to the end and leave; check the books.
+        """Stop the producer, let the members read everything and leave, and check the ledger.
 
-        Nothing lost, no partition with two owners, none went back behind a commit, every offset
-        committed in the cluster itself. Returns how many records were produced.
+        No record is lost, no partition had two owners, no consumer went back behind a commit, and
+        the cluster has every committed offset. Returns the number of produced records.
         """
         assert self._producer is not None
         await self._producer.finish(DRAIN_LIMIT_S)
@@ -171,7 +170,7 @@ class GroupStage:
         assert produced.failed == 0
         assert self.ledger.never_delivered(produced.acknowledged) == 0, complaints
         wrong = self.ledger.owned_twice() | self.ledger.went_back()
-        if wrong:  # the worst there is: it must be possible to find out why
+        if wrong:  # data was lost: print everything that may explain it
             booked = [entry for partition in wrong for entry in self.ledger.history(partition)]
             print(*booked, *self.gateway.log, sep="\n")
         assert self.ledger.owned_twice() == set(), complaints
@@ -182,7 +181,7 @@ class GroupStage:
         return produced.acknowledged
 
     async def _drain(self, produced: Produced) -> None:
-        """Let the members read and commit to the end, as far as they get in time."""
+        """Let the members read and commit everything, as far as the time allows."""
         with trio.move_on_after(DRAIN_LIMIT_S):
             while True:
                 is_read = self.ledger.delivered_numbers() >= produced.acknowledged
@@ -191,11 +190,11 @@ class GroupStage:
                 await trio.sleep(LOOK_INTERVAL_S)
 
     async def _committed(self) -> tuple[int, ...]:
-        """The offsets in the cluster itself, not asked through the gateway."""
+        """The offsets in the cluster, fetched without the gateway."""
         return await trio.to_thread.run_sync(_committed_offsets, self._upstream)
 
     def conversions(self) -> list[str]:
-        """How the group was converted with its members in it, in order."""
+        """The group's conversions with members, in order."""
         found = self.gateway.events("group_converted")
         return [line["direction"] for line in found if line["is_live"]]
 
@@ -229,7 +228,7 @@ async def open_group(
     open_upstream: OpenUpstream = mock_cluster.embedded,
     limit_s: float = STAGE_LIMIT_S,
 ) -> AsyncIterator[GroupStage]:
-    """Run cluster, gateway (with these flags) and producer; all end with the block, in any case."""
+    """Run cluster, gateway (with these flags) and producer. The block's end stops all of them."""
     with trio.fail_after(limit_s):
         async with open_upstream(PARTITIONS) as upstream, trio.open_nursery() as nursery:
             async with serving(upstream.bootstrap, state_folder, *flags) as gateway:
@@ -240,7 +239,7 @@ async def open_group(
 
 
 def on_kafka(kafka: KafkaCluster) -> OpenUpstream:
-    """A topic and a group of our own in a real cluster."""
+    """A new topic and a new group in a real cluster."""
     addresses = [Address(*address) for address in kafka.addresses]
     return partial(borrowed, addresses, fresh_group("stage"))
 

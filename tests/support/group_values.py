@@ -1,4 +1,4 @@
-"""Topics, partitions and embedded bytes as scenarios write them down."""
+"""Topics, partitions and embedded bytes in a short notation for scenarios."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID, uuid5
@@ -23,7 +23,7 @@ def topic_id(name: str) -> UUID:
 
 
 def make_topics(version: int = 1, names_version: int = 1, **partition_counts: int) -> Topics:
-    """An image of the cluster: topic names to partition counts."""
+    """A topic image from partition counts by topic name."""
     return Topics(
         {
             name: Topic(name=name, topic_id=topic_id(name), partition_count=count)
@@ -35,7 +35,7 @@ def make_topics(version: int = 1, names_version: int = 1, **partition_counts: in
 
 
 def partitions(owned: Owned) -> frozenset[Partition]:
-    """Names and numbers to partitions."""
+    """Partitions from topic names and numbers."""
     return frozenset(
         Partition(topic_id(name), n) for name, numbers in owned.items() for n in numbers
     )
@@ -69,6 +69,6 @@ def embedded_assignment(owned: Owned, *, user_data: bytes | None = None) -> byte
 
 
 def read_assignment(data: bytes) -> dict[str, tuple[int, ...]]:
-    """What a classic member reads from a SyncGroup answer."""
+    """The partitions in a SyncGroup answer."""
     _version, decoded = decode_assignment(data)
     return {each.topic: each.partitions for each in decoded.assigned_partitions}

@@ -1,6 +1,6 @@
-"""Hosted groups without sockets: real registry, tasks and engines, a cluster and a log that obey.
+"""Hosted groups without sockets: real registry, tasks and engines, a fake cluster and log.
 
-What the cluster knows and when it or the log fails is decided by the test; everything else is the
+The test decides the cluster's content, and when cluster or log fail. Everything else is the
 gateway's own code, under Trio's mock clock.
 """
 
@@ -64,34 +64,34 @@ from tests.support.group_script import (
 
 GROUP = "orders"
 QUIET_S = 2
-"""Longer than an empty group takes to leave memory."""
+"""Longer than an empty group stays in memory."""
 R = TypeVar("R", bound=Reply)
 
 Answer = Callable[[Any], Any]
 
 
 class ScriptedCluster(Cluster):
-    """A cluster with the topics, coordinators and answers that the test gives it."""
+    """A cluster with the topics, coordinators and answers that the test sets."""
 
     def __init__(self, **partition_counts: int) -> None:
         super().__init__(())
         self.partition_counts = dict(partition_counts or {"foo": 3})
         self.failure: UpstreamError | None = None
-        """Raised by whatever asks the cluster."""
+        """Every request to the cluster raises this."""
         self.hangs = False
-        """Whether nobody learns where a coordinator is."""
+        """Whether coordinators are unknown."""
         self.topic_questions: list[frozenset[str]] = []
-        """The names that the cluster was asked about, each time that it had to be."""
+        """The names in each request to the cluster."""
         self.coordinators: dict[str, int] = {}
         self.coordinator_questions: list[str] = []
         self.spoken: dict[int, tuple[int, int]] = {}
         self.answers: dict[type[Struct], Answer] = {}
         self.asked: list[tuple[int, Struct]] = []
-        """What each broker was asked."""
+        """The requests to each broker."""
         self._asked_about: set[str] = set()
 
     def change(self) -> None:
-        """Let it be known that brokers or topics have changed."""
+        """Announce that brokers or topics have changed."""
         self.changed.set()
         self.changed = trio.Event()
 
@@ -139,28 +139,28 @@ class ScriptedCluster(Cluster):
 
 
 class ScriptedLog(MemoryLog):
-    """A log that can fail, or keep its writer waiting."""
+    """A log that can fail or block its writer."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_failing = False
         self.refuses: Callable[[LogRecord], bool] = lambda _record: False
-        """Which records are too large for it."""
+        """Whether a record is too large."""
         self.is_unreadable = False
         self.gate: trio.Event | None = None
-        """Not None: writing waits for it."""
+        """If set, writes wait for this event."""
         self.writing = trio.Event()
-        """Set when somebody waits at the gate."""
+        """Set when a write waits at the gate."""
         self.batches: list[Sequence[DurableRecord]] = []
 
     async def group_ids(self) -> Collection[str]:
         if self.is_unreadable:
-            raise StateLogError("it cannot be read")
+            raise StateLogError("the log cannot be read")
         return await super().group_ids()
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
         if self.is_unreadable:
-            raise StateLogError("it cannot be read")
+            raise StateLogError("the log cannot be read")
         return await super().read(group_id)
 
     async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
@@ -176,14 +176,14 @@ class ScriptedLog(MemoryLog):
 
 
 class _SpeaksNothing:
-    """An upstream that is good for nothing."""
+    """An upstream that supports nothing."""
 
     versions: Mapping[int, tuple[int, int]] = {}
     software = ClientSoftware()
 
 
 def lone_request(message: Struct, version: int) -> GroupRequest:
-    """A client's request, to be answered without the cluster."""
+    """A client's request that the gateway answers without the cluster."""
     api_key = message.SCHEMA.api_key
     assert api_key is not None
     return GroupRequest(
@@ -198,7 +198,7 @@ def lone_request(message: Struct, version: int) -> GroupRequest:
 
 
 class HostedGroups:
-    """A registry, and the requests of clients to one of its groups."""
+    """A registry, and requests of clients to one of its groups."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class HostedGroups:
         names: Iterable[str] = (),
         client_host: str | None = None,
     ) -> Any:
-        """The answer to a request."""
+        """Send a request and return its answer."""
         _token, reply = await self.registry.ask(group, make, names, client_host=client_host)
         return reply
 
@@ -269,7 +269,7 @@ class HostedGroups:
         session_timeout_ms: int = 10_000,
         metadata: bytes | None = None,
     ) -> JoinGroupReply:
-        """A JoinGroup; it may be parked for long."""
+        """Send a JoinGroup, which may be parked for long."""
         if metadata is None:
             metadata = subscription(topics, owned=owned)
         return cast(
@@ -300,7 +300,7 @@ class HostedGroups:
         group: str = GROUP,
         assignments: Mapping[str, Owned] | None = None,
     ) -> SyncGroupReply:
-        """A SyncGroup, the leader's if it brings assignments."""
+        """Send a SyncGroup, with assignments if the member leads."""
         return cast(
             SyncGroupReply,
             await self.ask(
@@ -322,7 +322,7 @@ class HostedGroups:
         )
 
     async def beat(self, member_id: str, generation: int, *, group: str = GROUP) -> HeartbeatReply:
-        """A classic Heartbeat."""
+        """Send a classic Heartbeat."""
         return cast(
             HeartbeatReply,
             await self.ask(
@@ -357,7 +357,7 @@ class HostedGroups:
         client_id: str = "client",
         begun_by: str | None = None,
     ) -> ConsumerHeartbeatReply:
-        """A ConsumerGroupHeartbeat; with epoch 0 it says all that joining needs."""
+        """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
         joins = epoch == 0
         if joins and owned is None:
             owned = {}
@@ -386,7 +386,7 @@ class HostedGroups:
     async def commit(
         self, member_id: str, epoch: int, of: Owned, *, group: str = GROUP
     ) -> tuple[int, OffsetVerdict]:
-        """The check of an OffsetCommit, and the token that names it."""
+        """Check an OffsetCommit. Returns the verdict and the commit's token."""
         token, reply = await self.registry.ask(
             group,
             lambda token, image: OffsetCommitReceived(
@@ -403,7 +403,7 @@ class HostedGroups:
         return token, cast(OffsetVerdict, reply)
 
     async def fetch(self, of: Owned, *, group: str = GROUP) -> OffsetVerdict:
-        """The check of an OffsetFetch of no member."""
+        """Check an OffsetFetch without a member."""
         return cast(
             OffsetVerdict,
             await self.ask(
@@ -423,7 +423,8 @@ class HostedGroups:
     async def lone_classic_member(
         self, *, group: str = GROUP, client_id: str = "client", session_timeout_ms: int = 10_000
     ) -> JoinGroupReply:
-        """A Stable classic group of one member, which has everything; its JoinGroup's answer."""
+        """Form a Stable classic group whose one member has all partitions. Returns its JoinGroup
+        answer."""
         how: dict[str, Any] = {
             "group": group,
             "client_id": client_id,
@@ -439,17 +440,17 @@ class HostedGroups:
 
     @property
     def running(self) -> tuple[GroupTask, ...]:
-        """The groups that are in memory now."""
+        """The tasks of the groups in memory."""
         return tuple(self.registry._tasks.values())
 
     def view(self, group: str = GROUP) -> GroupView | None:
-        """The group as admin tools see it, None if it is not in memory."""
+        """The group as admin tools see it, or None if it is not in memory."""
         views = [task.describe()[0] for task in self.running]
         return next((view for view in views if view.group_id == group), None)
 
     async def heard(self, name: str) -> Mapping[str, Any]:
-        """The fields of the latest event of this name; waits for the first. In real time: what
-        a thread does, no mock clock knows."""
+        """The fields of the latest event of this name. Waits for the first in real time, because
+        the mock clock does not know about threads."""
         with trio.fail_after(5):
             while not self.told(name):
                 await self._heard.wait()

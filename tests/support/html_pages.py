@@ -1,4 +1,4 @@
-"""A page of HTML as its elements, read by the parser of the standard library."""
+"""The elements of an HTML page, read by the parser of the standard library."""
 
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -8,7 +8,7 @@ VOID = {"br", "col", "meta"}
 
 @dataclass(slots=True)
 class Element:
-    """One of them, with what is directly inside."""
+    """An element and the text directly inside it."""
 
     name: str
     attributes: dict[str, str | None]
@@ -16,7 +16,7 @@ class Element:
 
 
 class Page(HTMLParser):
-    """All elements in order, the whole text, and what is wrong with their nesting."""
+    """All elements in order, the whole text, and the nesting errors."""
 
     def __init__(self, source: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -29,7 +29,7 @@ class Page(HTMLParser):
         self.wrong += [f"<{each.name}> is not closed" for each in self._open]
 
     def named(self, name: str, class_: str | None = None) -> list[Element]:
-        """The elements of that name, and of that class if one is given."""
+        """The elements with this name, and with this class if one is given."""
         return [
             each
             for each in self.elements
@@ -47,7 +47,7 @@ class Page(HTMLParser):
         if self._open and self._open[-1].name == tag:
             self._open.pop()
         else:
-            self.wrong.append(f"</{tag}> where it does not belong")
+            self.wrong.append(f"</{tag}> in the wrong place")
 
     def handle_data(self, data: str) -> None:
         self.text += data

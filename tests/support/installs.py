@@ -1,7 +1,7 @@
-"""What tests install once, into the user's cache folder: never into the repository.
+"""Installs that tests make once, in the user's cache folder and not in the repository.
 
-Its tests then neither write there nor see each other's half-done work. What cannot be installed
-is a reason to skip, and in CI to fail.
+Repository tests therefore see no half-finished files. If an install is impossible, its tests are
+skipped; in CI they fail.
 """
 
 import fcntl
@@ -17,15 +17,15 @@ from tests.support.requirements import missing
 
 INSTALL_LIMIT_S = 600
 HEAVY = "heavy"
-"""What takes all of a small machine: starting a cluster, or what would suffer if one started."""
+"""The lock for work that occupies a small machine, such as starting a cluster."""
 _WORDS_SHOWN = 2000
 
 _failures: dict[Path, str] = {}
-"""What went wrong in this process already; it is not tried for each test."""
+"""The failures of this process, so that not every test retries them."""
 
 
 def installed(name: str, source: bytes, install: Callable[[Path], None]) -> Path:
-    """The folder that `install` filled, once for this source; two test runs are one install."""
+    """The folder that `install` filled, once per source. Two test runs share one install."""
     folder = _base() / f"{name}-{hashlib.sha256(source).hexdigest()[:12]}"
     with one_at_a_time(folder.name):
         if not folder.exists() and folder not in _failures:
@@ -37,7 +37,7 @@ def installed(name: str, source: bytes, install: Callable[[Path], None]) -> Path
 
 @contextmanager
 def one_at_a_time(what: str) -> Iterator[None]:
-    """Wait until no other process on this machine does it, and keep others from it meanwhile."""
+    """Hold a machine-wide lock."""
     with (_base() / f"{what}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

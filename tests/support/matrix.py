@@ -1,7 +1,7 @@
-"""The client matrix: which clients are rolled in `tests/matrix/`.
+"""The client matrix: the clients that `tests/matrix/` rolls.
 
-Each client is taken as its users have it: classic at first, then restarted as a native one of its
-own library, of librdkafka's if it has none, and back.
+Each client follows its users' path: it starts as classic, restarts as the native client of its
+library (or of librdkafka if the library has none), and returns.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from tests.support.clients import Client
 NATIVE = Client(library="librdkafka", protocol="consumer")
 HAVE_NEW_PROTOCOL = frozenset({"librdkafka", "java", "platformatic", "franz-go"})
 
-# kafkajs and @platformatic/kafka have no callback that a group waits for: they go on with what they
-# have fetched while they already join again. Half a second's records may come twice at each of the
-# six restarts of a roll; all of them would, if offsets were not resumed.
+# kafkajs and @platformatic/kafka have no callback that a group waits for. They continue with
+# fetched records while they rejoin. Half a second's records may be delivered twice at each of the
+# six restarts of a roll; without resumed offsets all of them would.
 AGAIN_MAX = 600
 EARLY_ACCESS = (
     "the new protocol is early access there: partitions go without a revoke callback, "
@@ -25,16 +25,17 @@ EARLY_ACCESS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roll:
-    """Two members of one client, restarted as native ones and back, beside one of another."""
+    """Two members of one client restart as native members and return, beside a member of another
+    client."""
 
     classic: Client
     native: Client
     partner: Client
-    """The third member, classic; it is rolled to `NATIVE` and back like the others."""
+    """The third member, a classic one. It is rolled to `NATIVE` and back like the others."""
     again_max: int = 0
-    """How many records may come twice: none, if the client commits before it gives up."""
+    """The most records that may be delivered twice; 0 if the client commits before it revokes."""
     fails: str = ""
-    """Why it cannot go well."""
+    """The reason why the roll cannot succeed."""
     is_in_ci: bool = False
 
     def __str__(self) -> str:
@@ -43,7 +44,7 @@ class Roll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of a roll."""
+    """The result of a roll."""
 
     classic: str
     native: str
@@ -54,7 +55,7 @@ class Result:
 
 
 def result_of(roll: Roll, produced: int = 0, delivered_twice: int = 0) -> Result:
-    """The result of a roll that went as it has to; it names the versions that were run."""
+    """The result of a successful roll, with the client versions."""
     return Result(
         classic=_named(roll.classic),
         native=_named(roll.native),
@@ -80,7 +81,8 @@ def _roll(
     partner: Library = "librdkafka",
     **more: Any,
 ) -> Roll:
-    """Roll a version of a client, "" for the pinned one; `native` is the version it goes to."""
+    """Roll a version of a client ("" for the pinned one). `native` is the version of the native
+    client."""
     own = Client(library=library, version=native, protocol="consumer")
     return Roll(
         classic=Client(library=library, version=version, assignor=assignor),
@@ -128,7 +130,7 @@ ROLLS = (
     _roll("sarama", "", "range", is_in_ci=True),
     _roll("sarama", "", "roundrobin", partner="java"),
     _roll("sarama", "", "sticky", partner="franz-go"),
-    # Beside its own kind: when it leads a classic group, it does not understand the others.
+    # This client rolls beside its own kind, because as a leader it does not understand others.
     _roll("kafka-go", "", "range", partner="kafka-go", is_in_ci=True),
     _roll("kafka-go", "", "roundrobin", partner="kafka-go"),
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.matrix import ROLLS, Result, Roll
 
 Note = Callable[[Roll, Result], None]
-"""Takes the result of a roll."""
+"""Receives the result of a roll."""
 
 RESULTS = Path(__file__).parent.parent / "matrix.json"
 README = Path(__file__).parent.parent.parent / "README.md"
@@ -30,7 +30,7 @@ def read_results() -> Mapping[str, Result]:
 
 
 def write_result(roll: Roll, result: Result) -> None:
-    """Put a result in the place of the one that was there."""
+    """Store a result in place of the old one."""
     results = {**read_results(), str(roll): result}
     in_order = {str(each): asdict(results[str(each)]) for each in ROLLS if str(each) in results}
     RESULTS.write_text(json.dumps(in_order, indent=2) + "\n")
@@ -54,7 +54,7 @@ def in_readme(text: str) -> str:
 
 
 def with_table(text: str, new: str) -> str:
-    """A README with another table."""
+    """A README with this table in place of the old one."""
     return text.replace(BEGIN + in_readme(text), BEGIN + new)
 
 

@@ -1,7 +1,7 @@
-"""librdkafka's mock cluster in a child process, and the few things tests do to it.
+"""librdkafka's mock cluster in a child process.
 
-Run as a script it is that child: it prints the bootstrap addresses, then obeys one command per
-line of its standard input, answering each with one line, until the input ends.
+As a script this module is that child. It prints the bootstrap addresses, then reads one command per
+line from its standard input and answers each with one line, until the input ends.
 """
 
 import ctypes
@@ -27,14 +27,14 @@ class MockCluster:
         self.bootstrap: list[Address] = []
 
     async def start(self) -> None:
-        """Learn where it listens."""
+        """Read the bootstrap addresses."""
         for address in (await anext(self._lines)).split(","):
             host, _, port = address.rpartition(":")
             self.bootstrap.append((host, int(port)))
 
     @property
     def bootstrap_servers(self) -> str:
-        """As clients are told."""
+        """The address that clients use."""
         return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
 
     async def create_topic(self, name: str, partitions: int) -> None:
@@ -54,7 +54,7 @@ class MockCluster:
         await self._command(f"address {node_id} {host} {port}")
 
     async def claim_versions(self, api_key: int, versions: range) -> None:
-        """Let it say that it speaks these versions of an api, whether it does or not."""
+        """Make the cluster advertise these versions of an api, supported or not."""
         await self._command(f"versions {api_key} {versions[0]} {versions[-1]}")
 
     async def add_broker(self, node_id: int) -> None:
@@ -90,7 +90,7 @@ async def _lines(process: trio.Process) -> AsyncIterator[str]:
 
 
 def _library() -> Any:
-    # The parent does without it.
+    # The parent process does not need the library.
     from confluent_kafka import cimpl
 
     library = ctypes.CDLL(cimpl.__file__)
@@ -138,7 +138,7 @@ def _obey(library: Any, cluster: Any, brokers: int, words: list[str]) -> int:
 
 
 def main() -> None:
-    """Be the child."""
+    """Run as the child."""
     brokers = int(sys.argv[1])
     library = _library()
     reason = ctypes.create_string_buffer(512)

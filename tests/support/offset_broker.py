@@ -1,6 +1,7 @@
-"""A broker that stores offsets when the test lets it, for gateways that need one to answer late.
+"""A broker that stores offsets when the test allows it, for gateways that need late answers.
 
-One topic, `numbers`; no group has members here but anchors. Commits wait at `gate`, if it is set.
+It has one topic, `numbers`. Its groups have no members except anchors. Commits wait at `gate`, if
+it is set.
 """
 
 from dataclasses import dataclass, field, replace
@@ -81,11 +82,11 @@ PARTITIONS = 3
 
 @dataclass(slots=True, kw_only=True)
 class OffsetBroker(FakeBroker):
-    """What was asked of it, and what it answers."""
+    """The broker's requests and its answers."""
 
     gate: trio.Event | None = None
     loses_commits: bool = False
-    """Closes the connection instead of answering a commit."""
+    """Close the connection instead of answering a commit."""
     commits: list[OffsetCommitRequest | TxnOffsetCommitRequest] = field(default_factory=list)
     asked: trio.Event = field(default_factory=trio.Event)
     """Set when a commit has arrived."""
@@ -94,17 +95,17 @@ class OffsetBroker(FakeBroker):
     commit_error: int = 0
     topic_id: UUID = NO_TOPIC_ID
     operations: int = -(2**31)
-    """What a client may do with every group, if it asks."""
+    """The authorized operations for every group, if a client requests them."""
     join_gate: trio.Event | None = None
-    """A JoinGroup waits here, if it is set."""
+    """If set, JoinGroup requests wait for this event."""
     coordinator: FakeCoordinator = field(default_factory=FakeCoordinator)
     occupants: tuple[str, ...] = ()
-    """Client ids of members that every group has here."""
+    """Client ids of members that every group shows."""
     deleted: list[tuple[str, ...]] = field(default_factory=list)
     listed: tuple[ListedGroup, ...] = ()
     known_groups: frozenset[str] = frozenset()
     knows_group: bool = True
-    """Whether an OffsetDelete is about a group that it has heard of."""
+    """Whether OffsetDelete knows the group."""
 
     def __post_init__(self) -> None:
         self.versions = dict(VERSIONS)

@@ -1,4 +1,4 @@
-"""Small histories of one partition's owners and offsets, in a line for each thing that happens."""
+"""Short histories of one partition's owners and offsets, one call per event."""
 
 from gateway.events.event import GatewayEvent
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
@@ -14,23 +14,23 @@ TOPIC = "t"
 
 
 class OffsetTale:
-    """Of partition 0 of TOPIC; times are seconds since START_MS."""
+    """The history of partition 0 of TOPIC. Times are seconds since START_MS."""
 
     def __init__(self, group_id: str) -> None:
         self.scribe = Scribe(group_id=group_id)
 
     def gets(self, at_s: float, member_id: str) -> None:
-        """The engine grants it."""
+        """The engine grants the partition."""
         event = PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={TOPIC: (0,)})
         self.scribe.tell(at_s, event)
 
     def gives(self, at_s: float, member_id: str) -> None:
-        """The member does not have it any more."""
+        """The member releases the partition."""
         event = PartitionsReleased(member_id=member_id, member_epoch=1, partitions={TOPIC: (0,)})
         self.scribe.tell(at_s, event)
 
     def fetches(self, at_s: float, member_id: str, offset: int) -> None:
-        """The member asks from where to go on."""
+        """The member fetches its start offset."""
         fetched = FetchedOffset(partition=0, offset=offset)
         self.happens(at_s, OffsetsFetched(member_id=member_id, starts={TOPIC: (fetched,)}))
 
@@ -43,7 +43,8 @@ class OffsetTale:
         told_s: float | None = None,
         in_transaction: bool = False,
     ) -> None:
-        """The last of them then, the first `since_s`; the gateway tells it `told_s`."""
+        """The member commits several times: first at `since_s`, last at `at_s`. The gateway reports
+        this at `told_s`."""
         committed = CommittedOffsets(
             partition=0,
             commits=len(offsets),
@@ -61,5 +62,5 @@ class OffsetTale:
         self.happens(at_s if told_s is None else told_s, event)
 
     def happens(self, at_s: float, event: GatewayEvent) -> None:
-        """Something that the state log does not have."""
+        """An event that the state log does not contain."""
         self.scribe.beside(at_s, event)

@@ -1,4 +1,4 @@
-"""A request to a hosted group that waits, while the test goes on."""
+"""A parked request to a hosted group, so that the test can continue."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,17 +9,17 @@ from tests.support.hosted_groups import HostedGroups
 
 
 class Pending:
-    """A request under route, in a task of its own that can be cancelled."""
+    """A request in a task of its own, which the test can cancel."""
 
     def __init__(self) -> None:
         self.scope = trio.CancelScope()
         self.reply: object = None
-        """None before `done` is set, and where the request was cancelled."""
+        """The answer. None before `done` is set, or if the request was cancelled."""
         self.done = trio.Event()
 
     @classmethod
     async def start(cls, groups: HostedGroups, ask: Callable[[], Awaitable[object]]) -> "Pending":
-        """Send it, and return once it waits."""
+        """Send the request, and return once it waits."""
         pending = cls()
 
         async def run() -> None:

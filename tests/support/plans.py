@@ -1,11 +1,11 @@
-"""How Spark would compute a table, to be looked at before it does."""
+"""Checks Spark's query plans before they run."""
 
 import re
 
 from pyspark.sql import DataFrame
 
 SLOW_JOINS = ("CartesianProduct", "BroadcastNestedLoopJoin")
-"""They compare each row with each other one."""
+"""The joins that compare every pair of rows."""
 
 
 _KEYS = re.compile(r"Join \[([^]]*)\], \[")
@@ -18,11 +18,11 @@ def plan_of(table: DataFrame) -> str:
 
 
 def check_joins(plan: str) -> None:
-    """Every join is one of equal keys."""
+    """Every join compares keys for equality."""
     assert [name for name in SLOW_JOINS if name in plan] == []
 
 
 def joins_by_group(plan: str) -> int:
-    """How many joins have no key but the group: of each, all rows with all of the other side."""
+    """The number of joins with only the group as key, which pair all rows of a group."""
     keys = (_NUMBER.sub("", found) for found in _KEYS.findall(plan))
     return list(keys).count("cluster_id, group_id")

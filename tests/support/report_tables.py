@@ -1,4 +1,4 @@
-"""The tables that a report is made from, by hand: of each row only what matters to the test."""
+"""The input tables of a report. Each row sets only the columns that matter to its test."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Row = Mapping[str, Any]
 
 
 def tables(spark: SparkSession, **rows: Sequence[Row]) -> dict[str, DataFrame]:
-    """All of them, empty but for the rows given. A row is of the group `g` and, of ownership, of
-    what was granted of partition 0, unless it says otherwise."""
+    """All tables, empty except for the given rows. A row belongs to group `g`, and an ownership row
+    to the granted partition 0, unless stated."""
     found = {name: table(spark, name, rows.get(name, ())) for name in COLUMNS}
     names = ("file", "place", "group_id")
     rejected = [tuple(map(row.get, names)) for row in rows.get("rejected", ())]
@@ -46,7 +46,7 @@ def tables(spark: SparkSession, **rows: Sequence[Row]) -> dict[str, DataFrame]:
 
 
 def table(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
-    """One of them."""
+    """One table."""
     schema = GROUP + COLUMNS[name]
     names = [column.split()[0] for column in schema.split(",")]
     usual = {"cluster_id": "", "group_id": "g", "topic": "t", "partition": 0, "basis": "granted"}
@@ -55,22 +55,22 @@ def table(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
 
 
 def _counted(row: Row) -> Row:
-    """A migration costs something from its beginning to its end, unless it says otherwise."""
+    """A migration's costs last from its beginning to its end, unless stated."""
     return {"cost_from_ms": row.get("from_ms"), "cost_to_ms": row.get("to_ms")}
 
 
 def owner(member_id: str, from_ms: int | None, to_ms: int | None, **more: object) -> Row:
-    """A partition was somebody's."""
+    """A time in which a member owned a partition."""
     return {"kind": "owner", "member_id": member_id, "from_ms": from_ms, "to_ms": to_ms, **more}
 
 
 def gap(from_ms: int, to_ms: int | None, **more: object) -> Row:
-    """A partition was nobody's."""
+    """A time in which a partition had no owner."""
     return {"kind": "gap", "from_ms": from_ms, "to_ms": to_ms, **more}
 
 
 def arrival(protocol: str, at_ms: int, *, switched_from: str | None = None) -> Row:
-    """A member came with that protocol; or switched to it, under its id."""
+    """A member joined with this protocol, or switched to it under the same id."""
     return {
         "at_ms": at_ms,
         "is_present": True,
@@ -83,6 +83,6 @@ def arrival(protocol: str, at_ms: int, *, switched_from: str | None = None) -> R
 def member(
     member_id: str | None, protocol: str | None, from_ms: int, to_ms: int | None, **more: object
 ) -> Row:
-    """Somebody was in the group; without a member id, the group was there."""
+    """A time of a membership. Without a member id, the lifetime of the group."""
     times = {"from_ms": from_ms, "to_ms": to_ms}
     return {"member_id": member_id, "protocol": protocol, **times, **more}

@@ -1,4 +1,4 @@
-"""Reports made by hand, for tests of the page: a small one, a hostile one, a large one."""
+"""Hand-written reports for tests of the page: a small, a hostile and a large one."""
 
 from typing import TypeAlias
 
@@ -27,11 +27,12 @@ START_MS = 1_800_000_000_000
 END_MS = START_MS + 180_000
 
 HOSTILE = '"><script>alert(1)</script>\u202e</title></style>\x00&amp;'
-"""What somebody could give as a group id, a client id or a reason."""
+"""Hostile text for a group id, client id or reason."""
 
 
 def group_story(group_id: str = "orders", *, members: int = 3, partitions: int = 12) -> GroupStory:
-    """Its members switch one after the other, each within 30 seconds, with a hole at each step."""
+    """A group whose members switch one after the other within 30 seconds each. Each step leaves a
+    gap."""
     old = [f"consumer-{n}-5afbb67a-1f0c" for n in range(members)]
     new = [f"aiGJ6CAnQlCOP0oQGG3Q+{n}" for n in range(members)]
     gap_ms = (END_MS - START_MS) // (members + 2)
@@ -105,7 +106,7 @@ def group_story(group_id: str = "orders", *, members: int = 3, partitions: int =
 
 
 def calm_report() -> Report:
-    """One group that migrated as it should."""
+    """A report on one group with a smooth migration."""
     group = group_story()
     return Report(
         totals=Totals(
@@ -154,7 +155,7 @@ def client_version(
     blocked: int = 0,
     blocked_by: tuple[str, ...] = (),
 ) -> ClientVersion:
-    """With no members but those given."""
+    """A client version without members except those given."""
     return ClientVersion(
         software_name=name,
         software_version=version,
@@ -169,7 +170,7 @@ def client_version(
 
 
 def evidence(table: str, *rows: Row, left_out: int = 0) -> Evidence:
-    """With the columns of the first row."""
+    """Evidence with the columns of its first row."""
     columns = (
         tuple(Column(name=name, meaning=f"What {name} is.") for name in rows[0]) if rows else ()
     )
@@ -177,7 +178,7 @@ def evidence(table: str, *rows: Row, left_out: int = 0) -> Evidence:
 
 
 def hostile_report() -> Report:
-    """Everything that comes from outside is an attack."""
+    """A report in which every external text is an attack."""
     group = group_story(HOSTILE)
     told = group.ownership
     assert told is not None
@@ -236,7 +237,7 @@ def hostile_report() -> Report:
 
 
 def large_report() -> Report:
-    """50 groups with ids and numbers of all sizes, in a day."""
+    """A report on 50 groups with ids and numbers of all sizes, over a day."""
     groups = tuple(
         group_story(
             f"team-{n}.a-rather-long-name-of-a-service.{'x' * (n % 30)}-{n}",

@@ -1,6 +1,6 @@
-"""What some tests need and not every machine has: skipped here, failed in CI.
+"""Skips tests whose requirements the machine lacks; in CI they fail.
 
-A test that nobody ever runs proves nothing, so CI has to have it all.
+CI must have every requirement, because a test that never runs proves nothing.
 """
 
 import os
@@ -10,7 +10,7 @@ import pytest
 
 
 def missing(what: str) -> NoReturn:
-    """Skip the test for want of something; fail it if the variable CI is `true`."""
+    """Skip the test because a requirement is missing. Fail it if the variable CI is `true`."""
     if os.environ.get("CI", "").lower() == "true":
-        pytest.fail(f"CI has to have it: {what}", pytrace=False)
+        pytest.fail(f"missing in CI: {what}", pytrace=False)
     pytest.skip(what)

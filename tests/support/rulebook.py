@@ -1,4 +1,4 @@
-"""Reads `gateway/docs/protocol/`, and finds what cites it."""
+"""Reads `gateway/docs/protocol/`, and finds citations of it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "gateway" / "docs" / "protocol"
 
 FIELDS = ("Kafka", "Code", "Tests", "Deviations")
-"""What each rule ends with."""
+"""The lines at the end of each rule."""
 
 HEADING = re.compile(r"^#{1,3} (?:(\d+(?:\.\d+)?) )?(.+)$", re.MULTILINE)
 ROW = re.compile(r"^\| (\d+) \|", re.MULTILINE)
@@ -29,13 +29,13 @@ LINE_BREAK = re.compile(r"\n[ \t]*(?:#+ )?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A heading with a number, and what stands under it up to the next heading."""
+    """A numbered heading and its text, up to the next heading."""
 
     number: str
     name: str
     page: str
     is_section: bool
-    """Only the head of a page, whose rules are elsewhere."""
+    """The head of a page that has no rule of its own."""
     rows: frozenset[str]
     fields: Mapping[str, str]
 
@@ -56,13 +56,13 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rulebook:
-    """All pages. Names may be there twice: that is for the tests to find."""
+    """All pages. Duplicate names are kept for the tests to find."""
 
     rules: tuple[Rule, ...]
     deviations: tuple[Deviation, ...]
 
     def unresolved(self, text: str) -> list[str]:
-        """What a text cites that is nowhere in the rulebook."""
+        """The citations in a text that match nothing in the rulebook."""
         rules = {rule.number: rule.rows for rule in self.rules}
         numbered = {"scenario": rules.get("10", frozenset()), "invariant": rules.get("12.1", ())}
         names = {deviation.name for deviation in self.deviations}
@@ -84,7 +84,7 @@ class Rulebook:
 
 
 def read_rulebook(pages: Mapping[str, str]) -> Rulebook:
-    """The rulebook of these pages, by their names."""
+    """Parse the pages, by their names."""
     rules = [rule for page, text in pages.items() for rule in _rules(page, text)]
     deviations = [
         Deviation(
@@ -123,7 +123,7 @@ def _rules(page: str, text: str) -> Iterator[Rule]:
 
 
 def _rules_cited(numbers: str) -> Iterator[tuple[str, str | None]]:
-    """Of "5.2 rows 4 to 6 and 5.3" the rules and their rows."""
+    """The rules and their rows in a citation such as "5.2 rows 4 to 6 and 5.3"."""
     rule, names_rows = "", False
     for word in re.findall(r"rows?|\d+(?:\.\d+)?", numbers):
         if word.startswith("row"):

@@ -1,4 +1,4 @@
-"""Events written down as a gateway would have, with the numbers that their sequences give them."""
+"""Writes events as a gateway would, with sequence numbers."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class Scribe:
         self._began_ms = START_MS
 
     def tell(self, at_s: float, *events: GatewayEvent) -> None:
-        """Of the group, with its own sequence: the state log has these."""
+        """Write events of the group with the group's own sequence, as from the state log."""
         for event in events:
             self._sequences[self.group_id] += 1
             sequence = self._sequences[self.group_id]
             self._write(at_s, event, self.group_id, sequence, process_id=None)
 
     def beside(self, at_s: float, *events: GatewayEvent) -> None:
-        """Of the group, with the sequence of the process."""
+        """Write events of the group with the sequence of the process."""
         self._beside(at_s, self.group_id, *events)
 
     def gateway(self, at_s: float, *events: GatewayEvent) -> None:
-        """About the gateway itself."""
+        """Write events of the gateway itself."""
         self._beside(at_s, None, *events)
 
     def lose(self, events: int = 1) -> None:
@@ -93,7 +93,7 @@ Told = Callable[[Scribe], None]
 
 
 def lines_of(told: Mapping[str, Told]) -> list[str]:
-    """Many histories, each of a group and a process of its name."""
+    """The lines of several histories, each with a group and a process of its name."""
     lines: list[str] = []
     for name, tell in told.items():
         scribe = Scribe(process_id=name, group_id=name)
@@ -103,10 +103,10 @@ def lines_of(told: Mapping[str, Told]) -> list[str]:
 
 
 def histories(spark: SparkSession, *lines: str) -> GroupHistories:
-    """The histories that lines tell."""
+    """Parse lines into histories."""
     from gateway.pipeline.group_histories import GroupHistories  # needs PySpark
 
-    # As if stored and read again: the plan of parsing goes into no other.
+    # Store and read the rows, so that later plans exclude the parsing.
     return GroupHistories(parsed(spark, *lines).localCheckpoint())
 
 
@@ -120,12 +120,12 @@ def parsed(spark: SparkSession, *lines: str) -> DataFrame:
 
 
 def seconds(at_ms: int | None) -> float | None:
-    """A time of a table, as the tests tell it."""
+    """A time of a table in seconds since START_MS, as in the tests."""
     return None if at_ms is None else (at_ms - START_MS) / 1000
 
 
 def without(line: str, *names: str) -> str:
-    """A line that lacks some fields."""
+    """A line without some fields."""
     found = json.loads(line)
     for name in names:
         found.pop(name, None)

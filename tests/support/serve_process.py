@@ -19,7 +19,7 @@ from tests.support.ports import HOST, free_port
 
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
 START_LIMIT_S = 60
-# Kafka's own timers are for clusters, not for tests.
+# Kafka's default timers are too long for tests.
 SHORT_TIMERS = (
     "--group-initial-rebalance-delay-ms=500",
     "--group-consumer-heartbeat-interval-ms=500",
@@ -32,7 +32,7 @@ LogLine = dict[str, Any]
 
 
 class ServeProcess:
-    """A gateway, running from `start` on; after a `kill` it can be started again."""
+    """A gateway process. After a `kill` it can be started again."""
 
     _process: trio.Process
 
@@ -42,11 +42,11 @@ class ServeProcess:
         self.bootstrap = bootstrap
         self.log: list[LogLine] = []
         self.other_lines: list[str] = []
-        """What it wrote to stderr that is no JSON: nothing, if all is well."""
+        """Lines of stderr that are not JSON. There are none unless it failed."""
         self._heard = trio.Event()
 
     async def start(self) -> None:
-        """Start it, and go on at once; its log goes on where it was."""
+        """Start the process without waiting. A restart continues its log."""
         run = partial(
             trio.run_process,
             stdin=subprocess.DEVNULL,
@@ -72,26 +72,26 @@ class ServeProcess:
         return [line for line in self.log if line["event"] == name]
 
     def print_log(self) -> None:
-        """For the output of a test that fails. Refusals are left out: clients try again and again,
-        for as long as they are refused."""
+        """Print the log for a failing test, without refusals, which clients cause by the
+        hundred."""
         for line in self.log:
             if line["event"] != "request_refused":
                 print(json.dumps(line))
 
     async def until_event(self, name: str, count: int = 1) -> LogLine:
-        """Wait until the log has had so many of an event, and return the last."""
+        """Wait until the log has this many of an event, and return the last."""
         while len(self.events(name)) < count:
             assert self._process.returncode is None, self.other_lines
             await self._heard.wait()
         return self.events(name)[count - 1]
 
     async def kill(self) -> None:
-        """SIGKILL: it has no time for anything."""
+        """Kill the process with SIGKILL."""
         self._process.kill()
         await self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: time goes on without it."""
+        """Pause the process with SIGSTOP."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -99,23 +99,24 @@ class ServeProcess:
         self._process.send_signal(signal.SIGCONT)
 
     async def ended(self) -> int:
-        """Its exit status, once it has ended by itself."""
+        """Wait for the process to end by itself, and return its exit status."""
         return await self._process.wait()
 
     async def last_line(self) -> str:
-        """The first line that is no JSON: why it could not go on."""
+        """The first line that is not JSON: the reason for its end."""
         while not self.other_lines:
             await self._heard.wait()
         return self.other_lines[0]
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where clients begin."""
+        """The bootstrap address."""
         host, _, port = self.bootstrap.rpartition(":")
         return host, int(port)
 
     def limit_files(self, size: int) -> None:
-        """No file of it grows beyond this many bytes: to it the disk is full. -1 lifts that."""
+        """Limit the size of its files to this many bytes, as a full disk would. -1 lifts the
+        limit."""
         resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     async def terminate(self) -> int:
@@ -125,8 +126,8 @@ class ServeProcess:
 
 
 def _without_settings(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """A gateway takes variables of this name for its own, and refuses those it does not know: such
-    as the tests' own."""
+    """The environment without the tests' own variables, because a gateway refuses unknown variables
+    with its prefix."""
     return {name: environment[name] for name in environment if not name.startswith("GROUPFERRY_")}
 
 
@@ -147,7 +148,7 @@ def command(upstream: str, bootstrap: str, state_folder: Path, *flags: str) -> l
 async def serving(
     upstream: str, state_folder: Path, *flags: str, bootstrap: str | None = None
 ) -> AsyncIterator[ServeProcess]:
-    """Run a gateway for the length of the block, from when it serves; killed if still there."""
+    """Run a gateway for the length of the block, once it serves. Kill it at the end."""
     bootstrap = bootstrap or f"{HOST}:{free_port()}"
     async with trio.open_nursery() as nursery:
         gateway = ServeProcess(

@@ -1,6 +1,6 @@
-"""The events of a simulated run as the gateway would have written them, and the truth beside them.
+"""The events of a simulated run as the gateway would write them, with the true state beside them.
 
-The simulator knows who held what at every step; who reads only the events must come to the same.
+The simulator knows every holder at every step. A reader of the events must reach the same result.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,39 +31,39 @@ from tests.support.simulated_offsets import SimulatedOffsets, StoringRun
 UNDISTURBED_RUNS = 4
 
 Holdings = Mapping[tuple[str, int], str]
-"""Topic and partition, with the member that the engine has granted it to."""
+"""The topic and partition, and the member that the engine granted it to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedMember:
-    """A member, as the engine's state says."""
+    """A member as in the engine's state."""
 
     instance_id: str | None
     kind: str
-    """Of its group."""
+    """The epoch of its group."""
     protocol: str
     state: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedStep:
-    """What one step told, and who held what after it."""
+    """The events of one step, and the holders after it."""
 
     at_ms: int
     offsets: Sequence[GatewayEvent]
-    """Commits and fetches that were told before the other events."""
+    """Reports of commits and fetches that precede the other events."""
     events: Sequence[GatewayEvent]
     is_durable: bool
     holdings: Holdings
     members: Mapping[str, SimulatedMember]
     loaded: Holdings | None = None
-    """If the group was loaded just before, who held what then: a classic group has lost what was
-    not durable of an interrupted rebalance."""
+    """The holders right after a load. A classic group loses the part of an interrupted rebalance
+    that was not durable."""
 
 
 @dataclass(slots=True)
 class Recorder:
-    """An observer of the driver that passes everything on to the simulator's own."""
+    """An observer of the driver that wraps the simulator's own."""
 
     watch: Watch
     driver: Driver
@@ -72,7 +72,7 @@ class Recorder:
     steps: list[SimulatedStep] = field(default_factory=list)
 
     _state: GroupState = field(default_factory=lambda: GroupState(GROUP))
-    """As the engine's was before the step."""
+    """The state before the step."""
     _loaded: Holdings | None = None
     _topics: Topics = field(default_factory=Topics)
 
@@ -116,7 +116,7 @@ class Recorder:
 
 
 def holdings(state: GroupState, topics: Topics) -> Holdings:
-    """Who has what, as the engine's state says."""
+    """The holders in the engine's state."""
     found: dict[tuple[str, int], str] = {}
     for member_id, partitions in _held(state, topics):
         for topic, numbers in topics.names(partitions).items():
@@ -146,7 +146,7 @@ def _held(state: GroupState, topics: Topics) -> Iterator[tuple[str, frozenset[Pa
 
 
 def members(state: GroupState, topics: Topics) -> Mapping[str, SimulatedMember]:
-    """Who is in the group, by member id."""
+    """The members in the engine's state, by member id."""
     match state.group:
         case ConsumerGroup() as group:
             return {
@@ -173,7 +173,7 @@ def members(state: GroupState, topics: Topics) -> Mapping[str, SimulatedMember]:
 
 
 def _state_of(member: Member, group: ConsumerGroup, topics: Topics) -> str:
-    """What a member of a consumer group has yet to do; topics that are gone are nothing to do."""
+    """The remaining work of a consumer group's member, without deleted topics."""
     if member.is_classic:
         return group.phases.get(member.member_id, MemberPhase.STABLE)
     current = group.assignments.get(member.member_id)
@@ -182,16 +182,16 @@ def _state_of(member: Member, group: ConsumerGroup, topics: Topics) -> str:
 
 
 def simulated(seed: int) -> Sequence[SimulatedStep]:
-    """A whole run in which no batch is lost: a crash loses nothing that was told."""
+    """A whole run without lost batches: a crash loses no event."""
     return simulated_with_excuses(seed)[0]
 
 
 def simulated_with_excuses(seed: int) -> tuple[Sequence[SimulatedStep], frozenset[tuple[str, int]]]:
-    """And the partitions of which no engine could have kept the offsets: members had lied."""
+    """The run, and the partitions whose offsets no engine could protect, because members lied."""
     run = StoringRun(seed)
     run.driver.linger_ms = 0
     run.driver.log_doubt_rate = 0.0
-    # What somebody else commits is in no event of ours.
+    # The events do not contain commits through another coordinator.
     run.cluster.commit_elsewhere = lambda: None  # type: ignore[method-assign]
     offsets = SimulatedOffsets(run)
     recorder = Recorder(run.watch, run.driver, run.world, offsets)
@@ -211,7 +211,7 @@ def simulated_with_excuses(seed: int) -> tuple[Sequence[SimulatedStep], frozense
 
 @cache
 def undisturbed() -> Mapping[int, Sequence[SimulatedStep]]:
-    """The first few seeds in whose runs no gateway ends: nothing that was told is undone."""
+    """The first seeds whose runs have no crash, so that no event is undone."""
     played = ((seed, simulated(seed)) for seed in count())
     whole = (run for run in played if all(step.loaded is None for step in run[1]))
     return dict(islice(whole, UNDISTURBED_RUNS))

@@ -1,4 +1,4 @@
-"""A simulated run written down as gateways would have: each load is that of another process."""
+"""Writes a simulated run as gateways would. Each load starts a new process."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from tests.support.simulated_events import SimulatedStep
 
 
 def write(steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
-    """Times are as simulated, from START_MS on."""
+    """Write the steps. Times are simulated, from START_MS on."""
     processes = 1
     for step in steps:
         if step.loaded is not None:
@@ -26,7 +26,7 @@ def _is_native(event: object) -> bool:
 
 
 def seen(joined: object) -> ClientSeen:
-    """What the gateway tells of whoever has joined."""
+    """The gateway's report of the client that joined."""
     assert isinstance(joined, MemberJoined)
     return ClientSeen(
         member_id=joined.member_id,

@@ -1,4 +1,4 @@
-"""What the gateway reports of commits and fetches in a simulated run."""
+"""The gateway's reports of commits and fetches in a simulated run."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +28,7 @@ from tests.support.hosted_groups import lone_request
 
 
 class StoringRun(Run):
-    """A run that knows what each client has stored last."""
+    """A run that records the last stored offsets of each client."""
 
     def __init__(self, seed: int) -> None:
         self.stored: dict[tuple[str, Partition], int] = {}
@@ -40,7 +40,7 @@ class StoringRun(Run):
 
 
 class SimulatedOffsets:
-    """`note` sees each step; `take` gives what was told meanwhile, before its own events."""
+    """`note` observes each step. `take` returns the reports that precede the step's events."""
 
     def __init__(self, run: StoringRun) -> None:
         self._run = run
@@ -50,14 +50,14 @@ class SimulatedOffsets:
         self.forget()
 
     def forget(self) -> None:
-        """The gateway's process dies, with what it has not told yet."""
+        """Drop pending reports, as the end of the process does."""
         self._costs = OffsetReporter(self._hear, lambda: self._run.world.now_ms)
 
     def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
         self._told.append(event)
 
     def note(self, event: Event, step: Step) -> None:
-        """A commit was accepted, or has ended; a fetch was answered."""
+        """Note a commit that was accepted or has ended, or a fetch that was answered."""
         match event:
             case OffsetCommitReceived():
                 self._commits[event.token] = event
@@ -73,7 +73,7 @@ class SimulatedOffsets:
                 pass
 
     def take(self, events: Sequence[GatewayEvent]) -> Sequence[GatewayEvent]:
-        """What comes before these."""
+        """The reports that precede these events."""
         now_ms = self._run.world.now_ms
         if now_ms - self._flushed_ms >= INTERVAL_S * 1000:
             self._flushed_ms = now_ms
@@ -133,7 +133,7 @@ class SimulatedOffsets:
         self._costs.note_fetch(GROUP, fetch.member_id or NO_MEMBER, topics)
 
     def _by_topic(self, offsets: Mapping[Partition, int]) -> Mapping[str, Mapping[int, int]]:
-        """Of the topics that there are."""
+        """The offsets by topic, without deleted topics."""
         found: dict[str, dict[int, int]] = {}
         for partition, offset in offsets.items():
             topic = self._run.cluster.topics.by_id.get(partition.topic_id)

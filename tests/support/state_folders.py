@@ -1,4 +1,4 @@
-"""Folders with a state file: what is in them, and processes that die while they write."""
+"""Folders with a state file: their content, and processes that die during a write."""
 
 import signal
 import subprocess
@@ -28,18 +28,18 @@ trio.run(main)
 
 
 def epoch(number: int) -> DurableRecord:
-    """A small record, another one for each number."""
+    """A small record that differs for each number."""
     return TargetAssignmentMetadata(epoch=number)
 
 
 async def stored(folder: Path) -> dict[str, tuple[DurableRecord, ...]]:
-    """What a gateway that starts now would find."""
+    """The content that a starting gateway would find."""
     async with open_sqlite_log(folder) as log:
         return {each: tuple(await log.read(each)) for each in await log.group_ids()}
 
 
 async def refusal(folder: Path) -> str:
-    """Why a gateway does not start: one line that names the folder."""
+    """The line with which a gateway refuses to start. It names the folder."""
     with pytest.raises(StateLogUnusable) as refused:
         await stored(folder)
     (line,) = str(refused.value).splitlines()
@@ -48,7 +48,7 @@ async def refusal(folder: Path) -> str:
 
 
 def killed_writer(folder: Path, transactions: int) -> None:
-    """Leave the files of a gateway that was killed after so many transactions."""
+    """Leave the files of a gateway that was killed after this many transactions."""
     done = subprocess.run(
         [sys.executable, "-c", _WRITE_AND_DIE, str(folder), str(transactions)], check=False
     )

@@ -1,4 +1,4 @@
-"""Sends one group whatever a client might, sensible or not, from a seed."""
+"""Sends random requests to one group, sensible or not, from a seed."""
 
 import random
 
@@ -12,7 +12,7 @@ TIMEOUTS_MS = (-(2**31), -1, 0, 1, 6_000, 10_000, 1_800_000, 2**31 - 1)
 
 
 class Stranger:
-    """Sends requests that make some sense, little sense, or none."""
+    """Sends requests of every degree of plausibility."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)

@@ -1,4 +1,4 @@
-"""JSON lines of events: as a gateway would have written them, and as it did."""
+"""JSON lines of events, constructed or read from a gateway's folder."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,7 +20,7 @@ def told_line(
     began_ms: int | None = None,
     event: GatewayEvent | None = None,
 ) -> str:
-    """One line, with its end; of a member's departure unless another event is given."""
+    """One line with its line break; a member's departure unless another event is given."""
     event = event or MemberLeft(member_id=f"m{sequence}", cause=RemovalCause.LEFT)
     envelope = Envelope(
         event=event.name,
@@ -38,7 +38,7 @@ def told_line(
 
 
 def told(folder: Path) -> list[Envelope]:
-    """Every event, once, in the order of writing."""
+    """Every event once, in the order of writing."""
     return [line.found for line in read_lines(folder) if isinstance(line.found, Envelope)]
 
 

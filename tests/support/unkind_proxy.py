@@ -1,7 +1,7 @@
-"""A line between the gateway and its cluster that delays, cuts, and delivers too late, at random.
+"""A proxy between gateway and cluster that randomly delays, cuts and delivers late.
 
-The worst it does to a request: the gateway sees the connection break, and the broker gets the
-request all the same, only later. Clients of the test itself, in the same process, are spared.
+In the worst case the gateway sees the connection break, but the broker receives the request later.
+The proxy spares the clients of the test itself, in the same process.
 """
 
 import contextlib
@@ -31,20 +31,20 @@ _is_spared: ContextVar[bool] = ContextVar("_is_spared", default=True)
 
 @dataclass(slots=True, kw_only=True)
 class UnkindProxy:
-    """Lengths are seconds; each is drawn anew, up to the one here."""
+    """Each duration is drawn between zero and this limit. Limits are seconds."""
 
     seed: int
     delay_max_s: float = 0.03
     late_by_max_s: float = 1.5
     cut_commits: float = 0.15
-    """The probability, for each of them."""
+    """The probability of each fault."""
     cut_others: float = 0.005
     fates: Counter[str] = field(default_factory=Counter)
-    """What happened to requests for which the connection was cut."""
+    """The fates of requests whose connection was cut."""
     listeners: dict[Address, Address] = field(default_factory=dict)
 
     async def serve(self, target: Address, stream: trio.SocketStream) -> None:
-        """One connection of the gateway's."""
+        """Serve one connection of the gateway."""
         dice = random.Random(f"{self.seed} {sum(self.fates.values())} {trio.current_time()}")
         try:
             broker = await trio.open_tcp_stream(*target)
@@ -91,7 +91,7 @@ class UnkindProxy:
 async def unkind_proxy(
     monkeypatch: pytest.MonkeyPatch, targets: tuple[Address, ...], seed: int
 ) -> AsyncIterator[UnkindProxy]:
-    """In front of these brokers, for whatever is started by `unspared`."""
+    """A proxy in front of these brokers, for tasks started by `unspared`."""
     proxy = UnkindProxy(seed=seed)
     kind_open = BrokerConnection.open.__func__  # type: ignore[attr-defined]
 
@@ -117,7 +117,7 @@ async def unkind_proxy(
 
 @contextlib.contextmanager
 def unspared() -> Any:
-    """Tasks that are started in this block go through the proxy, and so do their children."""
+    """Tasks that start in this block, and their children, connect through the proxy."""
     token = _is_spared.set(False)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Waiting for what no event tells of: other processes and threads, plain data, the log."""
+"""Polls for conditions without an event: other processes and threads, plain data, the log."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ LIMIT_S = 60
 
 
 async def until(is_so: Callable[[], object]) -> None:
-    """Look again and again until it is so. Raises trio.TooSlowError."""
+    """Poll until the condition holds. Raises trio.TooSlowError."""
     with trio.fail_after(LIMIT_S):
         while not is_so():  # there is no event to wait for
             await trio.sleep(LOOK_INTERVAL_S)

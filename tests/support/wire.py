@@ -1,4 +1,4 @@
-"""A Kafka client made of one socket: whole requests, or any bytes whatever."""
+"""A Kafka client on one socket that sends whole requests or arbitrary bytes."""
 
 import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,14 +16,14 @@ SIZE = struct.Struct(">i")
 
 
 def framed(payload: bytes) -> bytes:
-    """A frame: its size, then itself."""
+    """A frame: its size and the payload."""
     return SIZE.pack(len(payload)) + payload
 
 
 def request_frame(
     key: ApiKey, version: int, correlation_id: int, body: bytes, client_id: str | None = "test"
 ) -> bytes:
-    """The frame of a request whose body is encoded already."""
+    """The frame of a request with an encoded body."""
     header = RequestHeader(
         api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id
     )
@@ -31,7 +31,7 @@ def request_frame(
 
 
 def produce_body(version: int, acks: int, payload: bytes = b"") -> bytes:
-    """The body of a Produce request as far as its acks, then anything."""
+    """The body of a Produce request up to its acks, then arbitrary bytes."""
     transactional_id = b"\0" if ApiKey.PRODUCE.is_flexible(version) else b"\xff\xff"
     return transactional_id + struct.pack(">h", acks) + payload
 
@@ -43,8 +43,8 @@ def produce_frame(
     acks: int = -1,
     correlation_id: int = 7,
 ) -> bytes:
-    """The frame of a Produce request: topics by name, from v13 on by the bytes of their ids, with
-    the records of each of their partitions."""
+    """The frame of a Produce request with the records of each partition. Topics have names, and
+    from v13 on ids, which are given as bytes."""
     flexible = ApiKey.PRODUCE.is_flexible(version)
     tags = b"\0" if flexible else b""
 
@@ -73,7 +73,7 @@ def _varint(value: int) -> bytes:
 
 
 class Wire:
-    """One connection. Reading past its end raises EOFError."""
+    """A connection. Reading past its end raises EOFError."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -83,7 +83,7 @@ class Wire:
         await self.stream.send_all(data)
 
     async def receive(self, count: int) -> bytes:
-        """Exactly so many bytes."""
+        """Read exactly `count` bytes."""
         received = bytearray()
         while len(received) < count:
             some = await self.stream.receive_some(count - len(received))
@@ -98,14 +98,14 @@ class Wire:
         return await self.receive(size)
 
     async def at_end(self) -> bool:
-        """Wait for the end of the stream; False if bytes come instead."""
+        """Wait for the end of the stream. False if bytes arrive instead."""
         try:
             return not await self.stream.receive_some(1)
-        except trio.BrokenResourceError:  # reset: bytes of ours were left unread
+        except trio.BrokenResourceError:  # reset, because sent bytes were left unread
             return True
 
     async def ask(self, message: Struct, version: int, correlation_id: int = 7) -> Any:
-        """Ask a request and decode its answer."""
+        """Send a request and decode its answer."""
         key = message.SCHEMA.api_key
         assert key is not None
         await self.send(request_frame(key, version, correlation_id, encode(message, version)))

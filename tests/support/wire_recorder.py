@@ -1,8 +1,8 @@
-"""Records every request and response of real clients, on the wire between them and the gateway.
+"""Records the frames between real clients and the gateway.
 
-The gateway listens on one loopback address and advertises another; the recorder listens on the
-second, on the same ports, and passes the bytes on. So clients need no change, and whatever they
-are told of a third address is a leak.
+The gateway listens on one loopback address and advertises another. The recorder listens on the
+second address, on the same ports, and relays the bytes. Clients need no change, and any third
+address in an answer is a leak.
 """
 
 from collections import deque
@@ -23,17 +23,17 @@ from tests.support.wire import SIZE, framed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A request and its response, both frames without their size."""
+    """A request and its response, both without their size."""
 
     port: int
-    """Of the gateway."""
+    """The gateway's port."""
     api_key: int
     api_version: int
     request: bytes
     response: bytes
 
     def decoded(self) -> Any:
-        """The response as kio reads it, which must be all of it."""
+        """The response, fully decoded by kio."""
         version = self.api_version
         schema = load_response_schema(self.api_key, version)
         _, start = entity_reader(schema.__header_schema__)(self.response, 0)
@@ -46,17 +46,17 @@ class Exchange:
 
 
 class WireRecorder:
-    """Passes bytes between clients and the gateway's ports, and keeps the frames."""
+    """Relays bytes between clients and the gateway's ports, and keeps the frames."""
 
     def __init__(self, *, listen_host: str, gateway_host: str, nursery: trio.Nursery) -> None:
         self._listen_host = listen_host
         self._gateway_host = gateway_host
         self._nursery = nursery
         self.exchanges: list[Exchange] = []
-        """In the order in which the answers came."""
+        """In the order of the answers."""
 
     async def watch(self, port: int) -> None:
-        """Stand before one more port of the gateway."""
+        """Listen in front of one more port of the gateway."""
 
         async def serve(client: trio.SocketStream) -> None:
             async with client, await trio.open_tcp_stream(self._gateway_host, port) as gateway:
@@ -67,7 +67,7 @@ class WireRecorder:
                         await self._responses(port, gateway, client, asked)
                         nursery.cancel_scope.cancel()
                 except* (trio.BrokenResourceError, trio.ClosedResourceError):
-                    pass  # one side went first
+                    pass  # one side closed first
 
         async def listen(task_status: trio.TaskStatus[Any]) -> None:
             await trio.serve_tcp(serve, port, host=self._listen_host, task_status=task_status)
@@ -123,7 +123,7 @@ async def _frames(stream: trio.SocketStream) -> AsyncIterator[bytes]:
 async def recorded(
     ports: list[int], *, listen_host: str, gateway_host: str
 ) -> AsyncIterator[WireRecorder]:
-    """Record what passes these ports of the gateway for the length of the block."""
+    """Record the traffic of these gateway ports for the length of the block."""
     async with trio.open_nursery() as nursery:
         recorder = WireRecorder(listen_host=listen_host, gateway_host=gateway_host, nursery=nursery)
         for port in ports:
@@ -133,7 +133,7 @@ async def recorded(
 
 
 def addresses_in(decoded: Any) -> Iterator[tuple[str, int]]:
-    """Every pair of `host` and `port` anywhere in what kio decoded."""
+    """Every pair of `host` and `port` in a decoded message."""
     if isinstance(decoded, tuple):
         for each in decoded:
             yield from addresses_in(each)
