@@ -31,13 +31,14 @@ from gateway.groups.group_service import GroupService
 from gateway.groups.hosting import Hosting
 from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.registry import Registry
+from gateway.room import Room
 from gateway.state_log.log import StateLog
 
 log = structlog.get_logger()
 
 ANCHOR_LINGER_S = 60.0
 ANCHORS_PER_GROUP = 2
-"""Anchors stay for a while after the last member."""
+"""Anchors stay for a while after the last member. Both limits on groups allow so many of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,12 @@ async def run_gateway(
                 coordinator_of=coordinators.node_of,
                 groups=AnchoredGroups(registry, hosting, journal.tell),
                 linger_s=config.anchor_linger_s,
-                anchors_max=ANCHORS_PER_GROUP * config.max_groups,
+                room=Room(
+                    "anchored",
+                    groups_max=ANCHORS_PER_GROUP * config.max_groups,
+                    groups_per_address_max=ANCHORS_PER_GROUP
+                    * (config.max_groups_per_address or config.max_groups),
+                ),
                 nursery=nursery,
                 is_on=can_hold,
             )

@@ -15,6 +15,7 @@ from gateway.anchor.anchor import Anchor, Groups
 from gateway.anchor.errors import AnchorDisplaced, NotAnchored
 from gateway.anchor.identity import AnchorIds, Gateway
 from gateway.anchor.membership import CoordinatorConnections, Membership
+from gateway.room import Room, TooManyGroups
 
 log = structlog.get_logger()
 
@@ -40,7 +41,7 @@ class Anchors:
         coordinator_of: Callable[[str], Awaitable[int]],
         groups: Groups,
         linger_s: float,
-        anchors_max: int,
+        room: Room,
         nursery: trio.Nursery,
         is_on: bool = True,
     ) -> None:
@@ -49,17 +50,22 @@ class Anchors:
         self._coordinator_of = coordinator_of
         self._groups = groups
         self._linger_s = linger_s
-        self._anchors_max = anchors_max
+        self._room = room
         self._nursery = nursery
         self._is_on = is_on
         self._is_ending = False
         self._anchors: dict[str, Anchor] = {}
 
     async def hold(
-        self, group_id: str, *, patience_s: float = JOIN_PATIENCE_S, since_s: float = -math.inf
+        self,
+        group_id: str,
+        *,
+        client_host: str | None = None,
+        patience_s: float = JOIN_PATIENCE_S,
+        since_s: float = -math.inf,
     ) -> AnchorIds | None:
         """Wait for ids that the cluster confirmed at `since_s` or later; None where anchors are
-        off.
+        off. An anchor that starts for a request counts towards the client's address.
 
         In a group with members, all requests stop waiting `patience_s` after the group was lost,
         because they queue one behind the other. Raises NotAnchored.
@@ -69,7 +75,7 @@ class Anchors:
         anchor: Anchor | None = None
         with trio.move_on_after(max(0.0, patience_s - self._waited_s(group_id))):
             while not self._is_ending:
-                anchor = self._needed(group_id)
+                anchor = self._needed(group_id, client_host)
                 ids = anchor.ids(since_s=since_s) or await self._held(anchor, since_s)
                 if ids is not None:
                     return ids
@@ -169,16 +175,18 @@ class Anchors:
         while self._anchors.get(anchor.group_id) is anchor:
             await anchor.changed.wait()
 
-    def _needed(self, group_id: str) -> Anchor:
+    def _needed(self, group_id: str, client_host: str | None = None) -> Anchor:
         anchor = self._anchors.get(group_id)
         if anchor is None:
-            if len(self._anchors) >= self._anchors_max:
-                raise NotAnchored(f"the limit of {self._anchors_max} anchored groups is reached")
-            anchor = self._start(group_id)
+            try:
+                self._room.check(client_host)
+            except TooManyGroups as error:
+                raise NotAnchored(str(error)) from None
+            anchor = self._start(group_id, client_host)
         anchor.need()
         return anchor
 
-    def _start(self, group_id: str) -> Anchor:
+    def _start(self, group_id: str, client_host: str | None = None) -> Anchor:
         membership = Membership(
             group_id,
             gateway=self._gateway,
@@ -187,6 +195,7 @@ class Anchors:
         )
         anchor = Anchor(membership, groups=self._groups, linger_s=self._linger_s)
         self._anchors[group_id] = anchor
+        self._room.take(group_id, client_host)
         self._nursery.start_soon(self._run, anchor)
         return anchor
 
@@ -202,3 +211,4 @@ class Anchors:
                 anchor.start_again()
         finally:
             del self._anchors[anchor.group_id]
+            self._room.give_back(anchor.group_id)

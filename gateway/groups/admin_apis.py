@@ -23,7 +23,7 @@ from gateway.groups.coordinators import Coordinators
 from gateway.groups.forwarding import forward, highest_version
 from gateway.groups.hosting import Hosting, Mode, Verdict
 from gateway.groups.registry import Registry
-from gateway.groups.room import TooManyGroups
+from gateway.room import TooManyGroups
 from gateway.state_log.log import StateLogError
 from kafka_codecs import consumer_group_describe as described
 from kafka_codecs.apis import ApiKey

@@ -169,7 +169,7 @@ async def _held(
     that it cannot use. Raises UpstreamAway, NotAnchored."""
     if not await request.upstream.is_there():
         raise UpstreamAway
-    return await anchors.hold(group_id, patience_s=patience_s)
+    return await anchors.hold(group_id, client_host=request.client_host, patience_s=patience_s)
 
 
 async def _send(

@@ -25,7 +25,7 @@ from gateway.groups.answer_room import TOO_LONG, AnswerRoom
 from gateway.groups.forwarding import forward, highest_version
 from gateway.groups.hosting import Mode
 from gateway.groups.registry import Registry
-from gateway.groups.room import TooManyGroups
+from gateway.room import TooManyGroups
 from gateway.state_log.log import StateLogError
 from kafka_codecs import alter_configs
 from kafka_codecs import incremental_alter_configs as incremental

@@ -20,7 +20,7 @@ from coordinator.topics import Topics
 from gateway.groups.group_task import GroupFailed
 from gateway.groups.hosting import LOOKED_AT_ONCE_MAX, Hosting
 from gateway.groups.registry import Registry
-from gateway.groups.room import TooManyGroups
+from gateway.room import TooManyGroups
 from gateway.state_log.log import StateLogError
 from kafka_codecs.error_codes import ErrorCode
 

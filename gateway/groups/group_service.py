@@ -45,7 +45,7 @@ from gateway.groups.offset_fetch_shapes import failed, groups_of, response_of
 from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.refusals import GroupMessage, refusal
 from gateway.groups.registry import Registry
-from gateway.groups.room import TooManyGroups
+from gateway.room import TooManyGroups
 from gateway.state_log.log import StateLogError
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.apis import ApiKey
@@ -348,7 +348,7 @@ class GroupService:
         if not is_live:
             self._registry.check_beginning(group_id, request.client_host)
         patience_s = MEMBER_PATIENCE_S if is_live else JOIN_PATIENCE_S
-        await self._anchors.hold(group_id, patience_s=patience_s)
+        await self._anchors.hold(group_id, client_host=request.client_host, patience_s=patience_s)
 
     async def _keep(self, group_id: str, *, gives: bool) -> None:
         """Keep a live group anchored. Before an answer gives partitions away, confirm the anchor

@@ -29,7 +29,7 @@ from gateway.groups.offset_fetch_shapes import (
 )
 from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.registry import Registry
-from gateway.groups.room import TooManyGroups
+from gateway.room import TooManyGroups
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_fetch import (

@@ -26,8 +26,8 @@ from gateway.groups.log_health import LogHealth
 from gateway.groups.offset_reporter import OffsetReporter
 from gateway.groups.process_pauses import ProcessPauses
 from gateway.groups.regex_resolver import RegexResolver
-from gateway.groups.room import Room, TooManyGroups
 from gateway.groups.topics_image import TopicsImage
+from gateway.room import Room, TooManyGroups
 from gateway.state_log.log import StateLog, StateLogError
 from kafka_codecs.error_codes import ErrorCode
 
@@ -62,7 +62,9 @@ class Registry:
         self._hosting = hosting
         self._state_log = state_log
         self._room = Room(
-            groups_max=max_groups, groups_per_address_max=max_groups_per_address or max_groups
+            "hosted",
+            groups_max=max_groups,
+            groups_per_address_max=max_groups_per_address or max_groups,
         )
         self._nursery = nursery
         self._journal = journal

@@ -12,6 +12,7 @@ from gateway.anchor.anchors import Anchors
 from gateway.anchor.errors import NotAnchored
 from gateway.anchor.identity import Gateway
 from gateway.cluster.errors import UpstreamError
+from gateway.room import Room
 from kafka_codecs.declaration import Struct
 from tests.support.fake_coordinator import FakeCoordinator, FakeGroup, FakeLinks
 
@@ -52,7 +53,9 @@ class FakeGroups:
 class AnchorScene:
     """Anchors, their fake coordinator, and one group."""
 
-    def __init__(self, nursery: trio.Nursery, *, linger_s: float, anchors_max: int) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, *, linger_s: float, anchors_max: int, per_address_max: int
+    ) -> None:
         self.connections = FakeLinks()
         self.groups = FakeGroups()
         self.node_id = NODE
@@ -63,7 +66,7 @@ class AnchorScene:
             coordinator_of=self._coordinator_of,
             groups=self.groups,
             linger_s=linger_s,
-            anchors_max=anchors_max,
+            room=Room("anchored", groups_max=anchors_max, groups_per_address_max=per_address_max),
             nursery=nursery,
         )
 
@@ -113,15 +116,19 @@ def anchors_off(nursery: trio.Nursery) -> Anchors:
         coordinator_of=nobody,
         groups=FakeGroups(),
         linger_s=1,
-        anchors_max=0,
+        room=Room("anchored", groups_max=0, groups_per_address_max=0),
         nursery=nursery,
         is_on=False,
     )
 
 
 @asynccontextmanager
-async def anchor_scene(*, linger_s: float = 60, anchors_max: int = 8) -> AsyncIterator[AnchorScene]:
+async def anchor_scene(
+    *, linger_s: float = 60, anchors_max: int = 8, per_address_max: int = 8
+) -> AsyncIterator[AnchorScene]:
     """An anchor scene for the length of the block."""
     async with trio.open_nursery() as nursery:
-        yield AnchorScene(nursery, linger_s=linger_s, anchors_max=anchors_max)
+        yield AnchorScene(
+            nursery, linger_s=linger_s, anchors_max=anchors_max, per_address_max=per_address_max
+        )
         nursery.cancel_scope.cancel()

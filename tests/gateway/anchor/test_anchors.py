@@ -109,6 +109,23 @@ async def test_there_is_a_limit(autojump_clock: MockClock) -> None:
         await scene.anchors.hold("c")
 
 
+async def test_one_address_leaves_anchors_for_the_others(autojump_clock: MockClock) -> None:
+    """Joining and leaving one group after another leaves an anchor in each for a while."""
+    async with anchor_scene(linger_s=5, anchors_max=8, per_address_max=2) as scene:
+        for group_id in ("a", "b"):
+            await scene.anchors.hold(group_id, client_host="10.0.0.1")
+        with (
+            capture_logs() as lines,
+            pytest.raises(NotAnchored, match="2 anchored groups per client address"),
+        ):
+            await scene.anchors.hold("c", client_host="10.0.0.1")
+        assert [line["event"] for line in lines] == ["groups_refused"]
+        await scene.anchors.hold("a", client_host="10.0.0.1")
+        await scene.anchors.hold("c", client_host="10.0.0.2")
+        await trio.sleep(10)
+        await scene.anchors.hold("d", client_host="10.0.0.1")
+
+
 async def test_a_bug_ends_no_other_anchor_and_forgets_no_lost_commit(
     autojump_clock: MockClock,
 ) -> None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from gateway.gateway import ANCHORS_PER_GROUP
 from gateway.groups.log_health import TRY_AGAIN_S
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
@@ -22,14 +23,18 @@ NAMES = 30
 
 @asynccontextmanager
 async def open_scene(
-    state_log: MemoryLog | None = None,
+    state_log: MemoryLog | None = None, *, max_groups_per_address: int | None = None
 ) -> AsyncIterator[tuple[OffsetBroker, GroupClient]]:
     """A broker that can hold anchors, and a client at the gateway before it."""
     broker = OffsetBroker()
     with trio.fail_after(30):
         async with (
             running_fake_broker(broker),
-            whole_gateway([broker.address], state_log=state_log) as gateway,
+            whole_gateway(
+                [broker.address],
+                state_log=state_log,
+                max_groups_per_address=max_groups_per_address,
+            ) as gateway,
             group_client(gateway.address, "g") as client,
         ):
             yield broker, client
@@ -83,3 +88,17 @@ async def test_a_join_that_cannot_be_written_gives_the_group_back() -> None:
         await trio.sleep(TRY_AGAIN_S)
         assert (await client.native("n")).error_code == 0
         assert broker.coordinator.group("g").member_id
+
+
+async def test_joining_and_leaving_under_many_names_takes_few_groups() -> None:
+    """An anchor stays for a while after the last member: so many of one address, and no more."""
+    async with open_scene(max_groups_per_address=1) as (broker, client):
+        codes = []
+        for name in range(4):
+            client.group = f"g{name}"
+            codes.append((await client.native("n")).error_code)
+            await client.native("n", -1)
+        most = ANCHORS_PER_GROUP
+        assert codes == [0] * most + [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * (4 - most)
+        held = [name for name in range(4) if broker.coordinator.group(f"g{name}").member_id]
+        assert len(held) == most

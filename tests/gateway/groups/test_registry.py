@@ -8,7 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.groups.group_task import STALLED_AFTER_S, GroupTask
 from gateway.groups.hosting import Mode
 from gateway.groups.registry import RESUME_RETRY_S
-from gateway.groups.room import TooManyGroups
+from gateway.room import TooManyGroups
 from gateway.state_log.log import StateLogUnreadable
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_groups import GROUP, hosted_groups

@@ -1,4 +1,4 @@
-"""Limits the number of hosted groups, in total and per client address."""
+"""Limits the number of hosted groups and of their anchors, in total and per client address."""
 
 from collections import Counter
 
@@ -6,13 +6,15 @@ from gateway.data_path.complaints import Complaints
 
 
 class TooManyGroups(Exception):
-    """A limit on hosted groups is reached."""
+    """A limit on hosted or anchored groups is reached."""
 
 
 class Room:
     """A group counts towards the address whose request began it, whoever joins it later."""
 
-    def __init__(self, *, groups_max: int, groups_per_address_max: int) -> None:
+    def __init__(self, kind: str, *, groups_max: int, groups_per_address_max: int) -> None:
+        """`kind`: what the groups are, for people."""
+        self._kind = kind
         self._groups_max = groups_max
         self._groups_per_address_max = groups_per_address_max
         self._began: dict[str, str | None] = {}
@@ -23,14 +25,13 @@ class Room:
         """Raises TooManyGroups if this address may not begin another group. An address of None
         stands for a group that the gateway begins itself."""
         if len(self._began) >= self._groups_max:
-            raise TooManyGroups(f"the limit of {self._groups_max} hosted groups is reached")
+            raise TooManyGroups(f"the limit of {self._groups_max} {self._kind} groups is reached")
         if client_host is None or self._per_address[client_host] < self._groups_per_address_max:
             return
-        limit = self._groups_per_address_max
-        self._complaints.tell(
-            "groups_refused", client_host, reason="too many groups from this address", limit=limit
-        )
-        raise TooManyGroups(f"the limit of {limit} hosted groups per client address is reached")
+        limit, kind = self._groups_per_address_max, self._kind
+        why = f"too many {kind} groups from this address"
+        self._complaints.tell("groups_refused", client_host, reason=why, limit=limit)
+        raise TooManyGroups(f"the limit of {limit} {kind} groups per client address is reached")
 
     def take(self, group_id: str, client_host: str | None) -> None:
         """Count a new group."""

@@ -3,14 +3,14 @@
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.groups.room import Room, TooManyGroups
+from gateway.room import Room, TooManyGroups
 
 GREEDY, MODEST = "10.0.0.1", "10.0.0.2"
 
 
 async def test_one_address_leaves_room_for_the_others() -> None:
     """Its own limit is reached first, and the log names it."""
-    room = Room(groups_max=3, groups_per_address_max=2)
+    room = Room("hosted", groups_max=3, groups_per_address_max=2)
     room.take("a", GREEDY)
     room.take("b", GREEDY)
     with (
@@ -27,7 +27,7 @@ async def test_one_address_leaves_room_for_the_others() -> None:
 
 def test_a_group_that_no_client_begins_has_only_the_limit_of_all() -> None:
     """One of the state log's, at the start."""
-    room = Room(groups_max=2, groups_per_address_max=1)
+    room = Room("hosted", groups_max=2, groups_per_address_max=1)
     for group_id in ("a", "b"):
         room.check(None)
         room.take(group_id, None)
@@ -37,7 +37,7 @@ def test_a_group_that_no_client_begins_has_only_the_limit_of_all() -> None:
 
 async def test_a_group_that_goes_makes_room_for_its_address() -> None:
     """Whoever was in it last."""
-    room = Room(groups_max=3, groups_per_address_max=1)
+    room = Room("hosted", groups_max=3, groups_per_address_max=1)
     room.take("a", GREEDY)
     room.give_back("a")
     room.check(GREEDY)
