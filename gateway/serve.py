@@ -108,7 +108,7 @@ async def _tell_of_waiting(upstream: tuple[Address, ...], started: trio.Event) -
 
 
 @asynccontextmanager
-async def _state_log(settings: Settings, data_path: DataPathConfig) -> AsyncIterator[StateLog]:
+async def _state_log(settings: Settings) -> AsyncIterator[StateLog]:
     match settings.state:
         case "memory":
             yield MemoryLog()
@@ -116,14 +116,14 @@ async def _state_log(settings: Settings, data_path: DataPathConfig) -> AsyncIter
             async with open_sqlite_log(settings.state_dir) as sqlite_log:
                 yield sqlite_log
         case "kafka":
-            # Whoever has the log makes room for us and ends: only for one who can serve.
-            await _check_ports(settings.upstream, data_path)
             async with open_kafka_log(settings.upstream, settings.state_topic) as kafka_log:
                 yield kafka_log
 
 
-async def _check_ports(upstream: tuple[Address, ...], data_path: DataPathConfig) -> None:
-    """Raises UpstreamError, ListenError."""
+async def _check_start(upstream: tuple[Address, ...], data_path: DataPathConfig) -> None:
+    """Find the cluster and check the ports before the gateway uses its own topics: librdkafka does
+    not say which address hangs, and the current owner of the state topic ends as soon as we take
+    it. Raises UpstreamError, ListenError."""
     cluster = Cluster(upstream)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
@@ -158,6 +158,9 @@ async def _run_settings(
     )
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))
+        own_topics = _private_topics(settings)
+        if own_topics:
+            await _check_start(settings.upstream, data_path)
         topic = await kept.enter_async_context(_events_topic(settings))
         config = GatewayConfig(
             upstream=settings.upstream,
@@ -169,10 +172,10 @@ async def _run_settings(
             forward_patterns=settings.groups_forward,
             shows_members=settings.describe_groups_consumer == "members",
             anchor_linger_s=settings.anchor_linger_ms / 1000,
-            private_topics=_private_topics(settings),
+            private_topics=own_topics,
             private_transactional_ids=_private_transactional_ids(settings),
         )
-        state_log = await kept.enter_async_context(_state_log(settings, data_path))
+        state_log = await kept.enter_async_context(_state_log(settings))
         files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=topic)
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)

@@ -15,6 +15,7 @@ import trio
 from structlog.testing import capture_logs
 
 from gateway import serve, settings
+from gateway.cluster import cluster
 from gateway.state_folder import locked
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
@@ -35,6 +36,26 @@ def test_an_unreachable_cluster_is_one_line(
     assert serve.run(settings.load(flags)) == 1
     complaint = capsys.readouterr().err.splitlines()
     assert complaint == [f"groupferry: cannot connect to 127.0.0.1:{port}: Connection refused"]
+
+
+@pytest.mark.parametrize(
+    "flags", [{}, {"events_topic": "events"}, {"state": "kafka"}], ids=["plain", "events", "state"]
+)
+def test_a_cluster_that_hangs_is_named_and_given_up(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flags: dict[str, str],
+) -> None:
+    """Whatever the gateway would have opened first in the cluster."""
+    monkeypatch.setattr(serve, "QUIET_START_S", 0.1)
+    monkeypatch.setattr(cluster, "BOOTSTRAP_TIMEOUT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as deaf, capture_logs() as lines:
+        upstream = f"127.0.0.1:{deaf.getsockname()[1]}"
+        found = settings.load({"upstream": upstream, "state_dir": f"{tmp_path}", **flags})
+        assert serve.run(found) == 1
+    assert capsys.readouterr().err == f"groupferry: {upstream} did not answer in 0.5 s\n"
+    assert [line["event"] for line in lines] == ["cluster_awaited"]
 
 
 # -- as a process --------------------------------------------------------------------------------
