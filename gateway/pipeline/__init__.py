@@ -1,4 +1,4 @@
-"""What the migration did, computed by Spark. The gateway never imports this package.
+"""Analyses migrations from the gateways' events, on Spark. The gateway never imports this package.
 
-Only `errors`, `installed` and `java` may be imported where PySpark is not installed.
+Only `errors`, `installed` and `java` can be imported without PySpark.
 """

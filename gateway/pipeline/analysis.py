@@ -1,8 +1,8 @@
-"""From lines to tables: the one way, for a batch and for a stream.
+"""Turns lines into tables, for a batch run and for a stream alike.
 
-Each batch of lines is stored under its number, and the tables are made anew for the groups that it
-is about, from all that was ever stored of these. Taken in again after it was interrupted, a batch
-leaves the same. Owns the folders in the output.
+Each batch of lines is stored under its number. The tables of the groups in the batch are then
+rebuilt from everything stored about those groups. A batch that was interrupted and is taken in
+again gives the same result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ from gateway.pipeline.tables.catalog import TABLES, WHOLE_TABLES
 
 DAY = "day"
 _TIMES = ("from_ms", "at_ms", "to_ms")
-"""The first of them that a row has says which day it is of."""
+"""The first of these columns that is not null gives the day of a row."""
 
 
 class Analysis:
-    """What an output folder holds."""
+    """The contents of an output folder."""
 
     def __init__(self, spark: SparkSession, output: Folder) -> None:
         self._spark = spark
@@ -34,7 +34,7 @@ class Analysis:
         self.store = Store(spark, self._output / "stored")
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete everything."""
         for folder in (self._output / "stored", self._tables, self._new):
             folder.delete()
 
@@ -56,7 +56,7 @@ class Analysis:
         self._new.delete()
 
     def _write(self, name: str, row: type[BaseModel], rows: DataFrame) -> DataFrame:
-        """Write a table and read it, so that nothing is computed twice."""
+        """Write a table and read it back, so that nothing is computed twice."""
         columns = struct_of(row)
         times = [time for time in _TIMES if time in columns.names]
         day = F.to_date(F.timestamp_millis(F.coalesce(*times)))
@@ -81,7 +81,7 @@ class Analysis:
         (self._tables / name).replace(self._new / name)
 
     def tables(self) -> Mapping[str, DataFrame]:
-        """Everything that there is, by the tables' names."""
+        """All tables by name."""
         of_groups = {
             table.name: self._read(self._tables / table.name, table.row) for table in TABLES
         }
@@ -95,6 +95,6 @@ class Analysis:
 
     def _read(self, folder: Folder, row: type[BaseModel]) -> DataFrame:
         columns = struct_of(row).add(BUCKET, IntegerType()).add(DAY, DateType())
-        if not folder.exists():  # no group of it had a row
+        if not folder.exists():  # no group has a row in this table
             return self._spark.createDataFrame([], columns)
         return self._spark.read.schema(columns).parquet(folder.path)

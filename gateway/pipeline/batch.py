@@ -1,4 +1,4 @@
-"""`groupferry report`: all lines of its sources at once."""
+"""`groupferry report`: reads all lines of its sources at once."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ BATCH = 0
 
 
 def make_tables(spark: SparkSession, lines: DataFrame, output: Folder) -> Mapping[str, DataFrame]:
-    """All tables by name, from nothing else than these lines."""
+    """All tables by name, made from these lines only."""
     analysis = Analysis(spark, output)
     analysis.clear()
     analysis.take_in(lines, BATCH)

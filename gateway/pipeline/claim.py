@@ -1,6 +1,7 @@
-"""Whose an output folder is: one run at a time has it, and what a stream keeps is not a batch's.
+"""Locks an output folder: one run at a time uses it, and a batch run does not use a stream's
+folder.
 
-The lock is the JVM's, which does the writing: it lives on for a moment when this process is killed.
+The JVM holds the lock, because it does the writing, and outlives a killed Python process briefly.
 """
 
 import time
@@ -15,28 +16,28 @@ from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
 
 CHECKPOINT = "checkpoint"
-"""In the output of a stream: how far it is."""
+"""A stream's progress, in its output folder."""
 LOCK = "lock"
 
 _KILLED_S_MAX = 20
-"""How long the JVM of a killed process may need to end."""
+"""How long the JVM of a killed process may take to end."""
 _LOOK_INTERVAL_S = 0.25
 
 
 @contextmanager
 def claimed(spark: SparkSession, output: Folder, *, follows: bool) -> Iterator[None]:
-    """Have the folder, for a stream or for a batch. Raises PipelineError.
+    """Hold the folder for a stream or for a batch run. Only a local folder is locked.
 
-    Only a local folder can be locked.
+    Raises PipelineError if another run has the folder, or if it belongs to the other kind of run.
     """
     with _locked(spark, output):
         checkpoint = output / CHECKPOINT
         if checkpoint.exists() and not follows:
-            raise PipelineError(f"{output.path} is kept by report --follow: choose another folder")
+            raise PipelineError(f"{output.path} belongs to report --follow: choose another folder")
         if follows and not checkpoint.exists():
             if set(output.names()) - {LOCK}:
                 raise PipelineError(
-                    f"{output.path} is not empty, and has no checkpoint to go on from:"
+                    f"{output.path} is not empty and has no checkpoint to continue from:"
                     " choose another folder, or delete it"
                 )
             checkpoint.make()
@@ -66,7 +67,7 @@ def _locked(spark: SparkSession, output: Folder) -> Iterator[None]:
 def _try_lock(file: Any) -> bool:
     try:
         return file.getChannel().tryLock() is not None
-    except Py4JJavaError as error:  # this very JVM has it
+    except Py4JJavaError as error:  # this JVM holds the lock already
         if "OverlappingFileLockException" in error.java_exception.toString():
             return False
         raise

@@ -1,6 +1,6 @@
-"""`groupferry report`: from events to tables, a page, and a verdict.
+"""`groupferry report`: turns events into tables, a page and a verdict, and prints the verdict.
 
-Owns what is said about it. Needs Spark: whoever imports this has asked for it.
+Needs Spark, so import it only to run the command.
 """
 
 import sys
@@ -29,7 +29,7 @@ def run(
     master: str | None,
     settings: Mapping[str, str],
 ) -> bool:
-    """Whether nothing was found that must not be. Raises PipelineError."""
+    """Make the report. Returns whether the verdict is safe. Raises PipelineError."""
     sources.require_without(output)
     sources.require()
     with open_session("groupferry report", master=master, settings=settings) as spark:
@@ -41,10 +41,10 @@ def run(
 
 
 def renew(spark: SparkSession, lines: DataFrame, folder: Folder, top: int) -> Verdict:
-    """Make tables and report from these lines, and nothing else. They take the place of the old
-    ones once all of them are there: a run that fails leaves those, which belong together."""
+    """Make tables and report from these lines only. They replace the old ones once all are
+    complete, so that a failed run leaves the old ones, which belong together."""
     new = folder / "new"
-    new.delete()  # of a run that failed
+    new.delete()  # left by a failed run
     verdict = _report(make_tables(spark, lines, new), new, top)
     for name in ("stored", "tables", NUMBERS, PAGE):
         (folder / name).replace(new / name)
@@ -61,7 +61,7 @@ def run_follow(
     master: str | None,
     settings: Mapping[str, str],
 ) -> int:
-    """Until a signal ends it; which one. Raises PipelineError."""
+    """Follow the sources until a signal arrives. Returns its number. Raises PipelineError."""
     sources.require_without(output)
     sources.require()
     with open_session("groupferry report", master=master, settings=settings) as spark:

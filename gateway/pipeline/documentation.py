@@ -1,8 +1,8 @@
-"""The tables' columns as documentation, made from the models of their rows.
+"""Documents the tables' columns from the models of their rows.
 
     python -m gateway.pipeline.documentation
 
-writes them anew; a test fails as long as they are not what the models say.
+updates the page. A test fails while the page differs from the models.
 """
 
 import inspect
@@ -16,7 +16,7 @@ MARK = "<!-- From here on generated: python -m gateway.pipeline.documentation --
 
 
 def tables() -> str:
-    """Every table with its columns, in Markdown."""
+    """All tables with their columns, in Markdown."""
     lines: list[str] = []
     for name, row in ALL_ROWS.items():
         module = inspect.getmodule(row)
@@ -26,7 +26,7 @@ def tables() -> str:
 
 
 def page() -> str:
-    """The documentation as it should be: its own words, and the tables behind them."""
+    """The page as it should be: its own text, followed by the tables."""
     words, mark, _tables = PAGE.read_text().partition(MARK)
     return words + mark + tables()
 

@@ -1,5 +1,5 @@
-"""The one error of the pipeline that is told to people as it is."""
+"""The pipeline's error."""
 
 
 class PipelineError(Exception):
-    """A run cannot start or go on; the text is one line and says what to do about it."""
+    """A run cannot start or continue. The message is one line that says what to do."""

@@ -1,8 +1,7 @@
-"""Folders of Parquet and files of text wherever Spark can write: put in place as a whole, or not at
-all.
+"""Folders of Parquet and text files, on any file system that Spark can write to.
 
-Owns paths and renames, by Hadoop's file systems, so that a folder may be a URL. Must not know what
-is in the files.
+Uses Hadoop's file systems, so a folder may be a URL. Files and folders are replaced as a whole, or
+not at all.
 """
 
 from typing import Any
@@ -25,12 +24,12 @@ class Folder:
         return Folder(self._spark, f"{self.path}/{name}")
 
     def local_path(self) -> str | None:
-        """On this machine; None if it is elsewhere."""
+        """The path on this machine; None if the folder is elsewhere."""
         uri = self._files.makeQualified(self._path).toUri()
         return str(uri.getPath()) if uri.getScheme() == "file" else None
 
     def make(self) -> None:
-        """With all folders above it; nothing happens if it is there."""
+        """Create the folder and its parents unless it exists."""
         if not self._files.mkdirs(self._path):
             raise OSError(f"{self.path} cannot be made")
 
@@ -38,28 +37,28 @@ class Folder:
         return bool(self._files.exists(self._path))
 
     def names(self) -> list[str]:
-        """Of what is in it; nothing if it does not exist."""
+        """The names of its entries; none if it does not exist."""
         if not self.exists():
             return []
         return sorted(each.getPath().getName() for each in self._files.listStatus(self._path))
 
     def delete(self) -> None:
-        """With all that is in it; nothing happens if it does not exist."""
+        """Delete the folder and everything in it, if it exists."""
         self._files.delete(self._path, True)
 
     def replace(self, other: "Folder") -> None:
-        """Become `other`, which is no more then."""
+        """Move `other` to the place of this folder."""
         self.delete()
         self._files.mkdirs(self._path.getParent())
         if not self._files.rename(other._path, self._path):
             raise OSError(f"{other.path} cannot be renamed to {self.path}")
 
     def write(self, rows: DataFrame, *partitions: str) -> None:
-        """Only these rows are in it afterwards."""
+        """Replace the contents with these rows."""
         rows.write.mode("overwrite").partitionBy(*partitions).parquet(self.path)
 
     def write_text(self, name: str, text: str) -> None:
-        """One file in it, in UTF-8; never half of it."""
+        """Write one file in UTF-8, as a whole or not at all."""
         new, file = (self._path_of(self._path, each) for each in (f"{name}.new", name))
         stream = self._files.create(new, True)
         try:

@@ -1,7 +1,7 @@
-"""`groupferry report --follow`: lines as they come, until somebody ends it.
+"""`groupferry report --follow`: processes lines as they arrive, until a signal ends it.
 
-Owns the stream and its end. What a batch has and how far the stream is, is in the checkpoint before
-the batch begins, and that it is done after its end: killed in between, it is taken in again.
+The checkpoint names a batch before it begins, and records its end. A run that is killed in between
+takes the batch in again.
 """
 
 import json
@@ -22,16 +22,16 @@ from gateway.pipeline.own_code import send_own_code
 _LOOK_INTERVAL_S = 0.25
 
 TakeIn = Callable[[DataFrame, int], None]
-"""Lines (`file`, `place`, `line`), and the number of their batch."""
+"""Takes in the lines (`file`, `place`, `line`) of one batch, and the batch's number."""
 
 
 def growing_lines(
     spark: SparkSession, inputs: Sequence[str], batch_bytes_max: int = BATCH_BYTES_MAX
 ) -> DataFrame:
-    """The stream of the lines of local files, folders and patterns. Raises PipelineError."""
+    """Stream the lines of local files, folders and patterns. Raises PipelineError."""
     for each in inputs:
         if "://" in each:
-            raise PipelineError(f"--follow reads folders of this machine only, and not {each}")
+            raise PipelineError(f"--follow reads only folders of this machine, not {each}")
     spark.dataSource.register(GrowingFiles)
     stream = spark.readStream.format(GrowingFiles.name()).option("inputs", json.dumps(inputs))
     return stream.option("batch_bytes_max", batch_bytes_max).load()
@@ -40,8 +40,8 @@ def growing_lines(
 def follow(
     spark: SparkSession, lines: DataFrame, take_in: TakeIn, output: Folder, *, interval_s: float
 ) -> int:
-    """Give what comes to `take_in`, at most once in an interval, until there is a signal to end;
-    which one. Raises what is raised there."""
+    """Pass new lines to `take_in`, at most once per interval, until a signal arrives. Returns the
+    signal's number. Raises whatever `take_in` raises."""
     failures: list[Exception] = []
 
     def kept(batch: DataFrame, number: int) -> None:
@@ -49,28 +49,28 @@ def follow(
             take_in(batch, number)
         except Exception as error:
             failures.append(error)
-            raise RuntimeError from None  # without the text, which Spark may choke on
+            raise RuntimeError from None  # without the message, which Spark may choke on
 
     writer = lines.writeStream.foreachBatch(kept).trigger(processingTime=f"{interval_s} seconds")
     send_own_code(spark.sparkContext)
     with _quiet(), _signals() as signals:
         query = writer.option("checkpointLocation", (output / CHECKPOINT).path).start()
         try:
-            # Where Spark chokes on a failure, it calls the stream active for ever.
+            # After a failure that Spark chokes on, it calls the stream active for ever.
             while query.isActive and not failures:
                 with suppress(queue.Empty):
                     return signals.get(timeout=_LOOK_INTERVAL_S)
         finally:
             query.stop()
         failure = next(iter(failures), query.exception())
-        assert failure is not None  # nobody else stops it
+        assert failure is not None  # nothing else stops the stream
         raise failure
 
 
 @contextmanager
 def _signals() -> Iterator[queue.SimpleQueue[int]]:
-    """Ctrl-C or SIGTERM, the first of them; the second is as without us. To be looked at between
-    calls of Spark: one that is interrupted leaves its connection in the middle of an answer."""
+    """The first Ctrl-C or SIGTERM; a second one has its usual effect. The caller checks between
+    calls of Spark, because an interrupted call leaves its connection in the middle of an answer."""
     told = queue.SimpleQueue[int]()
 
     def note(number: int, _frame: object) -> None:
@@ -91,7 +91,7 @@ def _signals() -> Iterator[queue.SimpleQueue[int]]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Py4J logs what is raised in a batch, and we raise it again."""
+    """Silence Py4J's log of exceptions in a batch, which are raised again here."""
     log = logging.getLogger("py4j.clientserver")
     before = log.level
     log.setLevel(logging.CRITICAL)

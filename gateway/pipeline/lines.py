@@ -1,7 +1,4 @@
-"""Lines of files: in folders, by a pattern, or behind a URL that Spark can read.
-
-Owns where a line is. Must not know what a line says.
-"""
+"""Reads lines from files, folders, patterns, and URLs that Spark supports."""
 
 import re
 from collections.abc import Sequence
@@ -16,17 +13,17 @@ from gateway.pipeline.growing_files import LINE_BYTES_MAX
 from gateway.pipeline.parsing import LINE, PROBLEM, TEXT_MAX, parse
 
 REJECTED_FILES_MAX = 1_000
-"""Files whose lines are counted, to say which of them were rejected."""
+"""The most files with rejected lines that are read again to number those lines."""
 
 PASSED_OVER_BYTES = 48 << 20
-"""A line of so many is not even rejected: two at once are too much for a heap of 1 GiB."""
+"""A line of this length is skipped silently: two at once are too much for a heap of 1 GiB."""
 
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
-"""What means something else in a path of Hadoop's."""
+"""Characters with a special meaning in Hadoop's paths."""
 
 
 def read_lines(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
-    """`file`, `place` (null: see `places`) and `line` of every line, from folders also below them.
+    """`file`, `place` (null: see `places`) and `line` of every line, subfolders included.
 
     Raises PipelineError if there is no file.
     """
@@ -41,15 +38,15 @@ def read_lines(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
 
 
 def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """`file`, `place`, and what `parse` says, of what is no event in these files: they are read
-    once more, because only this needs to count lines."""
+    """The rejected lines of these files, parsed, with their line numbers as `place`. The files are
+    read a second time, since only this needs line numbers."""
     lines = _text(spark, [_exactly(each) for each in files]).select(
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),
         F.monotonically_increasing_id().alias("id"),
         _line(),
     )
-    # Within one block of a file the ids grow by one.
+    # Within one block of a file the ids increase by one.
     blocks = lines.groupBy("file", "block").agg(
         F.min("id").alias("first"), F.count("*").alias("lines")
     )
@@ -63,24 +60,24 @@ def places(spark: SparkSession, files: Sequence[str]) -> DataFrame:
 
 
 def _line() -> Column:
-    """Without what is too long to go from one stage to the next; always text, as tables must have
-    it, with the same in place of what is none as a stream puts there."""
+    """The line as valid UTF-8, which tables require; invalid bytes are replaced as in a stream. A
+    line that is too long to pass between stages is cut."""
     is_long = F.octet_length("value") > LINE_BYTES_MAX
     cut = F.when(is_long, F.substring("value", 1, TEXT_MAX)).otherwise(F.col("value"))
     return F.make_valid_utf8(cut).alias(LINE)
 
 
 def _exactly(file: str) -> str:
-    """The path by which Spark finds just this file, whatever characters its name has."""
+    """The path by which Spark finds exactly this file, whatever characters its name has."""
     return _PATTERN.sub(r"\\\g<0>", unquote(file))
 
 
 def _text(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
     try:
         read = spark.read.option("recursiveFileLookup", "true")
-        read = read.option("ignoreMissingFiles", "true")  # a gateway deletes its oldest ones
+        read = read.option("ignoreMissingFiles", "true")  # gateways delete their oldest files
         read = read.option("mapreduce.input.linerecordreader.line.maxlength", PASSED_OVER_BYTES)
-        return read.text(list(inputs), lineSep="\n")  # or a stray \r would end a line too
+        return read.text(list(inputs), lineSep="\n")  # by default a stray \r ends a line too
     except AnalysisException as error:
         reason = (error.getMessage() or str(error)).partition("\n")[0]
         raise PipelineError(f"cannot read {', '.join(inputs)}: {reason}") from None

@@ -1,7 +1,7 @@
-"""Sends our own packages to Spark's executors, so that they compute with exactly this code.
+"""Sends our packages to Spark's executors, so that they run exactly this code.
 
-What the packages import from others cannot come this way: construct and google-re2, which has
-compiled parts, have to be where the executors are (gateway/docs/simulator.md).
+Dependencies are not sent: executors need construct and google-re2, which has compiled parts
+(gateway/docs/simulator.md).
 """
 
 import sys
@@ -19,17 +19,17 @@ PACKAGES: tuple[ModuleType, ...] = (gateway, coordinator, kafka_codecs)
 
 
 def send_own_code(context: SparkContext) -> None:
-    """From here on Python functions of ours run on executors, whatever is installed there."""
-    # Each executor fetches it before its next task, whenever that is: it goes with the session.
+    """Let executors run Python functions of ours, whatever is installed there."""
+    # An executor fetches the archive before its next task, so the archive lives with the session.
     archive = Path(context._temp_dir, "groupferry.zip")
     pack(archive)
     searched = list(sys.path)
     context.addPyFile(str(archive))
-    sys.path[:] = searched  # this process has the real ones
+    sys.path[:] = searched  # this process imports the installed packages
 
 
 def pack(archive: Path) -> None:
-    """The modules of all our packages, as Python imports them from a zip file."""
+    """Pack the modules of our packages into a zip file that Python can import from."""
     with ZipFile(archive, "w") as packed:
         for package in PACKAGES:
             folder = Path(package.__path__[0])

@@ -1,7 +1,6 @@
-"""JSON lines as events: one row for each line, with all fields of all events as columns.
+"""Parses JSON lines into events: one row per line, with the fields of all events as columns.
 
-Owns what is a good line. A line that is none keeps its text and says what is wrong with it; nothing
-here fails on what it reads. Must not know where lines come from.
+A bad line keeps its text and gets a description of its problem. No input makes parsing fail.
 """
 
 from collections.abc import Mapping
@@ -20,20 +19,20 @@ from gateway.pipeline.spark_types import struct_of
 LINE = "line"
 """The column with the text of a line."""
 TEXT_MAX = 1_000
-"""Characters that are kept of a line that is none."""
+"""Characters kept of a bad line."""
 PROBLEM = "problem"
-"""The column that says what is wrong with a line, null if nothing is."""
+"""The column with the problem of a line, null for a good one."""
 NUMBERED = "is_numbered"
-"""The column that says whether a line has its place in a sequence, whatever else is wrong with it:
-of events that this version does not know, too."""
+"""The column that says whether a line has a place in a sequence, whatever else is wrong with it.
+This includes events that this version does not know."""
 CONTENT = "content"
-"""The column that has a hash of the text: lines that are written again have the same."""
+"""The column with a hash of the text: a line that is written twice has the same hash."""
 
 ENVELOPE = StructType([field for field in struct_of(Envelope) if field.name != "fields"])
 
 
 def fields_of_all_events() -> StructType:
-    """Each name once. Raises TypeError if two events mean different things by one name."""
+    """Each field name once. Raises TypeError if two events use one name for different types."""
     found: dict[str, StructField] = {}
     for event in EVENTS.values():
         for field in struct_of(event):
@@ -54,12 +53,12 @@ _READ_AS = StructType(
         StructField(_BROKEN, StringType()),
     ]
 )
-"""What `_enclosed` makes of a line."""
+"""The schema of a line that `_enclosed` has wrapped."""
 
 
 def parse(lines: DataFrame) -> DataFrame:
-    """All columns of `lines`, `problem`, `is_numbered`, `content`, and one for each field of the
-    envelope and of the events. The beginning of the text is kept where there is a problem."""
+    """All columns of `lines`, `problem`, `is_numbered`, `content`, and one column for each field of
+    the envelope and of the events. Lines with a problem keep the beginning of their text."""
     found = F.from_json(_enclosed(), _READ_AS, {"columnNameOfCorruptRecord": _BROKEN})
     read = (
         lines.withColumn("found", found)
@@ -84,19 +83,20 @@ def is_any(*kinds: type[GatewayEvent]) -> Column:
 
 
 def _enclosed() -> Column:
-    """The line as a list, with something behind it. Spark reads the first value of a text, and
-    passes over the rest: of a line with a second event, or garbage, it would say nothing."""
+    """The line as the only item of a list, followed by another field. Spark reads the first value
+    of a text and ignores the rest, so a second event or garbage in a line would go unnoticed
+    otherwise."""
     return F.concat(F.lit(f'{{"{_EVENTS}":['), LINE, F.lit(f'],"{_IS_OVER}":true}}'))
 
 
 def _only_event(found: Column) -> Column:
-    """Null if there is another one, or if the line ended the list itself."""
+    """The event of a line; null if the line has several, or closes the list itself."""
     events = found.getField(_EVENTS)
     return F.when(found.getField(_IS_OVER) & (F.size(events) == 1), F.get(events, F.lit(0)))
 
 
 def _problem(read: Column, found: Column) -> Column:
-    """The first thing that is wrong."""
+    """The first problem of a line."""
     event, version = read.getField("event"), read.getField("schema_version")
     is_whole = all_given(Envelope, read.getField) & all_sound(Envelope, read.getField)
     is_placed = read.getField("group_id").isNotNull() | read.getField("process_id").isNotNull()
@@ -129,13 +129,13 @@ def _is_numbered() -> Column:
 
 
 def _problem_of(event: type[GatewayEvent], field_of: FieldOf) -> Column:
-    """What is wrong with the fields of such an event."""
+    """The first problem in the fields of such an event."""
     return F.when(~all_given(event, field_of), f"{event.name} lacks a field").when(
         ~all_sound(event, field_of), f"{event.name} has a value that it cannot have"
     )
 
 
 def _lookup(values: Mapping[str, int], key: Column) -> Column:
-    """What a small mapping says of a column, null if it has no such key."""
+    """The value of a key in a small mapping; null for an unknown key."""
     pairs = [F.lit(each) for pair in values.items() for each in pair]
     return F.try_element_at(F.create_map(*pairs), key)

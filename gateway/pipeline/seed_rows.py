@@ -1,7 +1,4 @@
-"""What one seed of the simulator becomes in a table: a row, computed where Spark wants it.
-
-Owns the columns. Must not know Spark's session, or how seeds are spread.
-"""
+"""The result of one simulated seed as a table row. Runs on Spark's executors."""
 
 import traceback
 from collections.abc import Callable
@@ -11,17 +8,17 @@ from coordinator.simulation.invariants import Invariant
 from coordinator.simulation.run import Outcome, simulate
 
 DETAIL_LENGTH_MAX = 2_000
-"""Characters; the replay tells it all."""
+"""Characters kept of a violation; the replay shows everything."""
 
 
 class SeedRow(NamedTuple):
-    """One seed; what is counted ends with its first violation.
+    """One seed. Counts end with its first violation.
 
-    `events` the engine handled: requests of clients, deadlines, ends of commits. `rebalances` are
-    targets computed and classic generations begun, `moves` the times that a partition came to
-    another owner than its last one. `convergence_ms`, in simulated time and to the second, is from
-    the end of all faults to everybody's rest, None if that never came. `violations` is 0 or 1:
-    then `invariant` is the one that broke, and `detail` what was seen of it.
+    `events` are those that the engine handled: requests of clients, deadlines, ends of commits.
+    `rebalances` counts computed targets and classic generations, `moves` how often a partition got
+    a different owner. `convergence_ms` is simulated time, to the second, from the end of all faults
+    until all members rest; None if they never do. `violations` is 0 or 1; with 1, `invariant` names
+    the invariant that broke, and `detail` describes how.
     """
 
     seed: int
@@ -38,14 +35,14 @@ SCHEMA = (
     "seed long, events long, rebalances long, moves long, convergence_ms long,"
     " violations int, invariant string, detail string"
 )
-"""The same for Spark."""
+"""The columns of SeedRow as a Spark schema."""
 
 
 def row_of(seed: int, play: Callable[[int], Outcome] = simulate) -> SeedRow:
-    """Play it. An error of the simulator itself is a violation like any other."""
+    """Play a seed. An error of the simulator itself counts as a violation."""
     try:
         outcome = play(seed)
-    except Exception:  # one seed out of a million must not end the other ones
+    except Exception:  # one seed out of a million must not end the others
         outcome = Outcome(
             seed=seed, invariant=str(Invariant.NO_ERROR), detail=traceback.format_exc()
         )

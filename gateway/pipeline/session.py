@@ -1,7 +1,7 @@
-"""A Spark session: opened with settings that suit a small machine, ended with its JVM.
+"""Starts a Spark session with settings for a small machine, and ends it together with its JVM.
 
-Owns the JVM and the settings that nobody has made. `spark-defaults.conf` wins over ours, and what
-the caller gives wins over both, as everywhere with Spark. Must not know what is computed.
+As usual with Spark, `spark-defaults.conf` overrides these settings, and the caller's settings
+override both.
 """
 
 import logging
@@ -26,26 +26,26 @@ from gateway.pipeline.java import java_home
 from gateway.pipeline.voice import Voice
 
 LOCAL = "local[*]"
-"""What Spark takes for a master if nobody names one."""
+"""Spark's master if none is configured."""
 
 EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
-    # Spark takes a table for small by the bytes of its compressed columns, and then sends millions
-    # of rows to everybody. What is small is said where it is joined.
+    # Spark judges a table's size by its compressed columns and may broadcast millions of rows.
+    # Joins here say explicitly which table is small.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
-    # Whoever reads what is kept on disk holds so many batches of 10,000 rows; with 100, as usual,
-    # ten million events were too much for a heap of 1 GiB.
+    # Reading data kept on disk holds this many batches of 10,000 rows. With the default of 100, ten
+    # million events exceeded a heap of 1 GiB.
     "spark.serializer.objectStreamReset": "1",
 }
 HERE = {
-    # Spark's 200 are for a cluster; these are few for small inputs, and small for a heap of 1 GiB.
+    # Spark's default of 200 is for clusters; 16 is few for small inputs, and fits a heap of 1 GiB.
     "spark.sql.shuffle.partitions": "16",
-    # Nobody else has to reach this driver, and it needs no network.
+    # Only this machine connects to the driver, and it works without a network.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""What local mode adds, with or without processes of its own."""
+"""Further settings for local mode, including local-cluster."""
 
 _END_S_MAX = 20
 
@@ -54,12 +54,12 @@ _END_S_MAX = 20
 def open_session(
     app_name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Start a JVM and a session in it; at the end both are gone, whatever happened.
+    """Start a JVM and a session in it. Both end with the block, whatever happens.
 
-    `settings` are Spark's own, by name. It is local mode on all processors, unless `master` or
-    Spark's own configuration says otherwise. Under spark-submit the JVM is the one that runs this
-    program, and ends after it. For the main thread, one at a time. Raises PipelineError if it
-    cannot start, and in place of what Spark raises inside.
+    `settings` are Spark's own, by name. The session runs locally on all processors unless `master`
+    or Spark's configuration says otherwise. Under spark-submit it uses the JVM that runs this
+    program. Call it in the main thread, one session at a time. Raises PipelineError if the session
+    cannot start, and in place of Spark's exceptions inside the block.
     """
     given = dict(settings or {})
     if master is not None:
@@ -72,22 +72,22 @@ def open_session(
         try:
             yield session
         finally:
-            voice.hush()  # to stop a job is an error to those who work on it
+            voice.hush()  # stopping prints errors about unfinished jobs
             _stop(session)
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Py4J writes a traceback for each Ctrl-C before it passes it on, and another one if the
-    connection that it then closes is closed already."""
+    """Py4J logs a traceback for each Ctrl-C before passing it on, and another one if it then closes
+    a closed connection."""
     return record.exc_info is None or not _follows_interrupt(record.exc_info[1])
 
 
 @contextmanager
 def _environment(java_home: Path) -> Iterator[None]:
-    """What Spark's scripts can only be told by variables; those of the user come first."""
+    """Set the variables that Spark's scripts read; the user's own values come first."""
     before = dict(os.environ)
     os.environ["JAVA_HOME"] = str(java_home)
-    # The end of the class path: a log4j2.properties in SPARK_CONF_DIR is found before this one.
+    # This folder is last on the class path, so a log4j2.properties in SPARK_CONF_DIR wins.
     folders = (os.environ.get("SPARK_DIST_CLASSPATH"), str(Path(__file__).parent))
     os.environ["SPARK_DIST_CLASSPATH"] = os.pathsep.join(filter(None, folders))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -107,16 +107,16 @@ def _jvm(
     try:
         yield gateway
     finally:
-        # Py4J has a thread that tells it of objects that are gone here, and is behind with that.
+        # A Py4J thread reports objects that were collected here, and may lag behind.
         gateway._gateway_client.is_connected = False
         jvm: subprocess.Popen[bytes] | None = gateway.proc
-        if jvm is not None:  # else it is the parent of this process: spark-submit
+        if jvm is not None:  # under spark-submit the JVM is our parent process
             _end(jvm)
         SparkContext._gateway = SparkContext._jvm = None
 
 
 def _end(jvm: subprocess.Popen[bytes]) -> None:
-    """It ends by itself, in order, once nothing can come from its stdin any more."""
+    """Wait for the JVM, which ends once its stdin is closed."""
     try:
         jvm.communicate(timeout=_END_S_MAX)
     except subprocess.TimeoutExpired:
@@ -126,9 +126,9 @@ def _end(jvm: subprocess.Popen[bytes]) -> None:
 
 def _launch(app_name: str, given: Mapping[str, str], voice: Voice) -> JavaGateway:
     conf = SparkConf(loadDefaults=False).setAppName(app_name)
-    conf.set("spark.ui.showConsoleProgress", "false")  # here, or Spark's script sets it to true
+    conf.set("spark.ui.showConsoleProgress", "false")  # otherwise Spark's script sets it to true
     conf.setAll(list(given.items()))
-    # A group of its own: Ctrl-C is for this process to act on, and not for Python workers.
+    # The JVM gets its own process group, so that Ctrl-C reaches this process but no Python worker.
     how = {"stderr": voice.mouth, "process_group": 0}
     try:
         gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]  # has no types
@@ -139,8 +139,8 @@ def _launch(app_name: str, given: Mapping[str, str], voice: Voice) -> JavaGatewa
 
 
 def _start(gateway: JavaGateway, given: Mapping[str, str]) -> SparkSession:
-    conf = SparkConf(_jvm=gateway.jvm)  # with all that was set in any of Spark's places
-    conf.setAll(list(given.items()))  # a JVM that was there before us was not told
+    conf = SparkConf(_jvm=gateway.jvm)  # includes all of Spark's configuration sources
+    conf.setAll(list(given.items()))  # a JVM that was already running does not have them
     is_local = (conf.get("spark.master") or LOCAL).startswith("local")
     ours = {**EVERYWHERE, **(HERE if is_local else {})}
     for name, value in ours.items():
@@ -149,15 +149,15 @@ def _start(gateway: JavaGateway, given: Mapping[str, str]) -> SparkSession:
     try:
         context = SparkContext(conf=conf, gateway=gateway)
     finally:
-        # Not Spark's, which speaks to the JVM in the middle of an answer.
+        # Restore our handler: Spark's would use the JVM connection in the middle of an answer.
         signal.signal(signal.SIGINT, on_interrupt)
     if is_local and "PYSPARK_PYTHON" not in os.environ:
-        context.pythonExec = sys.executable  # elsewhere this path may mean nothing
+        context.pythonExec = sys.executable  # on other machines this path may not exist
     return SparkSession(context)
 
 
 def _stop(session: SparkSession) -> None:
-    # In a thread with its own connection: that of this one may be in the middle of an answer.
+    # In a new thread with its own connection: this thread's may be in the middle of an answer.
     stopping = threading.Thread(target=session.stop, daemon=True)
     stopping.start()
     stopping.join(_END_S_MAX)
@@ -165,7 +165,8 @@ def _stop(session: SparkSession) -> None:
 
 @contextmanager
 def _told_in_one_line() -> Iterator[None]:
-    """PipelineError for what Spark raises; the rest, which only the living JVM can tell, a note."""
+    """Turn Spark's exceptions into PipelineError. A note keeps the full text, which only the living
+    JVM can provide."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -178,7 +179,7 @@ def _told_in_one_line() -> Iterator[None]:
 
 
 def _in_one_line(error: Exception) -> str:
-    """What went wrong; and of what happened in the JVM also why, in the end."""
+    """What went wrong and, for an exception of the JVM, its root cause."""
     if not isinstance(error, Py4JJavaError):
         return str(error).strip().partition("\n")[0]
     what = why = error.java_exception
@@ -189,7 +190,8 @@ def _in_one_line(error: Exception) -> str:
 
 
 def _follows_interrupt(error: BaseException | None) -> bool:
-    """PySpark speaks to the JVM while Ctrl-C unwinds it, though their connection is closed then."""
+    """Whether an error follows from Ctrl-C: PySpark may use its closed connection while
+    unwinding."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None

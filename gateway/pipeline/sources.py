@@ -1,7 +1,4 @@
-"""What a report reads: files, a topic, or both.
-
-Must not know how either is read.
-"""
+"""The sources of a report: files, a topic, or both."""
 
 import glob
 import os
@@ -27,13 +24,13 @@ class Sources:
     topic: EventsTopic | None = None
 
     def require(self) -> None:
-        """See that there is what can be looked for without Spark. Raises PipelineError."""
+        """Check without Spark that the sources exist. Raises PipelineError."""
         if self.topic:
             require_topic(self.topic)
 
     def require_without(self, output: str) -> None:
-        """See that this folder, and what will be in it, is read by none of them: tables are no
-        events. Raises PipelineError."""
+        """Check that no source includes the output folder: tables must not be read as events.
+        Raises PipelineError."""
         place = _local(output)
         ways = (Path(os.path.abspath(place)), Path(place).resolve())  # noqa: PTH100  (with links)
         folders = {folder for way in ways for folder in (way, *way.parents)}
@@ -42,20 +39,20 @@ class Sources:
                 raise PipelineError(f"--output {output} is inside {each}: choose another folder")
 
     def lines(self, spark: SparkSession) -> DataFrame:
-        """`file`, `place` and `line` of all that is there now. Raises PipelineError."""
+        """`file`, `place` and `line` of everything available now. Raises PipelineError."""
         files = [read_lines(spark, self.inputs)] if self.inputs else []
         records = [topic_lines(spark, self.topic)] if self.topic else []
         return reduce(DataFrame.union, [*files, *records])
 
     def growing_lines(self, spark: SparkSession) -> DataFrame:
-        """The stream of the same. Raises PipelineError."""
+        """The same as a stream. Raises PipelineError."""
         files = [growing_lines(spark, self.inputs)] if self.inputs else []
         records = [growing_topic_lines(spark, self.topic)] if self.topic else []
         return reduce(DataFrame.union, [*files, *records])
 
 
 def _has_any(given: str, folders: Collection[Path]) -> bool:
-    """By its name, which a pattern may fit before there is such a folder, or through a link."""
+    """Whether an input covers one of the folders: by its path, a pattern, or a link."""
     for pattern in _alternatives(_local(given)):
         known = {Path(each).resolve() for each in (pattern, *glob.glob(pattern))}  # noqa: PTH207  (any)
         absolute = os.path.abspath(pattern)  # noqa: PTH100  (with links)
@@ -65,7 +62,7 @@ def _has_any(given: str, folders: Collection[Path]) -> bool:
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
-    """Without braces, which only Spark knows."""
+    """Expand braces, which `glob` does not support."""
     if (braces := re.search(r"\{([^{}]*)\}", pattern)) is None:
         yield pattern
     else:

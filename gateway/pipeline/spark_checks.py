@@ -1,8 +1,5 @@
-"""What a pydantic model demands of values beyond their types, as conditions for Spark: that they
-are given, inside of lists and objects too, within bounds, and among those that the model names.
-
-Owns the translation, as `spark_types` does for schemas. Must not know any model.
-"""
+"""Translates the constraints of a pydantic model into Spark conditions: required values, also
+inside lists and objects, bounds, and enumerations. `spark_types` translates its types."""
 
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,14 +15,14 @@ from pyspark.sql import functions as F
 from gateway.pipeline.spark_types import is_nullable, without_none
 
 STRING_BYTES_MAX = 32_767
-"""Kafka's protocol has no longer ones, and an event takes its names from there."""
+"""The longest string in Kafka's protocol, which is where events get their names from."""
 
 FieldOf: TypeAlias = Callable[[str], Column]
-"""Where a field of a model is, by its name."""
+"""The column of a field, by the field's name."""
 
 
 def all_given(model: type[BaseModel], field_of: FieldOf) -> Column:
-    """Whether no field is null that must not be."""
+    """Whether all required fields that are not nullable have a value."""
     return _all(
         field_of(name).isNotNull()
         for name, field in model.model_fields.items()
@@ -34,7 +31,7 @@ def all_given(model: type[BaseModel], field_of: FieldOf) -> Column:
 
 
 def all_sound(model: type[BaseModel], field_of: FieldOf) -> Column:
-    """Whether all fields that are given have values that they may have."""
+    """Whether all fields with a value satisfy their constraints."""
     return _all(
         field_of(name).isNull() | demand
         for name, field in model.model_fields.items()
@@ -43,7 +40,7 @@ def all_sound(model: type[BaseModel], field_of: FieldOf) -> Column:
 
 
 def _demands(value: Column, annotation: Any, bounds: Iterable[Any] = ()) -> Iterator[Column]:
-    """Of a value that is given."""
+    """The constraints on a value that is not null."""
     kind = without_none(annotation)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     for bound in bounds:
@@ -65,7 +62,7 @@ def _demands(value: Column, annotation: Any, bounds: Iterable[Any] = ()) -> Iter
 
 
 def _is_whole(value: Column, annotation: Any) -> Column:
-    """Of what is in a list or an object: nothing there may be null."""
+    """Whether an item of a list or an object is valid. Nothing inside may be null."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         fields = annotation.model_fields.items()
         inside = _all(_is_whole(value.getField(name), field.annotation) for name, field in fields)

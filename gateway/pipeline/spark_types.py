@@ -1,7 +1,4 @@
-"""A pydantic model as a Spark schema: what the events are, and what the tables' rows are.
-
-Owns the translation of annotations. Must not know any model.
-"""
+"""Translates a pydantic model into a Spark schema, for events and for the rows of tables."""
 
 import types
 import typing
@@ -28,26 +25,26 @@ _PLAIN: Mapping[type, DataType] = types.MappingProxyType(
 
 
 def struct_of(model: type[BaseModel]) -> StructType:
-    """The fields in their order. All may be null: Spark checks nothing of what it reads, so whether
-    a field may be missing is for whoever reads to ask (`is_required`)."""
+    """The fields in their order, all nullable: Spark does not check what it reads, so readers check
+    required fields themselves (`is_required`)."""
     return StructType(
         [StructField(name, type_of(field.annotation)) for name, field in model.model_fields.items()]
     )
 
 
 def is_nullable(annotation: Any) -> bool:
-    """Whether None is one of its values."""
+    """Whether the annotation allows None."""
     return type(None) in typing.get_args(annotation)
 
 
 def without_none(annotation: Any) -> Any:
-    """Of `T | None` the `T`, everything else as it is."""
+    """`T` for `T | None`; any other annotation unchanged."""
     given = [each for each in typing.get_args(annotation) if each is not type(None)]
     return given[0] if is_nullable(annotation) and len(given) == 1 else annotation
 
 
 def type_of(annotation: Any) -> DataType:
-    """Of one field. Raises TypeError for what no table can hold."""
+    """The Spark type of a field. Raises TypeError if there is none."""
     annotation = without_none(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal and all(isinstance(each, str) for each in arguments):

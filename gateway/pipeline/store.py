@@ -1,8 +1,8 @@
-"""The events of all runs as Parquet, by groups: what every table is made from.
+"""Stores the events of all runs as Parquet, by group. All tables are made from the store.
 
-A batch is there as a whole or not at all, under its own number, so that storing it again changes
-nothing. A stream has many small ones: they are put together now and then. No line is forgotten:
-what is no event has left its place, what is wrong with it, and the beginning of its text.
+A batch is stored as a whole or not at all, under its own number, so storing it again changes
+nothing. A stream has many small batches, which are merged from time to time. No line is forgotten:
+a line that is no event is stored with its place, its problem and the beginning of its text.
 """
 
 import re
@@ -34,16 +34,16 @@ from gateway.pipeline.parsing import (
 )
 
 BUCKETS = 16
-"""Groups are spread over so many: a stream reads those again that have new events."""
+"""Groups are spread over this many buckets. A stream reads the buckets with new events again."""
 BUCKET = "bucket"
 NO_GROUP = -1
-"""The bucket of what is about no group."""
+"""The bucket of events without a group."""
 
 PARTS_MERGED = 16
-"""So many parts of the same length become one, so that there are never many."""
+"""This many parts of equal length are merged into one, which bounds the number of parts."""
 
 PLACE = (StructField("file", StringType()), StructField("place", StringType()))
-"""Where a line is: its file or topic, and the line or the byte in it."""
+"""The place of a line: its file or topic, and its number or offset there."""
 
 _STORED = StructType(
     [
@@ -61,15 +61,15 @@ _STORED = StructType(
 
 
 def bucket_of(group_id: Column) -> Column:
-    """Which bucket a group is in. It is the hash of Spark's own partitioning by this column: where
-    there are as many partitions as buckets, each of them is one, and so is a file."""
+    """The bucket of a group. Spark's own partitioning by this column uses the same hash, so with as
+    many partitions as buckets each partition is one bucket, and one file."""
     bucket = F.pmod(F.hash(group_id), F.lit(BUCKETS))
     return F.when(group_id.isNull(), NO_GROUP).otherwise(bucket)
 
 
 class Store:
-    """In a folder of its own. A part of it has the events of one batch, or of a range of them; one
-    that another covers is what a merge has left behind, and does not count."""
+    """The store in one folder. A part has the events of one batch or of a range of batches. A part
+    that another part covers was left by a merge and does not count."""
 
     def __init__(self, spark: SparkSession, folder: Folder) -> None:
         self._spark = spark
@@ -77,9 +77,9 @@ class Store:
         self._new = folder / "_unfinished"
 
     def append(self, lines: DataFrame, batch: int) -> None:
-        """Add lines: `file`, `place` and `line`; none if this batch is there already.
+        """Store lines: `file`, `place` and `line`. Does nothing if this batch is stored already.
 
-        Batches are numbered from 0. Raises PipelineError if it is not the next one.
+        Batches are numbered from 0. Raises PipelineError if this is not the next one.
         """
         self._merge(batch)
         stored = max((part.stop for part in self._parts()), default=0)
@@ -87,15 +87,15 @@ class Store:
             return
         if stored != batch:
             raise PipelineError(
-                f"{self._folder.path} has {stored} batches, and number {batch + 1} comes:"
-                " these do not belong together, choose another folder for the report"
+                f"{self._folder.path} has {stored} batches, but the next one is number {batch + 1}:"
+                " they do not belong together, choose another folder for the report"
             )
         parsed = parse(lines).withColumn(BUCKET, bucket_of(F.col("group_id")))
         self._write(parsed, range(batch, batch + 1))
 
     def buckets(self, batch: int) -> list[int]:
-        """Which groups' tables the last batch may change: those of which it has events; and all if
-        a gateway has said whose cluster it is in front of."""
+        """The buckets whose tables the batch may change: those of its events, or all of them if a
+        gateway has named its cluster."""
         part = range(batch, batch + 1)
         prefix = f"{BUCKET}="
         names = (self._folder / _name(part)).names()
@@ -107,12 +107,12 @@ class Store:
         return sorted(found - {NO_GROUP})
 
     def events(self, buckets: Collection[int] | None = None) -> DataFrame:
-        """All lines that were stored, or those of some buckets."""
+        """All stored lines, or those of some buckets."""
         rows = self._read(self._parts())
         return rows if buckets is None else rows.where(F.col(BUCKET).isin(sorted(buckets)))
 
     def _merge(self, batch: int) -> None:
-        """Put the parts before a batch together, if there are many."""
+        """Merge the parts before this batch if there are many."""
         while True:
             parts = self._parts()
             for name in set(self._folder.names()) - set(map(_name, parts)):
@@ -135,7 +135,7 @@ class Store:
         return read.parquet(*paths)
 
     def _parts(self) -> list[range]:
-        """In order."""
+        """The parts in order."""
         named = map(_PART.fullmatch, self._folder.names())
         parts = [range(int(found[1]), int(found[2]) + 1) for found in named if found]
         return sorted((part for part in parts if not _is_covered(part, parts)), key=_start)

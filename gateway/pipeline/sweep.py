@@ -1,7 +1,6 @@
-"""`groupferry simulate` on Spark: many seeds, one row each, and what to say of them.
+"""`groupferry simulate` on Spark: plays many seeds, stores one row for each, and sums them up.
 
-Unlike the sweep over this machine's processors (`gateway/simulate.py`) it plays every seed,
-whatever breaks. Must not know what a run consists of.
+Unlike the local sweep (`gateway/simulate.py`), it plays every seed, whatever breaks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,10 +16,10 @@ from gateway.pipeline.session import open_session
 from gateway.simulate import replay_command
 
 SEEDS_PER_TASK_MAX = 500
-"""A minute or two of one processor: what a lost executor costs. Also the rows of one file."""
+"""A minute or two of one processor, which an executor's loss would cost. Also the rows per file."""
 
 TASKS_PER_PROCESSOR = 4
-"""At least, if there are seeds enough: seeds differ in length."""
+"""The least number of tasks if there are enough seeds, because seeds differ in length."""
 
 FAILURES_TOLD_MAX = 20
 
@@ -28,7 +27,7 @@ FAILURES_TOLD_MAX = 20
 def run(
     first_seed: int, seeds: int, output: str, *, master: str | None, settings: Mapping[str, str]
 ) -> tuple[bool, str]:
-    """Whether nothing broke, and the report. Raises PipelineError."""
+    """Play the seeds. Returns whether none broke, and the report. Raises PipelineError."""
     with open_session("groupferry simulate", master=master, settings=settings) as spark:
         send_own_code(spark.sparkContext)
         write_rows(spark, first_seed, seeds, output)
@@ -44,7 +43,7 @@ def write_rows(
     output: str,
     play: Callable[[int], Outcome] = simulate,
 ) -> None:
-    """Play the seeds on all executors, each row written by who computed it."""
+    """Play the seeds on all executors, each of which writes its own rows."""
 
     def rows_of(some: Iterable[int]) -> Iterator[SeedRow]:
         return (row_of(seed, play) for seed in some)
@@ -56,13 +55,13 @@ def write_rows(
 
 
 def tasks(context: SparkContext, seeds: int) -> int:
-    """Into how many parts the seeds are cut."""
+    """The number of tasks."""
     least = -(-seeds // SEEDS_PER_TASK_MAX)
     return max(least, min(seeds, context.defaultParallelism * TASKS_PER_PROCESSOR))
 
 
 def report(rows: DataFrame, first_seed: int, seeds: int) -> tuple[bool, str]:
-    """Whether nothing broke, and the totals; of the seeds that failed the first ones."""
+    """Whether no seed broke, and a text with the totals and the first failed seeds."""
     sums = ("events", "rebalances", "moves", "violations")
     total = rows.agg(*(f.sum(name).alias(name) for name in sums)).first()
     assert total is not None  # an aggregate is one row

@@ -1,7 +1,6 @@
-"""The lines of a topic, in which gateways write their events: by Spark's own Kafka source.
+"""Reads the lines of a topic into which gateways write their events, with Spark's Kafka source.
 
-Owns where a record is. Spark has that source only if it is given its jars, those of
-`kafka_source.xml`. Must not know what a line says.
+Spark needs extra jars for that source: those of `kafka_source.xml`.
 """
 
 import shlex
@@ -25,13 +24,13 @@ from gateway.settings import Address
 CLIENT_ID = "groupferry-report"
 CLUSTER_TIMEOUT_S = 15.0
 BATCH_RECORDS_MAX = 200_000
-"""Of a stream."""
+"""Records in one batch of a stream."""
 POM = Path(__file__).with_name("kafka_source.xml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsTopic:
-    """A topic, and the cluster that has it."""
+    """A topic and its cluster."""
 
     name: str
     upstream: Sequence[Address]
@@ -41,12 +40,12 @@ class EventsTopic:
 
     @property
     def bootstrap_servers(self) -> str:
-        """As clients of Kafka are told."""
+        """The upstream as Kafka clients take it."""
         return ",".join(map(str, self.upstream))
 
 
 def require_topic(topic: EventsTopic) -> None:
-    """See that it is there, which Spark would take minutes for. Raises PipelineError."""
+    """Check that the topic exists, which would take Spark minutes. Raises PipelineError."""
     admin = AdminClient(dict(client_config(topic.upstream, CLIENT_ID)))
     try:
         known = admin.list_topics(timeout=CLUSTER_TIMEOUT_S).topics
@@ -57,14 +56,14 @@ def require_topic(topic: EventsTopic) -> None:
 
 
 def topic_lines(spark: SparkSession, topic: EventsTopic) -> DataFrame:
-    """`file`, `place` and `line` of all records that it has now. Raises PipelineError."""
+    """`file`, `place` and `line` of all current records. Raises PipelineError."""
     return _lines(spark.read, topic)
 
 
 def growing_topic_lines(
     spark: SparkSession, topic: EventsTopic, batch_records_max: int = BATCH_RECORDS_MAX
 ) -> DataFrame:
-    """The stream of the same, from the first record on. Raises PipelineError."""
+    """The same as a stream, from the first record on. Raises PipelineError."""
     return _lines(spark.readStream.option("maxOffsetsPerTrigger", batch_records_max), topic)
 
 
@@ -75,24 +74,24 @@ def _lines(reader: DataFrameReader | DataStreamReader, topic: EventsTopic) -> Da
             .option("kafka.bootstrap.servers", topic.bootstrap_servers)
             .option("subscribe", topic.name)
             .option("startingOffsets", "earliest")
-            # What is deleted before it is read is missed in the sequences of the events.
+            # Records that were deleted before they are read show up as gaps in the sequences.
             .option("failOnDataLoss", "false")
             .load()
         )
     except (AnalysisException, Py4JJavaError):
         raise PipelineError(
-            "Spark lacks its Kafka source: give --jars 'jars/*' when you have fetched them with"
+            "Spark lacks its Kafka source: pass --jars 'jars/*' after fetching the jars with"
             f" {fetch_command(Path('jars'))}"
         ) from None
     return records.select(
         F.format_string("kafka:%s/%d", "topic", "partition").alias("file"),
         F.format_string("offset %d", "offset").alias("place"),
-        # A record may have none, or one that is no text.
+        # A record may have no value, or one that is not text.
         F.coalesce(F.make_valid_utf8(F.col("value").cast("string")), F.lit("")).alias(LINE),
     )
 
 
 def fetch_command(folder: Path) -> str:
-    """Fills a folder with the jars."""
+    """The command that downloads the jars into a folder."""
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder.absolute()}"]
     return shlex.join(["mvn", "-f", str(POM), *goal])

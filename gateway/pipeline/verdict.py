@@ -1,8 +1,8 @@
-"""Was it safe? These faults end a check: a partition with two owners, an offset that went back, a
-commit that was lost, and events that are missing, told in two ways or cannot be read, so that
-nobody can know. Nor is it known of no group.
+"""Judges whether everything was safe. Faults are a partition with two owners, an offset that went
+back and a lost commit, and events that are missing, contradictory or unreadable, because then the
+answer is unknown. It is also unknown without any group.
 
-Reads the tables; must not know how they came about. Of each fault only the first few are fetched.
+Only the first few faults of each kind are fetched from the tables.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from gateway.pipeline.report.wording import beginning
 from gateway.readable import moment, shown
 
 EVIDENCE_MAX = 20
-"""Faults of one kind that are named; the rest are in the tables."""
+"""Faults of one kind that are printed. The tables have all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One kind of fault, how often it was found, and the first EVIDENCE_MAX of them by time."""
+    """One kind of fault: how often it was found, and the first EVIDENCE_MAX instances by time."""
 
     name: str
     count: int
@@ -29,26 +29,26 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What was found of each kind, also if it was nothing."""
+    """The findings of each kind, including those with none."""
 
     faults: tuple[Fault, ...]
     has_groups: bool
-    """Whether there is anything to judge."""
+    """Whether the events are about any group."""
     rejected: int
-    """Lines that could not be read, of whatever they were to tell."""
+    """All unreadable lines, whatever they are about."""
 
     @property
     def is_safe(self) -> bool:
-        """Whether there is no fault where there could be one."""
+        """Whether there are groups, and no faults."""
         return self.has_groups and not any(fault.count for fault in self.faults)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """For people."""
+        """The verdict for people."""
         faults = [fault for fault in self.faults if fault.count or self.has_groups]
         told = [line for fault in faults for line in _told(fault)]
         if not self.has_groups:
-            told.append("nothing to judge: the events tell of no group")
+            told.append("nothing to judge: the events mention no group")
         if self.rejected:
             told.append(f"{self.rejected} lines could not be read: tables/rejected")
         return tuple(told)
@@ -64,7 +64,7 @@ def judge(
     rejected: DataFrame,
     has_groups: bool,
 ) -> Verdict:
-    """Look through the tables of these names."""
+    """Judge the tables of these names."""
     return Verdict(
         has_groups=has_groups,
         rejected=rejected.count(),
@@ -94,7 +94,7 @@ def judge(
                 _missing,
             ),
             _fault(
-                "events told in two ways",
+                "events with two versions",
                 contradictions,
                 ("at_ms", "gateway_id", "group_id", "process_id", "sequence"),
                 _contradicted,
@@ -126,7 +126,7 @@ def _owned_twice(row: Row) -> str:
 def _gone_back(row: Row) -> str:
     known = {"owner": row.owner_id, "offset before": row.before, "owner's start": row.started_at}
     said = ", ".join(f"{name} {shown(each)}" for name, each in known.items() if each is not None)
-    who = shown(row.member_id) if row.member_id else "somebody outside of the group"
+    who = shown(row.member_id) if row.member_id else "a client outside the group"
     how = "committed in a transaction" if row.is_transactional else "committed"
     when = f"{moment(row.from_ms)} to {moment(row.to_ms)}"
     return f"{_partition(row)} at {row.lowest} {how} by {who} ({said}), {when}, {_line(row)}"
@@ -146,7 +146,7 @@ def _missing(row: Row) -> str:
 
 
 def _contradicted(row: Row) -> str:
-    ways = f"{shown(row.event)} and, not the same, {shown(row.other_event)}"
+    ways = f"{shown(row.event)} and, differently, {shown(row.other_event)}"
     return f"{_sequence(row)} has event {row.sequence} as {ways}, {moment(row.at_ms)}"
 
 
@@ -157,13 +157,13 @@ def _sequence(row: Row) -> str:
 
 
 def _not_read(row: Row) -> str:
-    """The problem is told in our own words, and names only events that we know."""
+    """The problem text is our own, and names only events that we know."""
     place = shown(row.file) if row.place is None else f"{shown(row.file)} {row.place}"
     return f"group {shown(row.group_id)}: {place}: {row.problem}"
 
 
 def _line(row: Row) -> str:
-    """Where it is told."""
+    """The event that is the evidence."""
     whose = "its sequence" if row.process_id is None else f"process {shown(row.process_id)}"
     return f"event {row.sequence} of {whose} at gateway {shown(row.gateway_id)}"
 
@@ -173,7 +173,7 @@ def _partition(row: Row) -> str:
 
 
 def _told(fault: Fault) -> list[str]:
-    """How many, and which."""
+    """The number of faults, and the instances."""
     if not fault.count:
         return [f"no {fault.name}"]
     rest = fault.count - len(fault.evidence)

@@ -1,7 +1,6 @@
-"""What the JVM says on stderr: kept while it starts, passed on while it works, then dropped.
+"""The stderr of the JVM: kept while it starts, passed on while it works, then discarded.
 
-A start that fails can so be told in one line. Must not know what a line means, but for finding the
-one that says why.
+If the JVM fails to start, one of the kept lines gives the reason.
 """
 
 import os
@@ -12,13 +11,13 @@ from collections import deque
 from gateway.readable import escaped
 
 LINES_MAX = 200
-"""Kept of a start."""
+"""Lines kept during the start."""
 
 _WAIT_S_MAX = 5
 
 
 class Voice:
-    """A pipe and the thread that reads it; `mouth` is for the JVM."""
+    """A pipe and the thread that reads it. The JVM writes to `mouth`."""
 
     def __init__(self) -> None:
         ear, self.mouth = os.pipe()
@@ -28,16 +27,16 @@ class Voice:
         self._listening.start()
 
     def pass_on(self) -> None:
-        """It has started: forget what it said, and let what comes go to our own stderr."""
+        """The JVM has started: drop its earlier lines, and pass later ones on to our stderr."""
         os.close(self.mouth)
         self._is_passed_on.set()
 
     def hush(self) -> None:
-        """It is about to end: what it says of that helps nobody."""
+        """The JVM is about to end: discard what it prints about that."""
         self._is_passed_on.clear()
 
     def reason(self) -> str:
-        """It has ended instead: the line that says why."""
+        """The JVM has failed to start: the line with the reason."""
         os.close(self.mouth)
         self.join()
         lines = [line for line in map(str.strip, self._said) if line]
@@ -45,7 +44,7 @@ class Voice:
         return next(iter(telling or lines), "its JVM said nothing")
 
     def join(self) -> None:
-        """Wait until all who have `mouth` are gone."""
+        """Wait until no process has `mouth` open."""
         self._listening.join(_WAIT_S_MAX)
 
     def _listen(self, ear: int) -> None:

@@ -1,4 +1,4 @@
-"""What the tables say, for people: the numbers as JSON and one page of HTML that needs no network.
+"""The report for people: the numbers as JSON, and one HTML page that needs no network.
 
-`numbers` asks the tables and makes a `Report`; all other modules know only that model.
+`numbers` queries the tables and makes a `Report`. All other modules depend on that model only.
 """

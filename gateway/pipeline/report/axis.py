@@ -1,4 +1,4 @@
-"""A time axis: where a moment is drawn, and which moments get a label."""
+"""A time axis: maps moments to positions, and chooses which moments are labelled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from gateway.pipeline.report.markup import Markup, tag
 from gateway.pipeline.report.wording import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, date_time
 
 LABELS_HEIGHT = 32
-"""They are in two lines: the time, and the date where it is a new one."""
+"""Labels have two lines: the time, and the date where it changes."""
 
 _LABEL_WIDTH = 92
 _STEPS_MS = (
@@ -18,12 +18,12 @@ _STEPS_MS = (
     *(many * DAY_MS for many in (1, 2, 7, 14, 28, 91, 365)),
 )
 _LENGTH_MS_MIN = 10
-"""What happened in one moment is drawn all the same."""
+"""The shortest span that is drawn, so that a single moment is visible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """From `left` on, `width` wide, in units of the picture."""
+    """An axis from `left` on, `width` wide, in units of the picture."""
 
     from_ms: int
     to_ms: int
@@ -31,12 +31,12 @@ class Axis:
     width: float
 
     def x(self, at_ms: int) -> float:
-        """Where it is; what lies outside, at the nearer end."""
+        """The position of a moment; moments outside are moved to the nearer end."""
         share = (at_ms - self.from_ms) / self._length_ms
         return self.left + self.width * min(max(share, 0.0), 1.0)
 
     def drawn(self, top: float, bottom: float) -> Markup:
-        """Lines from top to bottom at round moments, and their labels below."""
+        """Vertical lines at round moments, with labels below."""
         step_ms, date, parts = self._step_ms, "", []
         for at_ms in self._ticks():
             x, at = self.x(at_ms), date_time(at_ms)
@@ -54,7 +54,7 @@ class Axis:
 
     @property
     def _step_ms(self) -> int:
-        """So long that labels do not touch."""
+        """A round step that is long enough for labels not to touch."""
         least = self._length_ms * _LABEL_WIDTH / self.width
         of_years = -(-int(least) // _STEPS_MS[-1]) * _STEPS_MS[-1]
         return next((step_ms for step_ms in _STEPS_MS if step_ms >= least), of_years)

@@ -1,4 +1,5 @@
-"""The two plots without a time axis: what each step cost, and which client versions can go next."""
+"""The two plots without a time axis: the cost of each step, and the readiness of client
+versions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -17,16 +18,16 @@ READINESS: Mapping[str, tuple[str, Callable[[ClientVersion], int]]] = MappingPro
     {
         "consumer": ("on the consumer protocol already", lambda client: client.on_consumer),
         "ready": ("can switch now", lambda client: client.ready),
-        "blocked": ("something else keeps its group back", lambda client: client.blocked),
+        "blocked": ("could switch, but the group cannot convert", lambda client: client.blocked),
         "unknown": ("unknown version", lambda client: client.unknown),
         "too-old": ("version too old", lambda client: client.too_old),
     }
 )
-"""What members of a version can be, by the class of their colour."""
+"""The states of a version's members, by the CSS class of their colour."""
 
 
 def step_bars(costs: Sequence[StepCost]) -> Markup:
-    """Unowned time by the number of the step."""
+    """Unowned time by step number."""
     most = max((cost.unowned_partition_s for cost in costs), default=0.0) or 1.0
     rows = []
     for n, cost in enumerate(costs):
@@ -51,7 +52,7 @@ def step_bars(costs: Sequence[StepCost]) -> Markup:
 
 
 def readiness_bars(clients: Sequence[ClientVersion]) -> Markup:
-    """Members of each client version, by what they can do."""
+    """The members of each client version, by readiness."""
     most = max((_members(client) for client in clients), default=0) or 1
     rows = []
     for n, client in enumerate(clients):
@@ -85,9 +86,9 @@ def readiness_bars(clients: Sequence[ClientVersion]) -> Markup:
 
 
 def client_name(client: ClientVersion) -> str:
-    """As it introduced itself."""
+    """The version as the client introduced itself."""
     if client.software_name is None:
-        return "(did not say)"
+        return "(unnamed client)"
     return f"{client.software_name} {client.software_version or ''}".strip()
 
 

@@ -1,4 +1,4 @@
-"""The tables for whoever checks the verdict: rows of the pipeline's own tables, as they are."""
+"""The evidence behind the verdict: rows of the pipeline's tables, unchanged."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -14,8 +14,8 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "regressions": "Committed offsets that went back",
         "lost_commits": "Commits that were lost",
         "missing_events": "Missing events",
-        "contradictions": "Events told in two ways",
-        "differences": "Members that said something else than they were granted",
+        "contradictions": "Events with two versions",
+        "differences": "Members that claimed partitions not granted to them",
         "moves_back": "Seeks and resets",
         "migrations": "Migrations",
         "rebalances": "Rebalances",
@@ -23,7 +23,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "rejected_lines": "Lines that could not be read",
     }
 )
-"""By key, in the order of the page."""
+"""Titles by key, in the order of the page."""
 
 _ABOUT_SAFETY = (
     *("overlaps", "regressions", "lost_commits"),
@@ -31,14 +31,14 @@ _ABOUT_SAFETY = (
 )
 _MOMENTS = frozenset({"at_ms", "from_ms", "to_ms", "seen_ms", "stored_ms"})
 _BEGINNING = "from_ms"
-"""Without one, it was so before the first event."""
+"""A null here means that the fact was true before the first event."""
 _TEXT_LENGTH_MAX = 200
 _UNBROKEN_LENGTH_MAX = 44
-"""Longer text goes over several lines."""
+"""Longer text is wrapped."""
 
 
 def section(key: str, evidence: Evidence) -> Markup:
-    """One table, folded up unless it is about safety."""
+    """One table, folded up unless it is about safety and has rows."""
     return tag(
         "details",
         tag(
@@ -52,7 +52,7 @@ def section(key: str, evidence: Evidence) -> Markup:
 
 
 def left_out(count: int, what: str, folder: str) -> Markup:
-    """What a limit has kept from the page; nothing if nothing."""
+    """How many rows a limit has kept off the page; empty if none."""
     if not count:
         return join(())
     return tag(
@@ -65,7 +65,7 @@ def left_out(count: int, what: str, folder: str) -> Markup:
 
 
 def _table(evidence: Evidence) -> Markup:
-    """In a box of its own that scrolls; without the columns that say nothing in any row."""
+    """A scrollable table, without columns that are empty in every row."""
     columns = [
         column
         for column in evidence.columns
@@ -88,7 +88,7 @@ def _table(evidence: Evidence) -> Markup:
 
 
 def _heading(column: str) -> str:
-    """Its name without the unit, which the cells show."""
+    """The column's name without the unit, which the cells show."""
     name, _, unit = column.rpartition("_")
     words = name if unit == "ms" else column
     return words.replace("_", " ")

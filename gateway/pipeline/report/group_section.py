@@ -1,4 +1,4 @@
-"""One group: its figures, its ownership map, and what each step of its migration cost."""
+"""The section of one group: its figures, its ownership map, and the cost of each migration step."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,12 +11,12 @@ from gateway.readable import moment
 
 _NAME_LENGTH_MAX = 80
 _MEMBERS_MAX = 64
-"""That the legend names."""
+"""Members in the legend."""
 _BAR_WIDTH = 160
 
 
 def group_section(group: GroupStory, place: int, *, is_open: bool) -> Markup:
-    """Folded up or not; links to it go to `group-<place>`."""
+    """The section, folded up unless `is_open`. Links to it go to `group-<place>`."""
     return tag(
         "details",
         tag(

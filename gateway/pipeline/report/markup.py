@@ -1,8 +1,8 @@
-"""HTML and SVG, put together so that text from events can never become markup.
+"""HTML and SVG, built so that text from events can never become markup.
 
-A plain `str` is text and is escaped wherever it goes; only `tag`, `join` and `trusted` make markup.
-Group ids and client ids are chosen by strangers, so what no person can see in a text is made
-visible as well: it could hide a name, or turn the direction of the whole line.
+A plain `str` is text, and is escaped wherever it is used. Only `tag`, `join` and `trusted` make
+markup. Untrusted clients choose group ids and client ids, so invisible characters are shown as
+escapes: they could hide a name or reverse the direction of a line.
 """
 
 import html
@@ -17,13 +17,14 @@ _VOID = frozenset({"br", "col", "meta"})
 
 
 class Markup(str):
-    """What goes into the page as it is."""
+    """Text that goes into the page unescaped."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *children: str, **attributes: Value) -> Markup:
-    """An element. `class_` is class and `stroke_width` is stroke-width; None leaves one out."""
+    """An element. `class_` becomes class and `stroke_width` stroke-width; None omits an
+    attribute."""
     inside = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(_plain(value))}"'
         for key, value in attributes.items()
@@ -35,22 +36,22 @@ def tag(name: str, /, *children: str, **attributes: Value) -> Markup:
 
 
 def join(parts: Iterable[str]) -> Markup:
-    """One after the other; text is escaped, markup is not."""
+    """Concatenate; text is escaped, markup is not."""
     return Markup("".join(part if isinstance(part, Markup) else _escaped(part) for part in parts))
 
 
 def trusted(text: str) -> Markup:
-    """For text that is part of groupferry."""
+    """Mark text of groupferry itself as markup."""
     return Markup(text)
 
 
 def seen(text: str) -> str:
-    """With an escape in place of each character that nobody can see."""
+    """The text with an escape in place of each invisible character."""
     return UNSEEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
 
 
 def shortened(text: str, length_max: int) -> str:
-    """Not longer than that; the middle is left out, because ids differ at either end."""
+    """The text, cut to this length in the middle, because ids differ at either end."""
     text = seen(text)
     if len(text) <= length_max:
         return text
@@ -63,5 +64,5 @@ def _escaped(text: str) -> str:
 
 
 def _plain(value: str | float) -> str:
-    """Of coordinates, as many digits as a screen can show."""
+    """Coordinates get as many digits as a screen can show."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else seen(str(value))

@@ -1,8 +1,8 @@
-"""The report as a value: every number that the page shows, and what its plots are drawn from.
+"""The report as a value: every number on the page, and the data behind its plots.
 
-It is bounded, whatever the data: what a limit left out is counted here, and is in Parquet; of a
-long name there are the two ends and a digest of it. Written as report.json. Times are milliseconds
-since 1970 (UTC). Must not know Spark or HTML.
+Its size is bounded for any input. What a limit leaves out is counted here, and is complete in
+Parquet. A long name is shortened to its two ends and a digest. The report is written as
+report.json. Times are milliseconds since 1970 (UTC).
 """
 
 from collections.abc import Mapping
@@ -18,63 +18,64 @@ class _Part(BaseModel):
 
 
 class Totals(_Part):
-    """Over all groups, those too that have no section of their own."""
+    """Totals over all groups, including those without a section."""
 
     from_ms: int | None = None
-    """The first moment that any table knows; null if there is none."""
+    """The first moment in any table; null if there is none."""
     to_ms: int | None = None
-    """The last one."""
+    """The last moment in any table."""
     groups: int = 0
     groups_on_consumer: int = 0
-    """Groups that had, when they last had members, all of them on the consumer protocol."""
+    """Groups whose members all used the consumer protocol when the group last had members."""
     groups_mixed: int = 0
-    """Those that had members of both."""
+    """Groups that had members of both protocols then."""
     groups_on_classic: int = 0
-    """Those that had all of them on the classic protocol."""
+    """Groups whose members all used the classic protocol then."""
     migrations: int = 0
-    """In either direction."""
+    """Migrations in either direction."""
     migrations_back: int = 0
-    """Those to the classic protocol."""
+    """Migrations to the classic protocol."""
     migrations_complete: int = 0
     partitions: int = 0
-    """That were somebody's at any time."""
+    """Partitions that had an owner at any time."""
     overlaps: int = 0
-    """Times that a partition was owned twice."""
+    """Times that a partition had two owners."""
     regressions: int = 0
-    """Times that a committed offset went back though nobody who owned the partition wanted it."""
+    """Times that a committed offset went back without its owner's intent."""
     lost_commits: int = 0
     """Times that an owner was told less than what had been committed."""
     differences: int = 0
-    """Times that a member said something else of its partitions than what it was granted."""
+    """Times that a member claimed a partition that it was not granted."""
     missing_events: int = 0
-    """Numbers that are missing in the sequences of events."""
+    """Sequence numbers without an event."""
     contradictions: int = 0
-    """Numbers in them that lines have which do not say the same."""
+    """Sequence numbers with lines that differ."""
     rejected_lines: int = 0
-    """Lines of the input that are no event."""
+    """Lines of the input that are not events."""
     unread_events: int = 0
-    """Those of them that are an event of a group, known by its name: what they tell is lost."""
+    """Rejected lines that are events of a group, with a known name: their contents are lost."""
     seeks: int = 0
     """Times that the owner of a partition went back itself."""
     resets: int = 0
-    """Times that offsets were set from outside of the group, or began anew with their topic."""
+    """Times that offsets were set from outside the group, or started over with a recreated
+    topic."""
     unowned_partition_s: float = 0.0
-    """Seconds for which partitions had no owner though the group had members, added up."""
+    """Time that partitions had no owner while their group had members, in partition-seconds."""
     unowned_at_end: int = 0
-    """Partitions without an owner in the end, of groups that have members then; that time is not in
-    the one above: perhaps nobody wants these partitions any more."""
+    """Partitions without an owner at the end, in groups that have members then. That time is not in
+    `unowned_partition_s`: no member may want these partitions any more."""
     unowned_in_migrations_partition_s: float = 0.0
-    """The part of it that falls into migrations."""
+    """The part of `unowned_partition_s` during migrations."""
     rebalances: int = 0
     members_disturbed: int = 0
-    """Members whose work a rebalance interrupted; counted anew in each rebalance."""
+    """Members whose work a rebalance interrupted, counted in each rebalance."""
     partitions_moved: int = 0
     partitions_moved_least: int = 0
-    """How many would have been enough for the same change of members."""
+    """The fewest moves that the same changes of members required."""
 
 
 class Share(_Part):
-    """For a while, a group had so many members of either protocol."""
+    """A span of time with constant numbers of members of either protocol."""
 
     from_ms: int
     to_ms: int
@@ -83,40 +84,40 @@ class Share(_Part):
 
 
 class Migration(_Part):
-    """A group on its way from one protocol to the other."""
+    """A group's migration from one protocol to the other."""
 
     direction: str
     from_ms: int
     to_ms: int | None
-    """Null if it goes on."""
+    """Null if it has not ended."""
     is_complete: bool
 
 
 class MigrationStep(_Part):
-    """A part of a migration: from one change of a member's protocol to the next."""
+    """A part of a migration: from one member's change of protocol to the next."""
 
     migration: int
-    """The how manieth migration of the group it belongs to, from 1."""
+    """The number of the migration within its group, from 1."""
     number: int
-    """From 1."""
+    """The number of the step, from 1."""
     from_ms: int
     to_ms: int
-    """The next step, or when the group had come to rest after the last one."""
+    """The start of the next step; for the last one, when the group had come to rest."""
     classic_members: int
-    """After it."""
+    """Members after the step."""
     consumer_members: int
     unowned_partition_s: float
-    """While the step lasted."""
+    """Time without an owner during the step."""
 
 
 class Interval(_Part):
-    """What one partition was for a while."""
+    """The state of one partition for a while."""
 
     kind: Literal["owner", "gap", "overlap"]
     member_id: str | None
-    """Null in a gap; in an overlap who came second."""
+    """Null in a gap; in an overlap the second owner."""
     other_member_id: str | None = None
-    """Who had it already, in an overlap."""
+    """In an overlap, the first owner."""
     from_ms: int
     to_ms: int
 
@@ -130,46 +131,46 @@ class PartitionStory(_Part):
 
 
 class OwnershipMap(_Part):
-    """Who owned which partition, around what matters most in a group."""
+    """The owners of a group's partitions, around the most important moments."""
 
     from_ms: int
     to_ms: int
     is_all: bool
-    """Whether that is the whole time of the group; otherwise from the first migration or finding to
-    the last."""
+    """Whether the map covers the whole time of the group. If not, it runs from the first migration
+    or finding to the last."""
     partitions: tuple[PartitionStory, ...]
     partitions_left_out: int = 0
     intervals_left_out: int = 0
 
 
 class MemberName(_Part):
-    """Who is behind a member id."""
+    """The member behind a member id."""
 
     member_id: str
     instance_id: str | None
-    """Of a static member."""
+    """For a static member."""
     protocol: str | None
-    """The one that it spoke last."""
+    """The latest one."""
 
 
 class GroupStory(_Part):
-    """A group that has a section of its own."""
+    """A group with a section."""
 
     cluster_id: str
     group_id: str
     findings: int
     """Overlaps, regressions, lost commits, differences, missing events and contradictions."""
     partitions: int
-    """That were somebody's at any time."""
+    """Partitions that had an owner at any time."""
     unowned_partition_s: float
     unowned_at_end: int
-    """Partitions without an owner in the end, if it has members then."""
+    """Partitions without an owner at the end, if the group has members then."""
     rebalances: int
     members_disturbed: int
     partitions_moved: int
     partitions_moved_least: int
     finding_times_ms: tuple[int, ...] = ()
-    """Of the first few of them."""
+    """The times of the first few findings."""
     shares: tuple[Share, ...] = ()
     shares_left_out: int = 0
     migrations: tuple[Migration, ...] = ()
@@ -177,22 +178,22 @@ class GroupStory(_Part):
     steps: tuple[MigrationStep, ...] = ()
     steps_left_out: int = 0
     ownership: OwnershipMap | None = None
-    """Null if nobody ever owned anything."""
+    """Null if no member ever owned a partition."""
     members: tuple[MemberName, ...] = ()
-    """Those in the ownership map, in the order of their coming."""
+    """The members in the ownership map, by first appearance."""
 
 
 class StepCost(_Part):
-    """What the nth step of a migration cost, over all migrations."""
+    """The cost of the nth step of a migration, over all migrations."""
 
     number: int
     """From 1: the first member that changed its protocol."""
     steps: int
-    """How many migrations had one."""
+    """Migrations that had this step."""
     unowned_partition_s: float
-    """Added up."""
+    """The sum."""
     unowned_partition_s_most: float
-    """In the worst of them."""
+    """The maximum."""
 
 
 class ClientVersion(_Part):
@@ -202,51 +203,51 @@ class ClientVersion(_Part):
     software_version: str | None
     groups: int
     on_consumer: int
-    """Members that speak the consumer protocol already."""
+    """Members that use the consumer protocol already."""
     ready: int
     """Members that can switch, and whose group can convert."""
     too_old: int
-    """Members whose version does not know the consumer protocol."""
+    """Members whose version does not support the consumer protocol."""
     unknown: int
-    """Members of whose version nobody knows whether it does."""
+    """Members whose version is not known to support it or not."""
     blocked: int
-    """Members that could, but something else keeps their group from converting."""
+    """Members that could switch, but whose group cannot convert."""
     blocked_by: tuple[str, ...] = ()
-    """What it is, the most frequent first."""
+    """The obstacles, most frequent first."""
 
 
 class Column(_Part):
-    """Of a table of evidence."""
+    """A column of a table of evidence."""
 
     name: str
     meaning: str
 
 
 class Evidence(_Part):
-    """Rows of one table, for whoever wants to check."""
+    """Rows of one table, for readers who want to check."""
 
     table: str
-    """The folder that has all of them, as Parquet."""
+    """The folder with all rows, as Parquet."""
     columns: tuple[Column, ...]
     rows: tuple[Mapping[str, Cell], ...] = ()
     left_out: int = 0
-    """How many more there are."""
+    """Further rows."""
 
     @property
     def count(self) -> int:
-        """With those that are left out."""
+        """All rows, including those left out."""
         return len(self.rows) + self.left_out
 
 
 class Report(_Part):
-    """All of it."""
+    """The whole report."""
 
     totals: Totals
     groups: tuple[GroupStory, ...] = ()
-    """The worst first: by findings, then by partition-seconds without an owner."""
+    """Worst first: by findings, then by partition-seconds without an owner."""
     step_costs: tuple[StepCost, ...] = ()
     step_costs_left_out: int = 0
     clients: tuple[ClientVersion, ...] = ()
     clients_left_out: int = 0
     evidence: Mapping[str, Evidence] = {}
-    """By the name of what it shows, for example `overlaps`."""
+    """Evidence by key, such as `overlaps`."""

@@ -1,4 +1,4 @@
-"""Who had each partition when: a line for each, coloured by owner. Holes and overlaps stand out."""
+"""The owners of each partition over time: one line per partition, coloured by owner."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,19 +12,19 @@ from gateway.readable import moment
 
 COLOURS = 8
 STYLES = 2 * COLOURS
-"""With and without stripes. Who comes after these begins again; the number tells them apart."""
+"""Plain and striped colours. Further owners reuse them; the member's number tells them apart."""
 
 _LINE_HEIGHT = 17
 _BOX_HEIGHT = 14
 _TOP = 20
 _DIGIT_WIDTH = 8
 _OVERLAP_MORE = 2
-"""At either end, so that the shortest one is found."""
+"""The extra width at either end, so that the shortest overlap is visible."""
 _SUMMARY_INTERVALS_MAX = 4
 
 
 def ownership_map(group: GroupStory) -> Markup:
-    """Of one group; empty if nobody ever owned anything."""
+    """The map of one group; empty if no member ever owned a partition."""
     told = group.ownership
     if told is None:
         return join(())
@@ -48,7 +48,7 @@ def ownership_map(group: GroupStory) -> Markup:
 
 
 def swatch(number: int) -> Markup:
-    """The colour of the member with that number, with the number."""
+    """The colour and number of a member."""
     return tag(
         "svg",
         box(0, 26, 0, 16, class_=owner_class(number)),
@@ -60,7 +60,7 @@ def swatch(number: int) -> Markup:
 
 
 def owner_class(number: int) -> str:
-    """Of the member with that number."""
+    """The CSS class of the member with this number."""
     style = (number - 1) % STYLES
     return f"owner-{style % COLOURS}" + ("-striped" if style >= COLOURS else "")
 
@@ -68,14 +68,14 @@ def owner_class(number: int) -> str:
 def _line(
     story: PartitionStory, axis: Axis, numbers: Mapping[str, int], y: float, y_summary: float
 ) -> Markup:
-    """The summary shows below the map while the line has the pointer or the focus."""
+    """One partition. Its summary is shown below the map while the line has pointer or focus."""
     place = f"{story.topic}-{story.partition}"
     summary = f"{place}: {_summary(story.intervals, numbers)}"
     return tag(
         "g",
         box(0, RIGHT, y - 1, _LINE_HEIGHT, class_="target"),
         name(place, y + 11),
-        # What is wrong is drawn last, on top of what is right.
+        # Gaps and overlaps are drawn last, on top of owners.
         *(
             _interval(interval, place, axis, numbers, y)
             for interval in sorted(story.intervals, key=_urgency)
@@ -112,7 +112,7 @@ def _interval(
 
 
 def _label(interval: Interval, numbers: Mapping[str, int]) -> str:
-    """The numbers of whoever had it; a gap has none."""
+    """The numbers of the owners; empty for a gap."""
     who = (interval.other_member_id, interval.member_id)
     return " + ".join(str(numbers.get(each, "?")) for each in who if each is not None)
 
@@ -142,7 +142,7 @@ def _in_short(interval: Interval, numbers: Mapping[str, int]) -> str:
 
 
 def _steps(steps: Sequence[MigrationStep], axis: Axis, bottom: float) -> Markup:
-    """A line where each begins, with its number where that has room."""
+    """A line at the start of each step, with its number if there is room."""
     parts, free = [], 0.0
     for step in steps:
         if not axis.from_ms <= step.from_ms <= axis.to_ms:

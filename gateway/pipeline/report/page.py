@@ -1,7 +1,7 @@
-"""The page: one HTML file with everything in it, made from the `Report` alone.
+"""The page: one self-contained HTML file, made from the `Report` alone.
 
-Top down: the verdict in words, the plots, then each of the worst groups, then the evidence. It has
-no script, asks for nothing, and is the same for the same report.
+From top to bottom: the verdict in words, the plots, the worst groups, the evidence. The page has no
+script, makes no requests, and is identical for the same report.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from gateway.pipeline.report.wording import counted, duration, number
 from gateway.readable import moment
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""The browser is told, too, that nothing in here may run or be fetched."""
+"""Tells the browser to run and fetch nothing."""
 _MARKS = {"good": "✓", "warning": "!", "bad": "✗", "none": "?"}
 _OPEN_GROUPS_MAX = 3
 """Sections of groups that are not folded up."""
@@ -29,7 +29,7 @@ _BLOCKS_MAX = 12
 
 
 def page(report: Report) -> str:
-    """The whole file."""
+    """The contents of the file."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -55,8 +55,8 @@ def _sections(report: Report) -> Iterator[Markup]:
     yield tag("h2", "Evidence")
     yield tag(
         "p",
-        "Rows of the tables that the figures come from, all times UTC. What a column means shows"
-        " under the pointer on its heading.",
+        "Rows of the tables behind the figures, all times UTC. Point at a column's heading to see"
+        " what it means.",
         class_="note",
     )
     for key in evidence.TITLES:
@@ -151,9 +151,7 @@ def _plots(report: Report) -> Iterator[Markup]:
     yield evidence.left_out(report.step_costs_left_out, "step", "timeline")
     yield tag("h2", "Who can go next, by client version")
     yield _legend(*((class_, meaning) for class_, (meaning, _) in READINESS.items()))
-    yield (
-        readiness_bars(report.clients) if report.clients else _nothing("Nobody is left in the end.")
-    )
+    yield (readiness_bars(report.clients) if report.clients else _nothing("No members at the end."))
     yield evidence.left_out(report.clients_left_out, "version", "readiness")
     yield _blocks(report.clients)
 
@@ -185,14 +183,14 @@ def _blocks(clients: Sequence[ClientVersion]) -> Markup:
     ]
     if not lines:
         return join(())
-    return join((tag("p", "What keeps groups back:"), tag("ul", *lines[:_BLOCKS_MAX])))
+    return join((tag("p", "Why groups cannot convert:"), tag("ul", *lines[:_BLOCKS_MAX])))
 
 
 def _groups(report: Report) -> Iterator[Markup]:
     yield tag("h2", "The groups, worst first")
     yield tag(
         "p",
-        "By the number of findings, then by the time that partitions were without an owner.",
+        "By the number of findings, then by the time that partitions had no owner.",
         class_="note",
     )
     for place, group in enumerate(report.groups, start=1):
@@ -204,9 +202,7 @@ def _groups_left_out(report: Report) -> Markup:
     count = report.totals.groups - len(report.groups)
     if count <= 0:
         return join(())
-    return tag(
-        "p", f"{counted(count, 'group')} more, less bad than these, in Parquet only.", class_="note"
-    )
+    return tag("p", f"{counted(count, 'group')} more, in Parquet only.", class_="note")
 
 
 def _legend(*entries: tuple[str, str]) -> Markup:
@@ -228,24 +224,24 @@ def _words() -> Markup:
     terms = (
         (
             "classic protocol",
-            "JoinGroup, SyncGroup and Heartbeat: to share partitions out anew, all members stop.",
+            "JoinGroup, SyncGroup and Heartbeat: all members stop while partitions are reassigned.",
         ),
-        ("consumer protocol", "That of KIP-848: partitions move one by one, the others go on."),
+        ("consumer protocol", "KIP-848: partitions move one by one while other members go on."),
         (
             "partition-second",
-            "One partition without an owner for one second, while its group has"
-            " members: what was produced in it had to wait. It is also written p·s.",
+            "One partition without an owner for one second while its group has members:"
+            " its new records had to wait. Also written p·s.",
         ),
-        ("rebalance", "The group shares its partitions out anew."),
-        ("interrupted", "A member that had to give up or take over partitions, or to join again."),
+        ("rebalance", "The group reassigns its partitions."),
+        ("interrupted", "A member that had to give up or take over partitions, or to rejoin."),
         (
             "would have been enough",
             "The fewest partitions that had to change hands for that change of members.",
         ),
         (
             "finding",
-            "A partition owned twice, a committed offset that went back, a member that"
-            " said something else than it was granted, or a missing event.",
+            "A partition owned twice, a committed offset that went back, a lost commit, a member"
+            " that claimed partitions not granted to it, a contradiction, or a missing event.",
         ),
     )
     return tag(

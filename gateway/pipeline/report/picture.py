@@ -1,16 +1,15 @@
-"""What all plots have in common: their width, the column of names at their left, rectangles with a
-title, and the patterns that mean the same everywhere.
+"""Common elements of the plots: width, the column of names, rectangles with titles, and patterns.
 
-Pictures are SVG inside the page and have no script. Colours are classes of style.css.
+Pictures are SVG inside the page, without scripts. Colours are classes of style.css.
 """
 
 from gateway.pipeline.report.markup import Markup, Value, shortened, tag
 
 WIDTH = 1000
 LEFT = 190
-"""Where names end and the plot begins."""
+"""The left end of the plot, next to the names."""
 RIGHT = 905
-"""Where the plot ends; figures stand behind it."""
+"""The right end of the plot; figures are behind it."""
 
 _WIDTH_MIN = 1.0
 _TITLE_LENGTH_MAX = 300
@@ -18,7 +17,7 @@ _NAME_LENGTH_MAX = 25
 
 
 def picture(height: float, *parts: str, says: str) -> Markup:
-    """`says` is for those who cannot see it."""
+    """`says` describes the picture to screen readers."""
     return tag(
         "div",
         tag(
@@ -33,7 +32,7 @@ def picture(height: float, *parts: str, says: str) -> Markup:
 
 
 def name(text: str, y: float) -> Markup:
-    """In the column at the left, on the base line `y`."""
+    """A name in the left column, on the base line `y`."""
     short = shortened(text, _NAME_LENGTH_MAX)
     parts = (short,) if short == text else (short, titled(text))
     return tag("text", *parts, x=LEFT - 8, y=y, class_="name", text_anchor="end")
@@ -42,7 +41,7 @@ def name(text: str, y: float) -> Markup:
 def box(
     x_from: float, x_to: float, y: float, height: float, *, class_: str, title: str | None = None
 ) -> Markup:
-    """A rectangle that can be seen however short it is; the title shows under the pointer."""
+    """A rectangle with a minimum width; its title is a tooltip."""
     width = max(x_to - x_from, _WIDTH_MIN)
     if title is None:
         return tag("rect", x=x_from, y=y, width=width, height=height, class_=class_)
@@ -50,17 +49,17 @@ def box(
 
 
 def titled(text: str) -> Markup:
-    """What the pointer is told."""
+    """A tooltip."""
     return tag("title", shortened(text, _TITLE_LENGTH_MAX))
 
 
 def words(text: str, x: float, y: float, **attributes: Value) -> Markup:
-    """Some text."""
+    """A text."""
     return tag("text", text, x=x, y=y, **attributes)
 
 
 def patterns() -> Markup:
-    """The fills that are no plain colour, once for all pictures of the page."""
+    """The pattern fills, defined once for all pictures of the page."""
     return tag(
         "svg",
         tag("defs", _stripes("gap", "gap-back", "gap-line", 5), *map(_owner_stripes, range(8))),
@@ -72,7 +71,7 @@ def patterns() -> Markup:
 
 
 def _owner_stripes(colour: int) -> Markup:
-    """For a ninth owner and more: the colour of the first one, and stripes."""
+    """The striped colours for owners beyond the eighth."""
     return _stripes(f"owner-{colour}-striped", f"owner-{colour}", "owner-line", 6)
 
 

@@ -1,4 +1,4 @@
-"""When each group spoke which protocol: a line for each, filled as its members switch."""
+"""The protocol of each group over time: one bar per group, which fills as its members switch."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ _TOP = 22
 
 
 def protocol_timeline(groups: Sequence[GroupStory], axis: Axis) -> Markup:
-    """Of several groups below each other, each of them a link to its section."""
+    """Several groups below each other, each with a link to its section."""
     bottom = _TOP + _ROW_HEIGHT * len(groups)
     rows = [
         _row(group, place, axis, _TOP + _ROW_HEIGHT * (place - 1))
@@ -31,7 +31,7 @@ def protocol_timeline(groups: Sequence[GroupStory], axis: Axis) -> Markup:
 
 
 def bar(shares: Sequence[Share], axis: Axis, y: float) -> Markup:
-    """Of one group: the lower part of it is the members on the consumer protocol."""
+    """The bar of one group; its lower part is the share of members on the consumer protocol."""
     return join(
         part for share in shares if not _is_outside(share, axis) for part in _share(share, axis, y)
     )
@@ -75,7 +75,7 @@ def _share(share: Share, axis: Axis, y: float) -> Iterator[Markup]:
 
 
 def _span(migration: Migration, axis: Axis, y: float) -> Markup:
-    """A line under the bar: while the group was on its way."""
+    """A line under the bar for the duration of a migration."""
     end_ms = axis.to_ms if migration.to_ms is None else migration.to_ms
     took = "goes on" if migration.to_ms is None else f"took {duration(end_ms - migration.from_ms)}"
     title = f"{migration.direction} from {moment(migration.from_ms)}, {took}"
@@ -85,7 +85,7 @@ def _span(migration: Migration, axis: Axis, y: float) -> Markup:
 
 
 def _mark(at_ms: int, axis: Axis, y: float) -> Markup:
-    """A triangle that points to a finding."""
+    """A triangle that points at a finding."""
     x = axis.x(at_ms)
     return tag(
         "path",
@@ -100,5 +100,5 @@ def _is_outside(share: Share, axis: Axis) -> bool:
 
 
 def axis_of(from_ms: int, to_ms: int) -> Axis:
-    """As wide as pictures are."""
+    """An axis as wide as the plots."""
     return Axis(from_ms=from_ms, to_ms=to_ms, left=LEFT, width=RIGHT - LEFT)

@@ -1,4 +1,4 @@
-"""The verdict in words that need no explanation, and what it rests on."""
+"""The verdict in plain words, with references to its evidence."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ Level: TypeAlias = Literal["good", "warning", "bad", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One question, answered."""
+    """The answer to one question."""
 
     level: Level
     answer: str
     evidence: str | None = None
-    """The key of the evidence for it, if there is any."""
+    """The key of its evidence, if there is any."""
 
 
 def headline(totals: Totals) -> Check:
@@ -30,35 +30,35 @@ def headline(totals: Totals) -> Check:
         found = "; ".join(_clause(check.answer) for check in broken)
         return Check(level="bad", answer=f"{word}: {found}.")
     if not totals.groups:
-        return Check(level="none", answer="Nothing to judge: the events tell of no group.")
-    safe = "nothing was owned twice, and no committed offset went back"
+        return Check(level="none", answer="Nothing to judge: the events mention no group.")
+    safe = "no partition had two owners, and no committed offset went back"
     if any(check.level == "warning" for check in checks):
-        return Check(level="warning", answer=f"As far as the events tell, {safe}.")
+        return Check(level="warning", answer=f"As far as the events show, {safe}.")
     return Check(level="good", answer=f"Safe: {safe}.")
 
 
 def safety(totals: Totals) -> Sequence[Check]:
-    """What must never happen, and whether the events are enough to know."""
+    """The conditions that must hold, and whether the events suffice to check them."""
     return (
         _check(
             totals.overlaps,
             "bad",
             "overlaps",
-            "Nothing was owned twice.",
+            "No partition had two owners.",
             f"A partition was owned by two members at once ({_times(totals.overlaps)}).",
         ),
         _check(
             totals.regressions,
             "bad",
             "regressions",
-            "No committed offset went back, unless the owner of the partition wanted it.",
+            "No committed offset went back, unless the owner of the partition intended it.",
             f"A committed offset went back ({_times(totals.regressions)}).",
         ),
         _check(
             totals.lost_commits,
             "bad",
             "lost_commits",
-            "Every owner went on from what had been committed last.",
+            "Every owner continued from the latest commit.",
             f"A commit was lost: an owner was told less ({_times(totals.lost_commits)}).",
         ),
         _check(
@@ -66,36 +66,36 @@ def safety(totals: Totals) -> Sequence[Check]:
             "bad",
             "missing_events",
             "No event is missing.",
-            f"{counted(totals.missing_events, 'event is', 'events are')} missing, and what"
-            " happened there is not known.",
+            f"{counted(totals.missing_events, 'event is', 'events are')} missing, so what happened"
+            " there is unknown.",
         ),
         _check(
             totals.contradictions,
             "bad",
             "contradictions",
-            "No event is told in two ways.",
-            f"{counted(totals.contradictions, 'event is', 'events are')} told in two ways, and"
-            " which of them is true is not known.",
+            "No event has two versions.",
+            f"{counted(totals.contradictions, 'event has', 'events have')} two versions, and it is"
+            " unknown which is true.",
         ),
         _check(
             totals.differences,
             "warning",
             "differences",
-            "What the members themselves said that they own is what they were granted.",
-            "A member said that it owns something else than what it was granted"
-            f" ({_times(totals.differences)}).",
+            "All members claimed only partitions that they were granted.",
+            f"A member claimed a partition that it was not granted ({_times(totals.differences)}).",
         ),
         _reading(totals),
     )
 
 
 def _reading(totals: Totals) -> Check:
-    """Garbage hides nothing of a group, whose sequence would have a gap; an event in it does."""
+    """A line of garbage is harmless: if it hid an event of a group, the sequence would have a gap.
+    An event with a place in a sequence that cannot be read does hide something."""
     key = "rejected_lines"
     if totals.unread_events:
         lost = (
-            f"{counted(totals.unread_events, 'event')} of a group could not be read, and what"
-            " happened there is not known."
+            f"{counted(totals.unread_events, 'event')} of a group could not be read, so what"
+            " happened there is unknown."
         )
         return Check(level="bad", answer=lost, evidence=key)
     return _check(
@@ -108,7 +108,7 @@ def _reading(totals: Totals) -> Check:
 
 
 def outcome(totals: Totals, clients: Sequence[ClientVersion]) -> Iterator[str]:
-    """What was reached, what it cost, who can go next: a sentence each."""
+    """One sentence each on the result, the cost, and which members can go next."""
     yield _reached(totals)
     cost = f"{partition_seconds(totals.unowned_partition_s)} without an owner"
     if totals.migrations and totals.unowned_partition_s:
@@ -116,7 +116,7 @@ def outcome(totals: Totals, clients: Sequence[ClientVersion]) -> Iterator[str]:
     yield f"{cost}."
     if totals.unowned_at_end:
         left = counted(totals.unowned_at_end, "partition has", "partitions have")
-        yield f"{left} no owner in the end, though the group has members; that is not in that time."
+        yield f"{left} no owner at the end although the group has members; not counted above."
     yield (
         f"{counted(totals.rebalances, 'rebalance')} interrupted members"
         f" {counted(totals.members_disturbed, 'time')};"
@@ -147,7 +147,7 @@ def _reached(totals: Totals) -> str:
     if totals.migrations_back:
         migrations += f", {number(totals.migrations_back)} of them back to the classic protocol"
     if totals.migrations:
-        migrations += f"; {number(totals.migrations_complete)} came to the end"
+        migrations += f"; {number(totals.migrations_complete)} completed"
     return f"{'; '.join((there, *others))}. {migrations}."
 
 

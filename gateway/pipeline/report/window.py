@@ -1,4 +1,4 @@
-"""Which part of the time a plot shows: the whole, or where it matters if that is much less."""
+"""The span of time that a plot shows: everything, or the important part if that is much shorter."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
@@ -9,14 +9,14 @@ Span: TypeAlias = tuple[int, int]
 """From and to, in milliseconds since 1970 (UTC)."""
 
 _MARGIN = 0.1
-"""Of what matters, shown before and after it."""
+"""The margin before and after the important part, as a share of its length."""
 _MARGIN_MS_MIN = 1_000
 _SHARE_MAX = 0.5
-"""Of the whole; if what matters takes more of it, all is shown."""
+"""The largest share of the whole for which only the important part is shown."""
 
 
 def around(matters: Iterable[Span], whole: Span) -> Span:
-    """From a bit before the first to a bit after the last; the whole if there is none."""
+    """From shortly before the first of these spans to shortly after the last."""
     spans: Sequence[Span] = sorted(matters)
     if not spans:
         return whole
@@ -29,7 +29,7 @@ def around(matters: Iterable[Span], whole: Span) -> Span:
 def what_matters(
     migrations: Iterable[Migration], findings_ms: Iterable[int], whole: Span
 ) -> Iterable[Span]:
-    """When a group was on its way, and where something was found."""
+    """The spans of migrations, and the moments of findings."""
     for each in migrations:
         yield each.from_ms, whole[1] if each.to_ms is None else each.to_ms
     for at_ms in findings_ms:

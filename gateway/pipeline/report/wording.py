@@ -1,4 +1,4 @@
-"""Numbers, durations and dates as people read them, always the same for the same value."""
+"""Numbers, durations and dates for people."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -11,21 +11,21 @@ DAY_MS = 24 * HOUR_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOMENT_MS_MAX = 253_402_300_799_999
-"""The last one that has a year of four digits."""
+"""The last moment of the year 9999."""
 
 
 def date_time(at_ms: int) -> datetime:
-    """In UTC; the nearest one that a calendar has."""
+    """The moment in UTC, moved into the calendar's range."""
     return _EPOCH + timedelta(milliseconds=min(max(at_ms, 0), _MOMENT_MS_MAX))
 
 
 def beginning(from_ms: int | None) -> str:
-    """When something began; null if nobody saw it, because it was so from the beginning on."""
+    """The start of something; null means that it had begun before the first event."""
     return "before the first event" if from_ms is None else moment(from_ms)
 
 
 def duration(length_ms: float) -> str:
-    """In its two largest units."""
+    """The duration in its two largest units."""
     if length_ms < SECOND_MS:
         return f"{length_ms:.0f} ms"
     if length_ms < MINUTE_MS:
@@ -42,7 +42,7 @@ def duration(length_ms: float) -> str:
 
 
 def number(value: float) -> str:
-    """Thousands apart; of what is no whole number, three digits that count."""
+    """Thousands are separated; fractions have up to three significant digits."""
     if value == int(value) or abs(value) >= 100:
         return f"{value:,.0f}"
     if abs(value) < 0.001:
@@ -57,5 +57,5 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def partition_seconds(amount_s: float) -> str:
-    """Time without an owner, added up over partitions."""
+    """Unowned time, summed over partitions."""
     return f"{number(amount_s)} partition-seconds"

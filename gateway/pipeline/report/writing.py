@@ -1,4 +1,4 @@
-"""The report's two files in the output folder: the numbers, and the page made from them."""
+"""Writes the report's two files: the numbers, and the page made from them."""
 
 from collections.abc import Mapping
 
@@ -20,8 +20,8 @@ def write_report(
     output: Folder,
     top: int,
 ) -> Report:
-    """From all tables and the models of their rows, by name. The `top` worst groups have a section
-    of their own."""
+    """Write the report on these tables. `rows_of` has the models of their rows; the `top` worst
+    groups get a section each."""
     made = report(tables, rows_of, top)
     output.write_text(NUMBERS, made.model_dump_json(indent=2) + "\n")
     output.write_text(PAGE, page(made))

@@ -1,1 +1,1 @@
-"""What happened, as tables: one module for each, with the model of its rows."""
+"""The tables: one module for each, with the model of its rows."""

@@ -1,6 +1,5 @@
-"""All tables of groups, in the order in which they are made: each from the histories, and from
-the tables before it.
-"""
+"""All tables, in the order in which they are made: each from the histories and from earlier
+tables."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ Made = Mapping[str, DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table and how it is made."""
+    """A table of groups, and the function that makes it."""
 
     name: str
     row: type[Row]
@@ -58,7 +57,7 @@ TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class WholeTable:
-    """A table that is not made group by group, but from all stored lines."""
+    """A table that is made from all stored lines instead of group by group."""
 
     name: str
     row: type[BaseModel]
@@ -74,4 +73,4 @@ WHOLE_TABLES = (
 ALL_ROWS: Mapping[str, type[BaseModel]] = {
     table.name: table.row for table in (*TABLES, *WHOLE_TABLES)
 }
-"""The rows of every table."""
+"""The row models of all tables."""

@@ -1,7 +1,7 @@
-"""What happened in each group, one row for each event, with who was in it and how it was then.
+"""Everything that happened in each group: one row per event, with the state of group and member.
 
-The tables of members, rebalances and migrations are made of these rows. A story may have lost its
-beginning: whoever is told of without having joined was there before the first event.
+The tables of members, rebalances and migrations are made from these rows. The beginning of a
+history may be lost: a member that appears without having joined was there before the first event.
 """
 
 from collections.abc import Mapping
@@ -40,53 +40,54 @@ CLASSIC, NATIVE = "classic", "consumer"
 
 
 class ChangeRow(Row):
-    """An event, or what is known without one: `gateway_restarted` behind the last event of a
-    process, and for what it forgot; `member_seen` for members that were there from the start."""
+    """An event, or a fact that no event tells: `gateway_restarted` after the last event of a
+    process, and for each change that it forgot; `member_seen` for members that were there from the
+    start."""
 
     place: int
-    """Its place in the story of the group; not without gaps."""
+    """The row's place in the history of the group; places may have gaps."""
     at_ms: int
     event: str
     begun_ms: int
-    """Of the first event of the group that is there."""
+    """The time of the group's first known event."""
     kind: Kind | None
-    """Of the group, from here on; null if no event says it."""
+    """The group's protocol from here on; null if unknown."""
     state: str | None
-    """Of the group, from here on; null if no event says it. Of a classic group Empty,
-    PreparingRebalance, CompletingRebalance, Stable. Of a consumer group Empty, Assigning (there is
-    no target yet for its epoch), Reconciling (until the last change in that epoch), Stable."""
+    """The group's state from here on; null if unknown. A classic group is Empty,
+    PreparingRebalance, CompletingRebalance or Stable. A consumer group is Empty, Assigning (its
+    epoch has no target yet), Reconciling (until the last change in its epoch) or Stable."""
     members: int
-    """In the group, from here on."""
+    """Members of the group from here on."""
     classic_members: int
-    """Those of them that speak the classic protocol."""
+    """Members that speak the classic protocol."""
     member_id: str | None
-    """Whom the event is about."""
+    """The member that the event is about."""
     instance_id: str | None
-    """Of a static member, as far as any event says it."""
+    """The instance id of a static member, if any event mentions it."""
     protocol: Protocol | None
-    """What the member speaks from here on; null if no event says it."""
+    """The member's protocol from here on; null if unknown."""
     protocol_before: Protocol | None
-    """What it spoke until then."""
+    """The member's protocol until then."""
     is_present: bool | None
     """Whether the member is in the group from here on."""
     was_present: bool | None
-    """Whether it was until then."""
+    """Whether the member was in the group until then."""
     was_there: bool | None
-    """Whether it was before the first event."""
+    """Whether the member was in the group before the first event."""
     cause: str | None
-    """As the event says."""
+    """From the event."""
     direction: str | None
-    """As the event says."""
+    """From the event."""
     from_state: str | None
-    """As the event says."""
+    """From the event."""
     to_state: str | None
-    """As the event says."""
+    """From the event."""
     epoch: int | None
-    """The group epoch or the generation, if the event says it."""
+    """The group epoch or the generation, if the event has one."""
     partitions: Mapping[str, tuple[int, ...]] | None
-    """As the event says."""
+    """From the event."""
     topics: tuple[str, ...] | None
-    """As the event says."""
+    """From the event."""
 
 
 def changes(histories: GroupHistories) -> DataFrame:
@@ -132,20 +133,20 @@ def _with_kinds(rows: DataFrame) -> DataFrame:
     kind = F.coalesce(newest(after, so_far()), oldest(before))
     begun_ms = F.min("at_ms").over(whole())
     rows = rows.select("*", kind.alias("group_kind"), begun_ms.alias("begun_ms"))
-    # Sights are before all else, whenever it was that the member was seen.
+    # Sightings come before everything else, whenever the member was seen.
     at_ms = F.when(F.col("event") == SEEN, F.col("begun_ms")).otherwise(F.col("at_ms"))
     return rows.withColumn("at_ms", at_ms)
 
 
 def _with_presence(rows: DataFrame) -> DataFrame:
-    """Who is there: since it joined, until it went; from the start if it did not join."""
+    """A member is present from its join until it goes; without a join, from the start."""
     is_about_member = F.col("member_id").isNotNull()
     turn = (
         F.when(is_any(MemberJoined), F.lit(True))
         .when(is_any(*DEPARTURES), F.lit(False))
         .otherwise(F.col("is_back"))
     )
-    # A client that was seen may be on its way in, or turned away.
+    # A client that was seen may be about to join, or may be turned away.
     rows = rows.select(
         "*",
         F.when(is_about_member, turn).alias("turn"),
@@ -166,8 +167,8 @@ def _with_presence(rows: DataFrame) -> DataFrame:
 
 
 def _instance() -> Column:
-    """Of a static member. One that joined too early to be told of is known when it is replaced:
-    the next row tells of who goes on in its place."""
+    """The instance id of a static member. If the member joined before the first event, its
+    replacement reveals the id: the next row is about the successor."""
     successors = F.when(is_any(MemberReplaced), F.col("next_instance_id"))
     return F.max(F.coalesce(F.col("instance_id"), successors)).over(whole("member_id"))
 
@@ -190,7 +191,7 @@ def _with_protocols(rows: DataFrame) -> DataFrame:
 
 
 def _with_counts(rows: DataFrame) -> DataFrame:
-    """Those who were there from the start count once, in the first row of each."""
+    """Members from before the first event count once, in their first row."""
     is_first = F.row_number().over(so_far("member_id")) == 1
     was_there = F.col("was_there") & is_first
     was_classic = was_there & (F.col("protocol_before") == CLASSIC)
@@ -232,7 +233,7 @@ def _with_states(rows: DataFrame) -> DataFrame:
 
 
 def _classic_state() -> Column:
-    """Neither a conversion nor another process goes on with a rebalance, but may begin one."""
+    """A conversion, or a new process, never continues a rebalance, but may begin one."""
     is_end = (F.col("event") == RESTARTED) & F.col("member_id").isNull()
     kept = F.when(F.col("members") > 0, "Stable").otherwise("Empty")
     told = (
@@ -245,7 +246,7 @@ def _classic_state() -> Column:
 
 
 def _consumer_state() -> Column:
-    """As Kafka names them; that it is stable shows only by what is told next."""
+    """Kafka's names. That the group is stable shows only in the next events."""
     return (
         F.when(F.col("members") == 0, "Empty")
         .when(F.col("bumps") == 0, F.lit(None))

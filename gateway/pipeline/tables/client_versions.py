@@ -1,8 +1,8 @@
-"""From which version on client libraries speak the new protocol (KIP-848), by the names with which
-they introduce themselves.
+"""The first versions of client libraries that support the new protocol (KIP-848), by the names
+under which they introduce themselves.
 
-Either makers call them ready, or they were rolled with it here (tests/matrix.json). Early access is
-left out: it may drop partitions without a callback. Names that are not here are unknown.
+A version counts if its makers call it ready, or if it passed a roll here (tests/matrix.json). Early
+access does not count: it may drop partitions without a callback. Other names are unknown.
 """
 
 from collections.abc import Mapping
@@ -26,13 +26,13 @@ SPEAKS_CONSUMER_SINCE: Mapping[str, tuple[int, int] | None] = MappingProxyType(
         "kafkajs": None,
     }
 )
-"""Major and minor version; None as long as no version does."""
+"""Major and minor version; None if no version supports it."""
 
 _NEVER = (1 << 31) - 1
 
 
 def speaks_consumer(name: Column, version: Column) -> Column:
-    """Whether a client knows the new protocol; null if that is not known."""
+    """Whether a client supports the new protocol; null if unknown."""
     pairs = [
         F.lit(each)
         for software, since in SPEAKS_CONSUMER_SINCE.items()

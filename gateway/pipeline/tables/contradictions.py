@@ -1,7 +1,7 @@
-"""Numbers that two lines have which do not say the same: one of them is not what was told.
+"""Sequence numbers with two lines that differ: only one of them can be what the gateway wrote.
 
-A line that is written again is the same to the byte. What cannot be read is told in `rejected`.
-Only blocks of numbers in which some line came again are looked at closely.
+A repeated line is identical to the byte. Unreadable lines are in `rejected`. Only blocks of numbers
+with a repeated line are compared.
 """
 
 from functools import reduce
@@ -17,29 +17,29 @@ from gateway.pipeline.tables.sequences import SEQUENCE, masks, numbers, row_of
 
 
 class ContradictionRow(BaseModel):
-    """One number. Of its lines, the tables are made from the one with the earliest time."""
+    """One number. The tables use the one of its lines with the earliest time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     cluster_id: str
-    """The cluster's own id, empty if no gateway has told it."""
+    """The cluster's own id, empty if no gateway has named it."""
     group_id: str | None
-    """The group whose sequence it is; null if it is that of a process."""
+    """The group whose sequence it is; null for the sequence of a process."""
     gateway_id: str
     process_id: str | None
-    """The process whose sequence it is; null if it is that of a group."""
+    """The process whose sequence it is; null for the sequence of a group."""
     sequence: int
-    """The number."""
+    """The sequence number."""
     event: str
-    """What one line says that it was."""
+    """The event in one of the lines."""
     other_event: str
-    """What another one says, perhaps with other fields only."""
+    """The event in another line; it may have the same name and differ in its fields."""
     at_ms: int
-    """When it was decided, as the earliest of them says, in milliseconds since 1970 (UTC)."""
+    """The earliest time in those lines, in milliseconds since 1970 (UTC)."""
 
 
 def contradictions(lines: DataFrame) -> DataFrame:
-    """All of them in stored lines."""
+    """All contradictions in stored lines."""
     told = numbers(lines.where(F.col(PROBLEM).isNull()))
     again = masks(told).where(F.col("lines") > F.bit_count("mask"))
     content = F.col(CONTENT)

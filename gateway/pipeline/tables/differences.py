@@ -1,8 +1,8 @@
-"""Where what a member said is not what the engine had granted: a finding, even if no two members
-met.
+"""Claims of members that contradict the engine's grants. Each is a finding, even without an
+overlap.
 
-A member may say for a while that it has what was taken from it, for it learns that later; so its
-word is held against the last member that the partition was granted to, released or not.
+A member may claim a partition for a while after losing it, because it learns of the loss later. Its
+claim is therefore compared with the latest grant of the partition, released or not.
 """
 
 from typing import Literal
@@ -19,21 +19,22 @@ from gateway.pipeline.tables.stated import evidence
 
 
 class DifferenceRow(Row):
-    """One word of a member that has no grant behind it."""
+    """One claim of a member without a grant."""
 
     topic: str
     partition: int
     member_id: str
-    """Who said that it owns the partition."""
+    """The member that claimed the partition."""
     granted_to: str | None
-    """Who had been granted it last; null: nobody, ever. That is told only of groups whose creation
-    was seen."""
+    """The member that the partition was last granted to; null if there was no grant. A null is
+    reported only for groups whose creation was seen."""
     said_by: Literal["statement", "commit"]
     at_ms: int
 
 
 def differences(histories: GroupHistories, ownership: DataFrame) -> DataFrame:
-    """See `DifferenceRow`. Of what a member said in one round the first and the last word count."""
+    """See `DifferenceRow`. Of a member's claims in one round, the first and the last are
+    compared."""
     words = evidence(histories).select(
         *PARTITION,
         "member_id",
@@ -49,11 +50,11 @@ def differences(histories: GroupHistories, ownership: DataFrame) -> DataFrame:
         F.col("member_id").alias("grantee"),
         "to_ms",
     )
-    # Of grants of one moment, the one that lasts is the last one.
+    # Of several grants at one moment, the one that lasts longest comes last.
     in_time = Window.partitionBy(*PARTITION).orderBy(
         "at_ms", F.col("grantee").isNotNull(), F.asc_nulls_last("to_ms")
     )
-    # What happens in one millisecond may come in either order.
+    # Events of one millisecond may have happened in either order.
     at_once = Window.partitionBy(*PARTITION, "at_ms")
     told = words.unionByName(grants, allowMissingColumns=True).withColumns(
         {

@@ -1,4 +1,4 @@
-"""When a group had no members: then nobody misses a partition that nobody owns."""
+"""The time that a group had no members, when no member could miss an unowned partition."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -8,9 +8,9 @@ from gateway.pipeline.tables.windows import but_this, so_far
 
 
 def with_empty_time(intervals: DataFrame, changes: DataFrame) -> DataFrame:
-    """Intervals with `empty_ms`: of a gap that has ended, how long the group had no members.
+    """Intervals with `empty_ms`: for an ended gap, how long the group had no members during it.
 
-    Both its ends are moments of `changes`: somebody was given the partition, or gave it up.
+    Both ends of a gap are in `changes`, because a partition was granted or released there.
     """
     until = _empty_until(changes)
 
@@ -28,13 +28,13 @@ def with_empty_time(intervals: DataFrame, changes: DataFrame) -> DataFrame:
 
 
 def _empty_until(changes: DataFrame) -> DataFrame:
-    """For each moment of a group, how long in all it had no members before: `empty_ms`."""
+    """For each moment of a group, the total time without members before it: `empty_ms`."""
     lasts_ms = F.lead("at_ms").over(so_far()) - F.col("at_ms")
     empty = changes.select(
         *GROUP, "place", "at_ms", F.when(F.col("members") == 0, lasts_ms).alias("empty_ms")
     )
     before_ms = F.coalesce(F.sum("empty_ms").over(but_this(so_far())), F.lit(0))
-    # Of the changes of one moment each has the same time before it: those between last no time.
+    # Changes of one moment have the same time before them, since no time passes between them.
     return (
         empty.select(*GROUP, "at_ms", before_ms.alias("before_ms"))
         .groupBy(*GROUP, "at_ms")

@@ -1,9 +1,9 @@
-"""What the engine granted: from an assignment to the release by that member.
+"""Granted intervals: from the assignment of a partition to its release by the same member.
 
-The two events are all that it takes, for groups of any kind, and `topics_gone`, after which nothing
-is told of a topic's partitions any more. If one of them is missing, a hole in the story has it. But
-who has gone without a release has nothing any more either: that may have been told beside the
-group's sequence, where no hole can be seen.
+These two events suffice for groups of either kind, with `topics_gone`, which ends all intervals of
+a topic. If one of them is missing, a hole in the history contains it. A member that went without a
+release owns nothing any more either: its release may have been told beside the group's sequence,
+where no hole shows.
 """
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -27,12 +27,13 @@ _DEPARTURES = (MemberLeft, MemberFenced, MemberReplaced)
 
 
 def granted(histories: GroupHistories) -> DataFrame:
-    """Intervals of `member_id`, with positions and times. One that `leaves_gap` is followed by
-    nobody's, until the next one: not if it ended with its topic, or nobody saw its end.
+    """Intervals of `member_id` with positions and times. `leaves_gap` says that no member owns the
+    partition from the end to the next interval; it is false if the topic ended or the end was not
+    seen.
 
-    A release without an assignment: the member had it since the last hole, or since before the
-    first event. An assignment without a release ends with a hole as well, if somebody else is told
-    of behind it; otherwise never.
+    A release without an assignment means that the member had the partition since the last hole, or
+    since before the first event. An assignment without a release ends at a hole if the next event
+    after the hole concerns another member; otherwise it never ends.
     """
     own = _backwards("member_id")
     found = _with_lost(_changes(histories)).withColumns(
@@ -71,10 +72,10 @@ def granted(histories: GroupHistories) -> DataFrame:
 
 
 def _with_lost(changes: DataFrame) -> DataFrame:
-    """`lost` of a grant: the hole that may have its release. The first who is told of behind it is
-    somebody else; and then the member is never told of again, or given it anew, or gives up behind
-    another hole what it may have got there. `over`: its topic's end, or its own without a release.
-    """
+    """Adds `lost` to a grant: the hole that may contain its release. The first event after the hole
+    concerns another member, and the grantee afterwards never appears again, or is granted the
+    partition again, or releases after another hole what it may have got there. `over` is the end of
+    the topic, or the member's departure without a release."""
     all_ = _backwards()
     is_new = ~F.col("hole").eqNullSafe(F.lead("hole").over(all_))
     known = changes.withColumn("behind", F.when(is_new, F.struct("position", "hole")))
@@ -92,8 +93,8 @@ def _with_lost(changes: DataFrame) -> DataFrame:
 
 
 def _changes(histories: GroupHistories) -> DataFrame:
-    """A row for each partition that was given or released, with the next end of its topic (`gone`)
-    and the next departure of the member (`left`)."""
+    """One row for each partition granted or released, with the next end of its topic (`gone`) and
+    the next departure of the member (`left`)."""
     told = histories.of(PartitionsAssigned, PartitionsReleased, TopicsGone, *_DEPARTURES)
     of_member = Window.partitionBy(*GROUP, "member_id").orderBy(F.desc("position"))
     left_next = F.last(_moment(is_any(*_DEPARTURES)), ignorenulls=True)
@@ -122,18 +123,18 @@ def _changes(histories: GroupHistories) -> DataFrame:
 
 
 def _moment(condition: Column) -> Column:
-    """Position and time, of rows like that."""
+    """Position and time of rows that satisfy the condition."""
     return F.when(condition, F.struct("position", "at_ms"))
 
 
 def _backwards(*names: str) -> WindowSpec:
-    """Through what is told of each partition."""
+    """The rows of each partition, latest first."""
     return Window.partitionBy(*PARTITION, *names).orderBy(F.desc("position"))
 
 
 def _passed(backwards: WindowSpec, *, and_this: bool = False) -> WindowSpec:
-    """What a walk back through time has passed: what comes later. Frames that end with the last row
-    would be computed anew for each row, these are not."""
+    """The later rows, in a backwards order. A frame that ends with the last row would be recomputed
+    for each row; this one is not."""
     return backwards.rowsBetween(
         Window.unboundedPreceding, Window.currentRow if and_this else Window.currentRow - 1
     )

@@ -1,7 +1,7 @@
-"""Intervals of owners side by side: where two of them overlap, and where there is none.
+"""Compares the intervals of owners: finds overlaps, and gaps between them.
 
-Intervals have `from_position` and `to_position` beside their times: what happens in one millisecond
-still happens one after the other. Must not know what they are intervals of.
+Intervals have `from_position` and `to_position` besides their times, because events of one
+millisecond still have an order.
 """
 
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 ENDLESS = (1 << 63) - 1
-"""The `to_position` of an interval that has no end."""
+"""The `to_position` of an interval without an end."""
 
 
 def side_by_side(intervals: DataFrame, *, of: Sequence[str]) -> DataFrame:
-    """For each thing its intervals (`kind` is "owner"), and beside them an "overlap" where one
-    begins before an earlier one of somebody else has ended, and a "gap" from the end of all earlier
-    ones to the next, or for ever, if the last of them `leaves_gap`."""
+    """The intervals of each thing (`kind` is "owner"), with an "overlap" where an interval begins
+    before an earlier one of another owner has ended, and a "gap" from the end of all earlier
+    intervals to the next one. If the last interval `leaves_gap`, the gap after it never ends."""
     earlier = Window.partitionBy(*of).orderBy("from_position", "to_position", "member_id")
     reach = F.struct("to_position", "to_ms", "from_ms", "member_id", "leaves_gap")
     reached = F.max(reach).over(earlier.rowsBetween(Window.unboundedPreceding, -1))

@@ -1,15 +1,15 @@
-"""Where an owner was told less than what had been committed, and nobody had reset that.
+"""Owners that were told less than what had been committed, although nothing had reset the offset.
 
-What was committed in between is consumed again; if the owner was told that there is nothing, it
-begins where its own settings say, and may as well skip what nobody has consumed.
+The records in between are consumed again. If the owner was told that there is no offset, it begins
+where its own settings say, and may skip records instead.
 
-- A reset or a deletion through the gateway is told, and counts as what is stored from then on. One
-  that was made at the cluster, around the gateway, cannot be told from a loss; nor can offsets that
-  the cluster has forgotten.
-- Only owners are compared: what somebody else asks for may cross a commit on its way. Who asks
-  without a name is taken for the owner, and compared with what was stored when the partition was
+- A reset or a deletion through the gateway is an event, and counts as the stored offset from then
+  on. One made directly at the cluster looks like a loss, and so do expired offsets.
+- Only owners are compared: another client's fetch may cross a commit on its way. A fetch without a
+  member id counts as the owner's, and is compared with what was stored when the partition was
   granted.
-- Behind a transactional commit nothing is compared: nobody knows what became of it.
+- After a transactional commit nothing is compared, because the outcome of the transaction is
+  unknown.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -31,19 +31,19 @@ class LostCommitRow(Row):
     topic: str
     partition: int
     member_id: str
-    """Who asked; empty if it did not say so, and was taken for the owner."""
+    """The member that asked; empty if it did not say so and was taken for the owner."""
     owner_id: str
-    """The member to which the partition was granted then."""
+    """The member that the partition was granted to then."""
     stored: int
-    """The offset that had been committed last."""
+    """The latest committed offset."""
     stored_ms: int
-    """When that was."""
+    """The time of that commit."""
     told: int | None
     """The offset that the owner was told; null if it was told that there is none."""
     at_ms: int
-    """When it was told."""
+    """The time of the answer."""
     gateway_id: str
-    """Who told it, and by which number of which sequence (null: that of the group)."""
+    """The gateway that gave the answer; with its sequence (null: the group's) and number."""
     process_id: str | None
     sequence: int
 
@@ -87,7 +87,7 @@ def _is_lost() -> Column:
 
 
 def _last_at(condition: Column) -> Column:
-    """When it was last so."""
+    """When the condition was last true."""
     in_order = Window.partitionBy(*LIFE).orderBy("at")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return F.last(F.when(condition, F.col("at")), ignorenulls=True).over(so_far)

@@ -1,7 +1,7 @@
-"""In which state each member was after each thing that happened to it or to its group.
+"""The state of each member after each event of the member or its group.
 
-A member of a classic group is in the state of the group. A classic member of a consumer group goes
-through a rebalance of its own; a native one has partitions to give up, or none.
+A member of a classic group has the state of the group. A classic member of a consumer group goes
+through a rebalance of its own. A native member has partitions to give up, or none.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -25,14 +25,14 @@ from gateway.pipeline.tables.windows import from_here, newest, oldest, so_far, w
 MEMBER = (*GROUP, "member_id")
 _STABLE = "Stable"
 _AGAIN = ""
-"""In place of a state: as the next event says that it was. A process that takes the group up lets
-classic members rejoin that are behind, and tells of it only when they do."""
+"""Stands for the state that the next event says it was. A process that loads the group makes
+classic members rejoin if they are behind, and tells of it only when they do."""
 
 
 def member_states(changes: DataFrame) -> DataFrame:
-    """From `changes`: `kind`, `protocol`, `state` and `is_present` of each member, from each place
-    on that may have changed them; `event` and `cause` of that. At the first event
-    `is_from_before` says who was there before it."""
+    """The `kind`, `protocol`, `state` and `is_present` of each member, at each place in `changes`
+    that may change them, with the `event` and `cause` of the change. At the first event,
+    `is_from_before` marks the members that were there before it."""
     own = _of_members(changes)
     points = own.unionByName(_of_groups(changes), allowMissingColumns=True).unionByName(
         revocations(changes), allowMissingColumns=True
@@ -69,7 +69,7 @@ def member_states(changes: DataFrame) -> DataFrame:
 
 
 def nothing() -> Column:
-    """A text that is null."""
+    """A null text."""
     return F.lit(None).cast("string")
 
 
@@ -89,7 +89,7 @@ def _state() -> Column:
 
 
 def _of_members(changes: DataFrame) -> DataFrame:
-    """What happens to members; and for those that were there already, their beginning."""
+    """The events of members, and a first row for members that were there before the first event."""
     rows = changes.select(
         "*",
         F.first("kind").over(so_far()).alias("first_kind"),
@@ -129,10 +129,10 @@ def _struct(columns: dict[str, Column]) -> Column:
 
 
 def _of_groups(changes: DataFrame) -> DataFrame:
-    """What each member takes from its group: the kind, a classic group's state, a restart.
+    """What each member inherits from its group: the kind, a classic group's state, a restart.
 
-    These points are numbered, and each member is joined with the numbers of those that it was there
-    for: a group whose members come and go may have thousands of both.
+    These points are numbered, and each member is joined with the numbers of its time in the group:
+    a group whose members come and go may have thousands of both.
     """
     taken = F.struct("kind", F.when(F.col("kind") == CLASSIC, F.col("state")))
     rows = changes.select("*", taken.alias("taken"), F.lag(taken).over(so_far()).alias("before"))
@@ -162,7 +162,7 @@ def _of_groups(changes: DataFrame) -> DataFrame:
 
 
 def _while_there(numbered: DataFrame) -> DataFrame:
-    """Of each member the numbers of its group's points between its coming and its going."""
+    """For each member the numbers of the group's points between its arrival and its departure."""
     before = F.col("number") - F.col("is_point").cast("int")
     came = F.when(F.col("was_there"), 1).when(F.col("is_present"), F.col("number") + 1)
     is_still_there = F.max_by("is_present", "place")

@@ -1,11 +1,11 @@
-"""What each move of a group from one protocol to the other was, and what it cost.
+"""Each migration of a group from one protocol to the other, and its cost.
 
-A group is of one protocol, mixed, or empty. A migration leads from one protocol to the other, or
-back to the same one if it was given up; it may have been mixed for a while, or empty.
+A group has one protocol, is mixed, or is empty. A migration leads from one protocol to the other,
+or back to the first one if it was given up. In between the group may be mixed, or empty.
 
-Its cost begins before the first member of the new protocol comes, when the one that it replaces
-leaves, and does not end when the last member of the old one leaves: who takes over its partitions,
-and who comes in its place, is part of it. So it is counted from rest to rest.
+The cost begins before the first member of the new protocol arrives, when the member that it
+replaces leaves. It ends after the last member of the old protocol has left, when its partitions
+have new owners and its successor has arrived. The cost is therefore counted from rest to rest.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ STALL_MS = 30_000
 """A rebalance that takes longer is a stall."""
 
 REPLACED_MS_MAX = 60_000
-"""Who comes later than that is not taken for the one in whose place it comes."""
+"""A member that arrives later than this after a departure does not count as its replacement."""
 
 _MIXED = "mixed"
 _AT_REST = ("Stable", "Empty")
@@ -36,32 +36,34 @@ class MigrationRow(Row):
 
     direction: Literal["classic->consumer", "consumer->classic"]
     from_ms: int
-    """When the first member came with the other protocol, or the last one with the old went."""
+    """When the first member of the other protocol arrived, or the last one of the old protocol
+    left."""
     to_ms: int | None
-    """When all members spoke one protocol again; null if they do not yet."""
+    """When all members used one protocol again; null if they do not yet."""
     is_complete: bool
     """Whether that was the other protocol."""
     cost_from_ms: int
-    """From when on its cost counts: the group was last at rest, with as many members as when the
-    first one came. At most a minute before that."""
+    """The start of the cost: when the group was last at rest with as many members as at the arrival
+    of the first one, at most a minute earlier."""
     cost_to_ms: int | None
-    """Up to when its cost counts: the group is at rest again, with as many members as before the
-    last one with the old protocol went, if they come within a minute. Null if it is not yet."""
+    """The end of the cost: when the group is at rest again, with as many members as before the last
+    one of the old protocol left, if they arrive within a minute. Null if that has not happened
+    yet."""
     conversions: int
     """How often the group changed its kind."""
     steps: int
-    """Members that came with the protocol that it leads to."""
+    """Arrivals of members with the new protocol."""
     rebalances: int
-    """Those that began in it."""
+    """Rebalances that began during the migration."""
     stalls: int
-    """Those of them that took longer than 30 seconds."""
+    """Rebalances that took longer than 30 seconds."""
     stalled_ms: int
-    """How much longer, in all."""
+    """The time beyond those 30 seconds, summed."""
     unowned_partition_s: float
-    """Partition-seconds without an owner in that time, of what began in it, but for the time
-    without members."""
+    """Partition-seconds without an owner, from gaps that began during the migration, less the time
+    that the group had no members."""
     disturbed_members: int
-    """By its rebalances; who is disturbed twice counts twice."""
+    """Members disturbed by the rebalances, counted in each of them."""
 
 
 def migrations(changes: DataFrame, ownership: DataFrame, rebalances: DataFrame) -> DataFrame:
@@ -82,11 +84,11 @@ def migrations(changes: DataFrame, ownership: DataFrame, rebalances: DataFrame) 
 
 
 def in_migrations(rows: DataFrame, migrations: DataFrame) -> DataFrame:
-    """The rows whose `at_ms` lies where the cost of a migration counts, with its columns, and for
-    each migration a row that has nothing else."""
+    """The rows whose `at_ms` is within the cost of a migration, with the migration's columns, and
+    one otherwise empty row for each migration."""
     of = F.struct(*(name for name in migrations.columns if name not in GROUP)).alias("of")
     began = migrations.select(*GROUP, F.col("cost_from_ms").alias("at_ms"), of)
-    # They follow one another: what happens is in the one that began last, or in none.
+    # Migrations follow one another, so a row belongs to the latest one that began, or to none.
     in_order = Window.partitionBy(*GROUP).orderBy("at_ms", F.col("of").isNull())
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
@@ -100,7 +102,7 @@ def in_migrations(rows: DataFrame, migrations: DataFrame) -> DataFrame:
 
 
 def arrivals(changes: DataFrame) -> DataFrame:
-    """When members came with a protocol, as new ones or under the id that they had: `arrived`."""
+    """The arrivals of members with a protocol, new members or known ones: `arrived`."""
     is_arrival = F.col("is_present") & (
         ~F.col("was_present") | (F.col("protocol") != F.col("protocol_before"))
     )
@@ -108,7 +110,7 @@ def arrivals(changes: DataFrame) -> DataFrame:
 
 
 def _migrations(changes: DataFrame) -> DataFrame:
-    """From where one protocol ended to where one begins again."""
+    """A migration spans from the end of one protocol to the start of the next."""
     mix = (
         F.when(F.col("members") == 0, F.lit(None))
         .when(F.col("classic_members") == F.col("members"), CLASSIC)
@@ -116,7 +118,7 @@ def _migrations(changes: DataFrame) -> DataFrame:
         .otherwise(_MIXED)
     )
     in_order = Window.partitionBy(*GROUP).orderBy("place")
-    # Within one moment members are counted one by one: what holds is what it was at its end.
+    # Within one moment members are counted one by one; the count at its end is the valid one.
     last_of_moment = Window.partitionBy(*GROUP, "at_ms").orderBy(F.desc("place"))
     moments = (
         changes.select(*GROUP, "place", "at_ms", mix.alias("mix"))
@@ -139,7 +141,8 @@ def _migrations(changes: DataFrame) -> DataFrame:
         F.lead("at_ms").over(nth).alias("after_ms"),
     )
     is_mixed = F.col("mix") == _MIXED
-    # From one protocol to the other without being mixed: with nobody in it, or one for another.
+    # From one protocol to the other without a mixed group: it was empty, or one member was
+    # replaced.
     is_leap = ~is_mixed & F.col("before").isin(CLASSIC, NATIVE) & (F.col("before") != F.col("mix"))
     origin = F.coalesce(F.col("before"), _other(F.col("after")), F.lit(CLASSIC))
     return known.where(is_mixed | is_leap).select(
@@ -160,7 +163,7 @@ def _other(protocol: Column) -> Column:
 
 
 def _with_costs(migrations: DataFrame, changes: DataFrame) -> DataFrame:
-    """With `cost_from_ms` and `cost_to_ms`: one ends where the next one begins, at the latest."""
+    """Adds `cost_from_ms` and `cost_to_ms`. A cost ends at the latest where the next one begins."""
     key = (*GROUP, "from_ms")
     in_group = Window.partitionBy(*GROUP).orderBy("from_ms")
     placed = _around(changes, migrations)
@@ -176,7 +179,8 @@ def _with_costs(migrations: DataFrame, changes: DataFrame) -> DataFrame:
 
 
 def _around(changes: DataFrame, migrations: DataFrame) -> DataFrame:
-    """Each change with the migration that began last (`of`), and the one that begins next."""
+    """Each change with the migration that began last (`of`) and the one that begins next
+    (`coming`)."""
     in_order = Window.partitionBy(*GROUP).orderBy("place")
     told = changes.select(
         *(*GROUP, "place", "at_ms", "members", "state"),
@@ -197,8 +201,8 @@ def _around(changes: DataFrame, migrations: DataFrame) -> DataFrame:
 
 
 def _begun(placed: DataFrame) -> DataFrame:
-    """`begun_ms`: when somebody left for whom the first one came; or just when the group was no
-    longer at rest."""
+    """`begun_ms`: the departure of the member that the first arrival replaced, or else the end of
+    the group's latest rest."""
     of = Window.partitionBy(*GROUP, "coming.from_ms")
     from_ms = F.col("coming.from_ms")
     members_then = F.max_by("members", F.when(F.col("at_ms") == from_ms, F.col("place"))).over(of)
@@ -218,7 +222,7 @@ def _begun(placed: DataFrame) -> DataFrame:
 
 
 def _settled(placed: DataFrame) -> DataFrame:
-    """`settled_ms`: when the group was at rest, after the last one has come in place of another."""
+    """`settled_ms`: when the group was at rest after the last replacement had arrived."""
     of = Window.partitionBy(*GROUP, "of.from_ms")
     at_ms, to_ms, place = F.col("at_ms"), F.col("of.to_ms"), F.col("place")
     members_before = F.max_by("members", F.when(at_ms < to_ms, place)).over(of)
@@ -241,7 +245,7 @@ def _settled(placed: DataFrame) -> DataFrame:
     )
 
 
-# -- what is counted in them: rows with the moment at which they begin ----------------------------
+# -- the parts of the cost: rows with the moment at which they begin -------------------------------
 
 
 def _conversions(changes: DataFrame) -> DataFrame:

@@ -1,14 +1,14 @@
-"""How many partitions each rebalance moved, and how many it would have had to move.
+"""The partitions that each rebalance moved, and the fewest that it could have moved.
 
-*Moved* is a partition that has an owner at the end of the rebalance whom it had not at its
-beginning; so also one that nobody owned. A static member that was replaced is the same owner. That
-a topic came to an end moves nothing.
+A partition *moved* if its owner at the end of the rebalance is not its owner at the beginning; this
+includes partitions without an owner at the beginning. A static member and its replacement are the
+same owner. The end of a topic moves nothing.
 
-*The least* is what the best assignment would have moved in which each member has, at the end, as
-many partitions as it has: of the partitions that are owned at the end each member keeps what it
-had, up to that number. So `least = owned - sum(min(had, has))` over the members. What a member has
-both times cancels out: `least = moved - sum(min(gained, lost))`, where what it lost is what others
-have at the end. So partitions whose owner went, or that had none, all have to move.
+*The least* is the cost of the best assignment that gives each member as many partitions as it has
+at the end: of the partitions owned at the end, each member keeps what it had, up to that number. So
+`least = owned - sum(min(had, has))` over the members. Partitions that a member has both times
+cancel out: `least = moved - sum(min(gained, lost))`, where lost partitions have other owners at the
+end. Partitions that had no owner, or whose owner left, must all move.
 """
 
 from pyspark.sql import DataFrame
@@ -28,8 +28,8 @@ _TOPIC = (*GROUP, "topic")
 
 
 def moves(rounds: DataFrame) -> DataFrame:
-    """From `with_rounds`, of each round that told of partitions: `partitions_moved`,
-    `partitions_moved_least`, and how many are `left_over`: released, and nobody has them."""
+    """For each round of `with_rounds` with partitions: `partitions_moved`,
+    `partitions_moved_least`, and `left_over`, the released partitions without a new owner."""
     owners = _owners(rounds)
     has, had = F.col("has"), F.col("had")
     is_moved = has.isNotNull() & ~has.eqNullSafe(had)
@@ -64,14 +64,14 @@ def moves(rounds: DataFrame) -> DataFrame:
 
 
 def _owners(rounds: DataFrame) -> DataFrame:
-    """Of each partition and round: who `had` it, and who `has` it in the end."""
+    """The owner of each partition before a round (`had`) and after it (`has`)."""
     told = _of_partitions(rounds)
     partition = (*_TOPIC, "life", "partition")
     before = F.lag("after").over(so_far("topic", "life", "partition"))
     known = told.withColumn(
         "before", F.when(is_any(PartitionsAssigned), before).otherwise(F.col("actor"))
     )
-    # A topic that is gone has nothing that anybody could own.
+    # A deleted topic has no partitions to own.
     is_gone = F.coalesce(F.col("gone_in") <= F.col("round"), F.lit(False))
     return (
         known.groupBy(*partition, "round", is_gone.alias("is_gone"))
@@ -85,8 +85,8 @@ def _owners(rounds: DataFrame) -> DataFrame:
 
 
 def _of_partitions(rounds: DataFrame) -> DataFrame:
-    """A row for each partition of an event, and who has it `after`. A topic that was deleted and
-    made again begins another `life`; `gone_in` is the round in which this one ended."""
+    """One row for each partition of an event, with its owner `after` the event. A recreated topic
+    begins another `life`; `gone_in` is the round in which this life ended."""
     moved = rounds.where(is_any(PartitionsAssigned, PartitionsReleased, PartitionsRevoked))
     topics = moved.select(
         *GROUP,

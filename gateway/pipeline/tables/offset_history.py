@@ -1,8 +1,7 @@
-"""What is told of each partition's owners and offsets: one row for each event and partition.
+"""The history of each partition's owners and offsets: one row per event and partition.
 
-`at` is its place in time, `life` counts how often everything began anew before: with a topic that
-was made anew, a group that was deleted, or one that was forwarded. Must not know what follows from
-an offset.
+`at` is the row's place in time. `life` counts how often the partition has started over: because its
+topic was recreated, or its group was deleted or forwarded.
 """
 
 from collections.abc import Callable
@@ -17,10 +16,10 @@ from gateway.pipeline.group_histories import GROUP, GroupHistories
 from gateway.pipeline.parsing import is_any
 
 GONE_TOLD_MS_MAX = 30_000
-"""So long after members consume a topic that was made anew, a gateway may tell that it is gone."""
+"""How long after a topic was recreated and consumed a gateway may report that it is gone."""
 
 LIFE = (*GROUP, "topic", "partition", "life")
-"""A partition, as long as nothing begins anew."""
+"""A partition between two starts."""
 
 _ENDS = (TopicsGone, GroupDeleted, GroupForwarded)
 _TOLD = (
@@ -31,8 +30,9 @@ _NUMBERS = ("offset", "commits", "first", "lowest", "last")
 
 
 def offset_history(histories: GroupHistories) -> DataFrame:
-    """A commit stands where the last one of its event was stored: it is told some seconds later, by
-    a gateway that may have given up the group meanwhile. A fetched `offset` is null for none."""
+    """A commit is placed where the last commit of its event was stored. The event is told some
+    seconds later, possibly by a gateway that has given up the group meanwhile. A fetched `offset`
+    is null if there was none."""
     told = histories.of(
         *(PartitionsAssigned, PartitionsReleased),
         *(OffsetsFetched, OffsetsCommitted, OffsetsDeleted),
@@ -52,7 +52,7 @@ def offset_history(histories: GroupHistories) -> DataFrame:
 
 
 def _entries() -> Column:
-    """The partitions of an event, with what it says of each; null if it names none."""
+    """The partitions of an event with its values for each; null if it has none."""
     return F.coalesce(
         _each("partitions", lambda entry: entry),
         _each("starts", lambda entry: entry["partition"], "offset"),
@@ -79,7 +79,8 @@ def _has_ended_it(end: Column) -> Column:
 
 
 def _is_told_late(end: Column) -> Column:
-    """That the topic is gone, and perhaps was already."""
+    """Whether `end` reports that the topic is gone, and the topic may have been gone at this
+    event."""
     late_ms = end["at"]["at_ms"] - F.col("at.at_ms")
     return (end["at"] > F.col("at")) & (late_ms <= GONE_TOLD_MS_MAX) & _names_it(end)
 

@@ -1,18 +1,18 @@
-"""What was committed of each partition, and what of it went back.
+"""What was committed for each partition, and which of it went back.
 
-An owner may go back within what it has consumed itself: a seek. Whoever else commits a lower
-offset, or goes back behind where its predecessor was, undoes what was done: a regression; a member
-also while nobody owns the partition.
+An owner may go back within what it has consumed itself: a seek. It is a regression if another
+member commits a lower offset, or if an owner goes back behind its predecessor. It is also a
+regression if a member goes back while the partition has no owner.
 
-- Of a transactional commit no event says whether its transaction was committed; it may have been
-  aborted, and the same consumed again. So nothing is compared with one. It is itself compared with
-  what its owner started from and with the other commits: nobody undercuts those who goes on where
-  the group is, whatever becomes of the transaction.
-- Who owns a partition is known from the first event that says so. Where none has (the files start
-  late; the cluster's own coordinator has the group) nothing is called a regression.
-- A topic that was made anew and a group that was deleted begin anew, without an offset before.
-- An owner that was told less than what had been stored goes on from there, and does not go back:
-  what was lost is in `lost_commits`.
+- No event says whether a transaction was committed. It may have been aborted and its records
+  consumed again, so nothing is compared with a transactional commit. The commit itself is compared
+  with its owner's start and with other commits: a member that continues where the group is never
+  goes below those, whatever becomes of the transaction.
+- The owner of a partition is known from the first event that names it. Without one (the files start
+  later, or the cluster's own coordinator has the group) nothing counts as a regression.
+- A recreated topic and a deleted group start over, without an earlier offset.
+- An owner that was told less than what had been stored continues from there, which is not going
+  back. The loss is in `lost_commits`.
 """
 
 from typing import Literal, TypeAlias
@@ -34,20 +34,22 @@ _FIRST, _THIS = Window.unboundedPreceding, Window.currentRow
 
 
 class OffsetRow(Row):
-    """What one member committed of a partition within some seconds, as one event tells it."""
+    """The commits of one member for a partition within some seconds, from one event."""
 
     topic: str
     partition: int
     member_id: str
-    """Who committed; empty if it was nobody in the group, as when an admin resets offsets."""
+    """The member that committed; empty if it is not in the group, as when an admin resets
+    offsets."""
     owner_id: str | None
-    """The member to which the partition was granted then; null if to none, or if nobody knows."""
+    """The member that the partition was granted to then; null if there was none, or it is
+    unknown."""
     is_transactional: bool
-    """Whether they count only once their transaction is committed, which is not known."""
+    """Whether the commits count only if their transaction is committed, which is unknown."""
     commits: int
-    """How many were stored."""
+    """The number of stored commits."""
     first: int
-    """The offset of the first one."""
+    """The offset of the first commit."""
     lowest: int
     last: int
     from_ms: int
@@ -55,19 +57,19 @@ class OffsetRow(Row):
     to_ms: int
     """When the last one was stored, in milliseconds since 1970 (UTC)."""
     before: int | None
-    """The offset that was in force before them, as committed or fetched last; null if there was
-    none, or nobody knows."""
+    """The offset in force before, as last committed or fetched; null if there was none, or it is
+    unknown."""
     started_at: int | None
-    """The committed offset from which the owner went on when it got the partition; null if there
-    was none, or nobody knows. Of an owner that did not ask for it, the one in force then."""
+    """The committed offset from which the owner continued when it got the partition; null if there
+    was none, or it is unknown. If the owner did not fetch it, the offset in force then."""
     finding: Finding | None
-    """What went back. `seek`: an owner, within what it has consumed itself, or somebody of whom
-    nobody knows whether it is the owner. `reset`: the offset was set from outside of the group
-    (forwards too, if owners of the partition are known), or the topic was made anew. `regression`:
-    somebody other than the owner went back, also a member while the partition was nobody's; or an
-    owner behind what it started from."""
+    """What went back. `seek`: an owner went back within what it has consumed itself, or a member
+    that may be the owner did. `reset`: the offset was set from outside the group (also forwards, if
+    owners of the partition are known), or the topic was recreated. `regression`: a member other
+    than the owner went back, also while the partition had no owner; or the owner went back behind
+    its start."""
     gateway_id: str
-    """Who told it, and by which number of which sequence (null: that of the group)."""
+    """The gateway that told of it; with its sequence (null: the group's) and number."""
     process_id: str | None
     sequence: int
 
@@ -82,18 +84,19 @@ def offsets(histories: GroupHistories) -> DataFrame:
     )
 
 
-# -- the story of a partition: each step has the same window, so that it is sorted once ------------
+# -- the history of a partition: each step has the same window, so that it is sorted once ----------
 
 
 def with_stored(histories: GroupHistories) -> DataFrame:
-    """The story of each partition with who owns it and what was stored, at each event."""
+    """The history of each partition, with its owner and its stored offset at each event."""
     return _with_offsets(_with_owners(offset_history(histories)))
 
 
 def _with_owners(story: DataFrame) -> DataFrame:
-    """`granted_to`: who got it last. `holder`: who has it, a struct whose `id` is null if nobody
-    has, and null itself as long as nobody knows. `acting_id`: who did it; whoever does not say so
-    where owners need not say it, is taken for the owner."""
+    """Adds `granted_to`: the member with the latest grant. `holder`: the owner as a struct; its
+    `id` is null if the partition has no owner, and the struct is null while the owner is unknown.
+    `acting_id`: the member that acted; an event without a member id counts as the owner's where
+    owners may omit it."""
     member_id = F.col("member_id")
     is_given_up = is_any(PartitionsReleased) & F.coalesce(
         F.col("granted_to") == member_id, F.lit(True)
@@ -112,9 +115,9 @@ def _with_owners(story: DataFrame) -> DataFrame:
 
 
 def _with_offsets(story: DataFrame) -> DataFrame:
-    """`began`: when the owner got the partition. `own`: when it last asked or committed, earlier.
-    `stored`: the last commit earlier than this event; without an offset if that was deleted.
-    `before`: the offset in force then."""
+    """Adds `began`: when the owner got the partition. `own`: when it last fetched or committed
+    before this event. `stored`: the latest commit before this event, without an offset if that was
+    deleted. `before`: the offset in force then."""
     begins = is_any(PartitionsAssigned) & ~F.col("owner_before").eqNullSafe(F.col("member_id"))
     counts = is_any(OffsetsCommitted) & ~F.col("is_transactional")
     last = F.col("last").alias("offset")
@@ -133,8 +136,9 @@ def _with_offsets(story: DataFrame) -> DataFrame:
 
 
 def _with_starts(story: DataFrame) -> DataFrame:
-    """`start`: what the owner was told since it `began`, unless it had committed something without
-    asking. `started_at`: from there it went on, or else from what had been committed by then."""
+    """Adds `start`: what the owner was told after it `began`, unless it had committed without a
+    fetch. `started_at`: where it continued from, which without a `start` is the latest earlier
+    commit."""
     is_start = is_any(OffsetsFetched) & F.col("is_owner") & ~_surely(F.col("own") > F.col("began"))
     started_at = F.when(F.col("has_start"), F.col("start.offset")).when(
         F.col("is_owner"), F.col("found.stored.offset")
@@ -176,17 +180,17 @@ def _finding() -> Column:
 
 
 def _surely(condition: Column) -> Column:
-    """Not if it is not known."""
+    """False if unknown."""
     return F.coalesce(condition, F.lit(False))
 
 
 def _so_far(value: Column) -> Column:
-    """The last one that there was, this event included."""
+    """The latest value, this event included."""
     return F.last(value, ignorenulls=True).over(_window().rowsBetween(_FIRST, _THIS))
 
 
 def _earlier(value: Column) -> Column:
-    """The last one that there was before this event."""
+    """The latest value before this event."""
     return F.last(value, ignorenulls=True).over(_window().rowsBetween(_FIRST, _THIS - 1))
 
 

@@ -1,12 +1,12 @@
-"""Who owned each partition when, as the engine granted it and as the members themselves stated it.
+"""The owners of each partition over time, as the engine granted it and as the members stated it.
 
-Two owners at once are an overlap, however short; between two owners is a gap. The two bases have no
+Two owners at once are an overlap, however short. Between two owners is a gap. The two bases have no
 event in common, so that each is a check of the other.
 
-Where events of the group's sequence are missing, or cannot be read though their names are known, a
-grant or a release may be among them. Who gives up what nobody saw it get, had it since the last
-event before such a hole; who is not seen to give up what somebody else has behind it, had it until
-then. So a hole alone makes no overlap.
+Where events of the group's sequence are missing, or are unreadable although their names are known,
+a grant or a release may be among them. A member that releases a partition without a visible grant
+had it since the last event before such a hole. A member without a visible release had it until
+then, if another member has it after the hole. A hole alone therefore makes no overlap.
 """
 
 from typing import Literal
@@ -29,20 +29,21 @@ class OwnershipRow(Row):
     topic: str
     partition: int
     basis: Literal["granted", "stated"]
-    """`granted`: what the engine gave and took back. `stated`: what a member said that it owns, or
-    committed for; that ends with its last word, not when it gave the partition up."""
+    """`granted`: what the engine granted and took back. `stated`: what a member claimed to own, or
+    committed for; this ends with its last claim, not when it gave the partition up."""
     kind: Literal["owner", "gap", "overlap"]
-    """`overlap`: two owned it. `gap`: nobody did after somebody had; only of what was granted."""
+    """`overlap`: two members owned it. `gap`: no member owned it after one had; only for
+    `granted`."""
     member_id: str | None
-    """The owner; of an overlap the one who came second; null in a gap."""
+    """The owner; in an overlap the second one; null in a gap."""
     other_member_id: str | None
-    """Of an overlap, who had it already."""
+    """In an overlap, the first owner."""
     from_ms: int | None
-    """Null: since before the first event."""
+    """Null if it began before the first event."""
     to_ms: int | None
-    """Null: still, as far as anything is told."""
+    """Null if it has not ended, as far as known."""
     empty_ms: int | None
-    """Of a gap that has ended, for how many milliseconds of it the group had no members."""
+    """For a gap that has ended, the milliseconds of it during which the group had no members."""
 
 
 def ownership(histories: GroupHistories, changes: DataFrame) -> DataFrame:

@@ -1,6 +1,5 @@
-"""Who can go next: the members that there are at the end, by client library and version, and what
-keeps their group from being converted while it runs.
-"""
+"""The members that can switch next: those present at the end, by client library and version, and
+what prevents an online conversion of their group."""
 
 from typing import Literal
 
@@ -36,22 +35,22 @@ class ReadinessRow(Row):
     """The members of one group that run the same client."""
 
     software_name: str | None
-    """As they introduced themselves; null if they did not."""
+    """As the members introduced themselves; null if they did not."""
     software_version: str | None
     protocol: Literal["classic", "consumer"]
-    """That they speak at the end."""
+    """The members' protocol at the end."""
     members: int
     static_members: int
-    """Those of them with a group.instance.id."""
+    """Members with a group.instance.id."""
     speaks_consumer: bool | None
-    """Whether this version knows the new protocol; null if nobody knows. See `client_versions`."""
+    """Whether this version supports the new protocol; null if unknown. See `client_versions`."""
     can_convert: bool
-    """Whether nothing keeps the group from being converted when a member comes with the new
-    protocol, or it has one already."""
+    """Whether the group converts when a member with the new protocol joins, or has converted
+    already."""
     blocked_by: str | None
-    """What does keep it."""
+    """What prevents it."""
     at_ms: int
-    """The last event about any of them."""
+    """The latest event about any of them."""
 
 
 def readiness(histories: GroupHistories) -> DataFrame:
@@ -79,8 +78,9 @@ def readiness(histories: GroupHistories) -> DataFrame:
 
 
 def _members(histories: GroupHistories) -> DataFrame:
-    """The last that is known of each member that is still there. Who joined where nobody told of it
-    (before the files start; in the cluster) was seen at least, but so was who was turned away."""
+    """The latest knowledge of each member that is still there. A member whose join was not told (it
+    was before the first event, or in the cluster) was at least seen; but so was a client that was
+    refused."""
     told = histories.of(
         ClientSeen,
         ConversionRefused,
@@ -93,7 +93,7 @@ def _members(histories: GroupHistories) -> DataFrame:
     in_order = Window.partitionBy(*GROUP, "member_id").orderBy("position")
     ended = is_any(MemberLeft, MemberFenced, MemberReplaced)
     is_seen = is_any(ClientSeen)
-    # A member that leaves and comes back under its id begins anew.
+    # A member that leaves and returns under its id starts over.
     lives = F.sum(ended.cast("int")).over(in_order)
     of_life = told.withColumn("life", lives - ended.cast("int")).withColumn("ended", ended)
     names = ("software_name", "software_version", "protocol_type", "embedded_version")
@@ -117,9 +117,9 @@ def _members(histories: GroupHistories) -> DataFrame:
 
 
 def _blocks(histories: GroupHistories, members: DataFrame) -> DataFrame:
-    """What keeps each group from being converted, if anything does: `blocked_by`."""
+    """What prevents each group's conversion, if anything: `blocked_by`."""
     told = histories.of(GroupCreated, GroupConverted, ConversionRefused, GroupForwarded)
-    # On the way back a client is refused what the others have.
+    # A refusal to convert back does not concern classic members.
     is_way_back = is_any(ConversionRefused) & (F.col("direction") == "consumer->classic")
     converted_to = F.when(is_any(GroupConverted), F.split("direction", "->")[1])
     last = (

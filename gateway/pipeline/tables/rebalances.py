@@ -1,7 +1,7 @@
-"""What each rebalance of a group was for, how long it took, and what it cost its members.
+"""The cause, the duration and the cost of each rebalance.
 
-A consumer group has one for each group epoch, until the next one; a classic group from when it
-leaves Empty or Stable until it next leaves one of them.
+A consumer group has one rebalance per group epoch, which lasts until the next one. A rebalance of a
+classic group begins when the group leaves Empty or Stable, and lasts until it next does.
 """
 
 from typing import Literal
@@ -40,38 +40,38 @@ class RebalanceRow(Row):
     """One rebalance."""
 
     kind: Literal["classic", "consumer"]
-    """Of the group."""
+    """The group's kind."""
     epoch: int | None
-    """The group epoch; of a classic group the generation that it led to."""
+    """The group epoch; for a classic group the generation that the rebalance led to."""
     cause: str
-    """Of a consumer group's that of its epoch. Of a classic group's member_joined, member_removed,
-    converted, or member_rejoined: somebody who was in the group joined it again, perhaps with
+    """For a consumer group the cause of its epoch. For a classic group member_joined,
+    member_removed, converted, or member_rejoined: a member of the group joined again, perhaps with
     another subscription."""
     from_ms: int
     to_ms: int | None
-    """When a classic group was Stable or Empty again; of a consumer group the last change of its
-    epoch. Null if it was superseded, or goes on."""
+    """When a classic group was Stable or Empty again; for a consumer group the last change of its
+    epoch. Null if the rebalance was superseded, or has not ended."""
     is_superseded: bool
-    """The next one began before this one was complete: before a classic group was Stable or Empty;
-    of a consumer group with members, before it had a target, before members had given up what they
-    were to, or before somebody had what was given up in it."""
+    """Whether the next rebalance began before this one was complete: before a classic group was
+    Stable or Empty; before a consumer group with members had a target, its members had released
+    what they had to, or the released partitions had new owners."""
     members: int
-    """When it ended, or the next one began."""
+    """Members when it ended, or when the next one began."""
     classic_members: int
-    """Those of them that spoke the classic protocol."""
+    """Members that spoke the classic protocol."""
     members_disturbed: int
-    """Those of them that were there when it began, static ones also under another id, and had to
-    do something: of a classic group all, for all join again; of a consumer group those that did so
-    or whose partitions changed."""
+    """Members from before the rebalance that were interrupted; a static member counts even under a
+    new id. In a classic group this is all of them, because all rejoin; in a consumer group it is
+    those that rejoined or whose partitions changed."""
     classic_members_disturbed: int
-    """Those of them that spoke the classic protocol."""
+    """Disturbed members that spoke the classic protocol."""
     partitions_moved: int
-    """Partitions that have an owner in the end whom they had not at the beginning, be it that they
-    had none. A static member under another id is no other owner."""
+    """Partitions whose owner at the end is not the owner at the beginning, including those that had
+    none. A static member under a new id is the same owner."""
     partitions_moved_least: int
-    """The fewest that any assignment would have moved in which each member has as many in the end
-    as it has: it keeps what it had, up to that number. So all move whose owner went or that had
-    none, and of what members had only what is beyond it."""
+    """The fewest moves of any assignment that gives each member as many partitions as it has at the
+    end: each member keeps what it had, up to that number. Partitions that had no owner, or whose
+    owner left, must all move; of the others only the excess."""
 
 
 _ROUND = (*GROUP, "round")
@@ -118,9 +118,9 @@ def _end() -> Column:
 
 
 def _courses(rounds: DataFrame) -> DataFrame:
-    """When, why and in what group; who was in it in the end."""
+    """Time, cause and kind of each rebalance, and the members at its end."""
     is_begin = F.col("is_begin")
-    is_after = ~F.col("is_prelude")  # who brings about a rebalance is not of the one before
+    is_after = ~F.col("is_prelude")  # the cause of a rebalance is not part of the earlier one
     kind = F.when(is_any(GroupEpochBumped), CONSUMER).otherwise(CLASSIC)
     is_complete = is_any(GroupStateMoved) & F.col("to_state").isin("Stable", "Empty")
     is_change = is_any(
@@ -156,8 +156,8 @@ def _cause() -> Column:
 
 
 def _disturbances(rounds: DataFrame) -> DataFrame:
-    """Of each round, how many of those that are there in the end `came`, or were disturbed."""
-    # What a replaced member had is released and assigned to its next id in the same moment.
+    """For each round, how many of the members at its end `came` or were disturbed."""
+    # A replaced member's partitions are released and assigned to its successor in the same moment.
     is_handover = F.max(is_any(MemberReplaced)).over(whole("actor", "at_ms"))
     is_own = ~F.col("is_handover") & F.col("release").isNull()
     is_moved = is_any(PartitionsRevoked, PartitionsReleased, PartitionsAssigned) & is_own
@@ -188,7 +188,7 @@ def _one(condition: Column) -> Column:
 
 
 def _still_to_do(rounds: DataFrame) -> DataFrame:
-    """How many partitions members had yet to give up at the end of each round."""
+    """How many partitions members still had to give up at the end of each round."""
     points = rounds.select(*GROUP, "place", "is_begin").unionByName(
         revocations(rounds).select(*GROUP, "place", "revocations"), allowMissingColumns=True
     )

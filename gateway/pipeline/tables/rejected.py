@@ -1,4 +1,4 @@
-"""Lines that are no event, or none that this groupferry knows."""
+"""Lines that are no event, or none that this version of groupferry knows."""
 
 from pydantic import BaseModel, ConfigDict
 from pyspark.sql import DataFrame
@@ -14,19 +14,19 @@ class RejectedRow(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     file: str
-    """Or of a topic `kafka:TOPIC/PARTITION`."""
+    """The file; for a topic `kafka:TOPIC/PARTITION`."""
     place: str | None
-    """Which line of it, or byte, or offset."""
+    """The line, byte or offset in it."""
     problem: str
     line: str
-    """The first characters of it."""
+    """The beginning of the line."""
     group_id: str | None
-    """If it has its place in a sequence, and is an event of this group that this groupferry knows:
-    what it tells is lost as if it were missing. Otherwise null."""
+    """The group, if the line has a place in a sequence and is an event of the group with a known
+    name: its contents are lost as if it were missing. Otherwise null."""
 
 
 def rejected(lines: DataFrame) -> DataFrame:
-    """Of parsed lines those that have a `problem`."""
+    """The parsed lines with a `problem`."""
     bad = lines.where(F.col(PROBLEM).isNotNull())
     is_lost = F.col(NUMBERED) & is_any(*EVENTS.values())
     return bad.select(

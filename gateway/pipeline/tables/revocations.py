@@ -1,6 +1,7 @@
-"""When members had partitions that they were to give up: told so, and not yet done.
+"""Pending revocations: partitions that members were told to give up and have not given up yet.
 
-Until the partition is told of again: released, or theirs again; or until its topic is gone.
+A revocation ends with the next event of the partition (it is released, or the member may keep it),
+or with the end of its topic.
 """
 
 from pyspark.sql import DataFrame
@@ -20,8 +21,7 @@ _MOMENT = ("place", "at_ms", "event")
 
 
 def revocations(changes: DataFrame) -> DataFrame:
-    """From `changes`: how many partitions more or less each member is to give up from a moment on
-    (`revocations`)."""
+    """The change in each member's number of pending revocations at each moment (`revocations`)."""
     here = F.struct(*_MOMENT)
     revoked = (
         _of_partitions(changes)
@@ -45,7 +45,7 @@ def revocations(changes: DataFrame) -> DataFrame:
 
 
 def _of_partitions(changes: DataFrame) -> DataFrame:
-    """A row for each partition of the events; with all of a topic, for the topic."""
+    """One row for each partition of an event; for the end of a topic, one for the topic."""
     moved = changes.where(is_any(PartitionsRevoked, PartitionsReleased, PartitionsAssigned))
     topics = moved.select(
         *GROUP, "member_id", *_MOMENT, F.explode("partitions").alias("topic", "numbers")

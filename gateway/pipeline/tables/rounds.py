@@ -1,8 +1,8 @@
-"""Which rebalance each change of a group belongs to.
+"""Assigns each change of a group to a rebalance.
 
-A consumer group's begins with a new group epoch, a classic group's when it leaves Empty or Stable.
-Each lasts until the next; who came or went and so brought it about, in the same millisecond, is the
-beginning of it.
+A rebalance of a consumer group begins with a new group epoch, one of a classic group when the group
+leaves Empty or Stable. Each lasts until the next one. Members whose arrival or departure in the
+same millisecond caused it belong to its beginning.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -29,9 +29,9 @@ REPLACED, WENT = "replaced", "went"
 
 
 def with_rounds(changes: DataFrame) -> DataFrame:
-    """`changes` with `round` (0: before the first that is known), `is_begin` for the one event that
-    it begins with, `is_prelude` for those that brought that about; `actor`, the same for all ids of
-    a static member; and `release`, why a release is none that a rebalance asked for."""
+    """`changes` with `round` (0 before the first known rebalance), `is_begin` for the event that
+    begins it, `is_prelude` for the events that caused it, `actor`, which is the same for all ids of
+    a static member, and `release`, which says why a release was not requested by a rebalance."""
     rows = (
         changes.repartition(*GROUP)
         .select(
@@ -44,7 +44,7 @@ def with_rounds(changes: DataFrame) -> DataFrame:
     )
     next_ms = newest(F.when(F.col("is_begin"), F.col("at_ms")), but_this(from_here()))
     turns = is_any(TopicsGone, MemberJoined, MemberLeft, MemberFenced, MemberReplaced)
-    # What a conversion itself assigns and releases is told behind it, before what it begins.
+    # What a conversion assigns and releases is told after it, before the rebalance that it begins.
     is_conversion = F.max(is_any(GroupConverted)).over(so_far("at_ms", "begun"))
     is_prelude = turns | is_conversion | F.coalesce(F.col("release") == WENT, F.lit(False))
     rows = rows.select(
@@ -62,7 +62,7 @@ def _is_begin() -> Column:
 
 
 def _release() -> Column:
-    """The member goes, or goes on under another id, which is what is told of it next."""
+    """Whether the member goes, or continues under another id: its next event tells."""
     is_told_with_it = F.lead("at_ms").over(so_far("member_id")) == F.col("at_ms")
     goes = F.lead("event").over(so_far("member_id"))
     why = F.when(goes.isin(MemberLeft.name, MemberFenced.name), WENT).when(

@@ -1,15 +1,14 @@
-"""What the rows of all tables have in common. Their columns are the fields of a model, so that the
-documentation and the schema come from one place.
-"""
+"""The columns that all tables share. Rows are models, so that documentation and schema have one
+source."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Row(BaseModel):
-    """One row. Times are milliseconds since 1970 (UTC), and null where nothing was seen of them."""
+    """One row. Times are milliseconds since 1970 (UTC), null if unknown."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     cluster_id: str
-    """The cluster's own id, empty if no gateway has told it."""
+    """The cluster's own id, empty if no gateway has named it."""
     group_id: str

@@ -1,6 +1,6 @@
-"""What is missing in the sequences of the events: a line that was told, and is not there.
+"""Gaps in the sequences of events: numbers of lines that were written but are not there.
 
-Only the envelope is read, so that events which this version does not know are no gap.
+Only the envelope is read, so an event that this version does not know is not a gap.
 """
 
 from pydantic import BaseModel, ConfigDict
@@ -12,40 +12,40 @@ from gateway.pipeline.parsing import CONTENT, NUMBERED
 from gateway.pipeline.spark_types import struct_of
 
 _MASK_BITS = 64
-"""So many numbers are one row, with a bit for each that there is: nothing is sorted but these."""
+"""This many numbers share one row, with a bit for each that exists: only these rows are sorted."""
 _ALL_BITS = -1
 _BITS_OF_A_BIT = 6
 
 SEQUENCE = ("gateway_id", "group_id", "process_id", "began_ms")
-"""What names a sequence."""
+"""The key of a sequence."""
 
 
 class SequenceRow(BaseModel):
-    """Numbers that no line has. What comes before the first line of a sequence is not missed, nor
-    what comes behind the last one; but of a group it is, if an event beside its sequence shows that
-    it had come before the one, or after the other."""
+    """Numbers without a line. Numbers before the first line of a sequence, or after the last, are
+    not missed, unless it is a group's sequence and an event beside it shows that the sequence had
+    begun earlier, or had gone further."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     cluster_id: str
-    """The cluster's own id, empty if no gateway has told it."""
+    """The cluster's own id, empty if no gateway has named it."""
     group_id: str | None
-    """The group whose sequence it is; null if it is that of a process."""
+    """The group whose sequence it is; null for the sequence of a process."""
     gateway_id: str
     process_id: str | None
-    """The process whose sequence it is; null if it is that of a group."""
+    """The process whose sequence it is; null for the sequence of a group."""
     missing_from: int
-    """The first number that is missing."""
+    """The first missing number."""
     missing_to: int
-    """The last one."""
+    """The last missing number."""
     from_ms: int
-    """When the event before them was decided, in milliseconds since 1970 (UTC)."""
+    """The time of the event before them, in milliseconds since 1970 (UTC)."""
     to_ms: int
-    """When the event after them was decided, in milliseconds since 1970 (UTC)."""
+    """The time of the event after them, in milliseconds since 1970 (UTC)."""
 
 
 def sequences(lines: DataFrame) -> DataFrame:
-    """All gaps in stored lines; a line that came twice changes nothing."""
+    """All gaps in stored lines; repeated lines change nothing."""
     envelopes = _envelopes(lines)
     told = numbers(lines).select(*SEQUENCE, "sequence", "at_ms")
     lost = _gaps(told).unionByName(_lost_edges(envelopes))
@@ -54,7 +54,7 @@ def sequences(lines: DataFrame) -> DataFrame:
 
 
 def numbers(lines: DataFrame) -> DataFrame:
-    """Each number that a line has, and whose it is, with what the line says."""
+    """Each number that a line has, with its sequence and contents."""
     names = (F.when(_is_of_group(), F.col(name)).alias(name) for name in ("group_id", "began_ms"))
     return lines.where(NUMBERED).select(
         "gateway_id", *names, "process_id", "sequence", "at_ms", "event", CONTENT
@@ -62,7 +62,7 @@ def numbers(lines: DataFrame) -> DataFrame:
 
 
 def masks(numbers: DataFrame) -> DataFrame:
-    """Which numbers of each `row` of them there are, and how many `lines` have one."""
+    """Which numbers exist in each `row` of 64, and how many `lines` have one."""
     bit = F.col("sequence").bitwiseAND(_MASK_BITS - 1).cast("int")
     return numbers.groupBy(*SEQUENCE, row_of("sequence").alias("row")).agg(
         F.bit_or(F.call_function("shiftleft", F.lit(1).cast("long"), bit)).alias("mask"),
@@ -71,12 +71,12 @@ def masks(numbers: DataFrame) -> DataFrame:
 
 
 def row_of(sequence: str) -> Column:
-    """Which `row` of `masks` has a number."""
+    """The `row` of `masks` for a number."""
     return F.shiftright(sequence, _BITS_OF_A_BIT)
 
 
 def _envelopes(lines: DataFrame) -> DataFrame:
-    """Of lines that are whole, whether this version knows what they say or not."""
+    """The complete envelopes, of known and unknown events."""
     return lines.where(NUMBERED).select(*SEQUENCE, "sequence", "after", "at_ms")
 
 
@@ -89,15 +89,15 @@ def _no_process() -> Column:
 
 
 def _words(envelopes: DataFrame) -> DataFrame:
-    """The numbers that groups had reached, as events beside their sequences say."""
+    """The numbers that groups had reached, according to events beside their sequences."""
     beside = envelopes.where(F.col("group_id").isNotNull() & ~_is_of_group())
     sequence = F.col("after").alias("sequence")
     return beside.select("gateway_id", "group_id", _no_process(), "began_ms", sequence, "at_ms")
 
 
 def _lost_edges(envelopes: DataFrame) -> DataFrame:
-    """What is missing before the first line of a group, whose sequence had reached less when a
-    process told something beside it; and behind the last one: it had reached more."""
+    """Numbers missing before a group's first line, if an event beside the sequence shows a lower
+    number; and after its last line, if one shows a higher number."""
     number = F.when(_is_of_group(), F.col("sequence"))
     word = F.when(~_is_of_group() & (F.col("after") >= 0), F.col("after"))
     ends = {"first": F.min(number), "last": F.max(number), "low": F.min(word), "high": F.max(word)}
@@ -139,7 +139,7 @@ def _gaps(told: DataFrame) -> DataFrame:
 
 
 def _runs() -> Column:
-    """The numbers of a mask, as `first` and `last` of what has no gap."""
+    """The numbers of a mask as runs without gaps, `first` to `last`."""
     start = F.shiftleft("row", _BITS_OF_A_BIT)
 
     def run(first: Column | int, last: Column | int) -> Column:
@@ -153,7 +153,7 @@ def _runs() -> Column:
 
 
 def _with_times(gaps: DataFrame, told: DataFrame, words: DataFrame) -> DataFrame:
-    """The moments of the events around each gap. Where there is no gap, nothing is read again."""
+    """Adds the times of the events around each gap. Without gaps, nothing is read again."""
     behind = F.try_add("missing_to", F.lit(1))
     ends = gaps.select(
         "*",

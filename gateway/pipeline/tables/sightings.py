@@ -1,11 +1,8 @@
-"""The rows that tables of groups and members are made of: events, restarts, and who was seen.
+"""The rows behind the tables of groups and members: events, restarts, and sightings of members.
 
-Owns what a gateway forgets when it ends, and who is known only by being there. Must not know what
-the events mean to a table.
-
-What a classic group did since its last record is forgotten with the process that did it: the log
-has its members and its state as they are when a rebalance completes. That a process has ended shows
-in the events of the next one. When is not told: it counts as ended with its last event.
+A process that ends forgets what a classic group did since its last record: the log has the members
+and the state at the end of a rebalance. The end of a process shows only in the events of the next
+one. Its time is unknown, so the process counts as ended with its last event.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -56,16 +53,16 @@ CHANGES = (
     PartitionsAssigned,
 )
 SIGHTS = (PartitionsStated, OffsetsCommitted)
-"""Many, and they change nothing: of each member they say only that it is there."""
+"""Frequent events that change nothing; they show only that a member is there."""
 
 DEPARTURES = (MemberLeft, MemberFenced, MemberReplaced)
 
 RESTARTED = "gateway_restarted"
-"""In place of an event's name: another process went on with the group, or undid this."""
+"""A pseudo event: another process continued with the group, or undid this change."""
 PLACES = 3
-"""How far the places of two events are apart."""
+"""The distance between the places of two events."""
 SEEN = "member_seen"
-"""In place of an event's name: the member was there."""
+"""A pseudo event: the member was there."""
 
 _COLUMNS = (
     *GROUP,
@@ -88,10 +85,10 @@ _COLUMNS = (
 
 
 def sightings(histories: GroupHistories) -> DataFrame:
-    """The events of CHANGES in the order of `place`, and between them what else is known.
+    """The events of CHANGES in the order of `place`, with pseudo events between them.
 
-    Their own columns, and `is_back`: whether a restart brought the member back, or took it away;
-    null in all rows but those.
+    The columns are those of the events and `is_back`: whether a restart brought the member back
+    (true) or removed it (false); null in all other rows.
     """
     changes = _with_restarts(_changes(histories))
     return changes.unionByName(_seen(histories), allowMissingColumns=True)
@@ -103,7 +100,7 @@ def _changes(histories: GroupHistories) -> DataFrame:
 
 
 def _seen(histories: GroupHistories) -> DataFrame:
-    """Before all else: who is told of later, without having joined, was there from the start."""
+    """Rows at the very beginning for members that appear later without having joined."""
     seen = histories.of(*SIGHTS).where(F.col("member_id") != NO_MEMBER)
     return seen.groupBy(*GROUP, "member_id").agg(
         F.min("at_ms").alias("at_ms"),
@@ -130,12 +127,12 @@ def _with_restarts(changes: DataFrame) -> DataFrame:
         & ~is_kept
         & F.col("ended").isNotNull()
         & (F.col("kept").isNull() | (F.col("ended.place") < F.col("kept")))
-        # What is kept between the two processes may be of either: only a group that somebody has
-        # joined again completes a rebalance, and that would have been told before.
+        # Records between the two processes may be of either. But only a group that a member has
+        # rejoined completes a rebalance, and its join would have been told earlier.
         & (F.col("completed").isNull() | (F.col("ended.resumed") < F.col("completed")))
     )
     changes = changes.withColumn("is_forgotten", F.coalesce(is_forgotten, F.lit(False)))
-    # Of what a member did before the same end only the first counts: what was so before that.
+    # Of a member's forgotten changes only the first matters: what was true before it.
     together = so_far("member_id", "ended", "is_forgotten")
     is_undone = F.col("is_forgotten") & (F.row_number().over(together) == 1)
     return _with_rows_between(changes.withColumn("is_undone", is_undone))
@@ -147,7 +144,8 @@ def _next(value: Column | str) -> Column:
 
 
 def _with_rows_between(changes: DataFrame) -> DataFrame:
-    """Behind a process's last row those that undo what it did, and one for its end."""
+    """Adds rows after a process's last row: one for each change that is undone, and one for its
+    end."""
     itself, undoing, end = F.lit(0), F.lit(1), F.lit(2)
     rows = F.array_compact(
         F.array(itself, F.when(F.col("is_undone"), undoing), F.when(F.col("is_end"), end))

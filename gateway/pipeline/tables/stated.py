@@ -1,6 +1,5 @@
-"""What the members said themselves: that they own a partition, with a join or a heartbeat, or by
-committing for it. Nothing here comes from what the engine granted.
-"""
+"""The members' own claims to partitions, made by a join, a heartbeat or a commit. Nothing here is
+derived from the engine's grants."""
 
 from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
@@ -15,11 +14,11 @@ from gateway.pipeline.tables.granted import PARTITION
 
 
 def evidence(histories: GroupHistories) -> DataFrame:
-    """What each member said of each partition that it has: `from_ms` to `to_ms`, and whether it
-    `is_commit`, for each of the `rounds` that were begun by then.
+    """Each member's claims to each partition: `from_ms` to `to_ms`, and whether it `is_commit`,
+    with the number of `rounds` begun by then.
 
-    A round begins with each statement of the member, and with each rebalance that makes it join
-    again: clients that state nothing may lose a partition there without a word.
+    Each statement of a member begins a round. So does each rebalance that makes it rejoin, where a
+    client that makes no statements may lose a partition silently.
     """
     told = histories.of(PartitionsStated, OffsetsCommitted, GroupStateMoved, MemberStateMoved)
     is_commit = is_any(OffsetsCommitted)
@@ -44,7 +43,7 @@ def evidence(histories: GroupHistories) -> DataFrame:
     of_group = F.when(F.col("member_id").isNull(), 1).otherwise(0)
     rounds = begun.over(_in_time("member_id")) + F.sum(of_group).over(_in_time())
     round_of = ("member_id", "rounds", "is_commit")
-    # Most words of a round are about the same partitions: these are put together first.
+    # Most claims of a round are about the same partitions, so they are combined first.
     return (
         words.withColumn("rounds", rounds)
         .select("*", F.explode("partitions").alias("topic", "numbers"))
@@ -62,10 +61,10 @@ def _in_time(*names: str) -> WindowSpec:
 
 
 def stated(evidence: DataFrame) -> DataFrame:
-    """Intervals of `member_id`: from the first word to the last, without a round in between in
-    which the partition was not named. Their positions are their times."""
+    """Intervals of `member_id`: from the first claim to the last, without an intermediate round
+    that leaves the partition out. Positions are times."""
     in_time = Window.partitionBy(*PARTITION, "member_id").orderBy("rounds", "is_commit")
-    # With a statement a round begins: had the one before named the partition, it would be there.
+    # A statement begins a round, so the previous round must have claimed the partition too.
     expected = F.col("rounds") - F.when(F.col("is_commit"), 0).otherwise(1)
     is_new = F.coalesce(F.lag("rounds").over(in_time) < expected, F.lit(True))
     return (

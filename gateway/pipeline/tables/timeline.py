@@ -1,9 +1,9 @@
-"""How long each group and each member was in which state, and which protocol the member spoke.
+"""The states of each group and each member over time, with the member's protocol.
 
-States that lasted less than a millisecond are left out. A member that is told of without having
-joined was there before the first event of its group. When the gateway has another process, a
-classic group goes on from where its last rebalance was complete; that counts from the last event of
-the process before, because nothing says when it ended.
+States shorter than a millisecond are left out. A member that appears without having joined was
+there before the first event of its group. When a new gateway process takes over, a classic group
+continues from its last completed rebalance. That counts from the last event of the old process,
+because its end is not known.
 """
 
 from typing import Literal
@@ -19,32 +19,31 @@ from gateway.pipeline.tables.windows import so_far
 
 
 class TimelineRow(Row):
-    """How long a group, or one of its members, was in one state."""
+    """The time that a group or a member was in one state."""
 
     member_id: str | None
     """Null in the rows of the group itself."""
     instance_id: str | None
-    """Of a static member, as far as any event says it."""
+    """The instance id of a static member, if any event mentions it."""
     kind: Literal["classic", "consumer"] | None
-    """Of the group; null if no event says it."""
+    """The group's kind; null if unknown."""
     protocol: Literal["classic", "consumer"] | None
-    """What the member speaks; null in rows of the group, and if no event says it."""
+    """The member's protocol; null in rows of the group, and if unknown."""
     state: str | None
-    """Of a classic group: Empty, PreparingRebalance, CompletingRebalance, Stable; its members are
-    in the same. Of a consumer group: Empty, Assigning (there is no target yet for its epoch),
-    Reconciling (until the last change in that epoch that is told), Stable. Of a classic member of a
-    consumer group: PrepareRebalance, CompletingRebalance, Stable. Of a native member:
-    UnrevokedPartitions as long as it has partitions that it is to give up, otherwise Stable. Null
-    if no event says it."""
+    """A classic group is Empty, PreparingRebalance, CompletingRebalance or Stable, and so are its
+    members. A consumer group is Empty, Assigning (its epoch has no target yet), Reconciling (until
+    the last event of its epoch) or Stable. A classic member of a consumer group is in
+    PrepareRebalance, CompletingRebalance or Stable. A native member is in UnrevokedPartitions while
+    it has partitions to give up, otherwise Stable. Null if unknown."""
     from_ms: int
     is_from_before: bool
-    """The member was there before the first event of its group, which was at `from_ms`."""
+    """Whether the member was there before the first event of its group, which was at `from_ms`."""
     to_ms: int | None
-    """Null: still."""
+    """Null if it has not ended."""
     ended_by: str | None
-    """The event that ended it; `gateway_restarted` if it was forgotten with a process."""
+    """The event that ended it; `gateway_restarted` if the process forgot it."""
     cause: str | None
-    """Why the member went, if that ended it."""
+    """The reason for the member's departure, if that ended it."""
 
 
 def timeline(changes: DataFrame) -> DataFrame:
@@ -73,8 +72,8 @@ def _group_states(changes: DataFrame) -> DataFrame:
 
 
 def _intervals(points: DataFrame) -> DataFrame:
-    """From each change to the next; who is not there is in no state."""
-    # Of one millisecond only the last change counts, and that may be back to what was so before.
+    """Intervals from each change to the next. An absent member has no state."""
+    # Of one millisecond only the last change counts; it may restore the earlier state.
     next_ms = F.lead("at_ms").over(so_far("member_id"))
     lasting = _differing(points).withColumn("next_ms", next_ms)
     intervals = _differing(lasting.where(~F.col("at_ms").eqNullSafe(F.col("next_ms"))))
@@ -92,6 +91,6 @@ def _intervals(points: DataFrame) -> DataFrame:
 
 
 def _differing(points: DataFrame) -> DataFrame:
-    """Those that are not as the one before."""
+    """The points that differ from the one before."""
     before = F.lag("so").over(so_far("member_id"))
     return points.withColumn("before", before).where(~F.col("so").eqNullSafe(F.col("before")))

@@ -1,7 +1,7 @@
-"""How the rows of one group, or of one thing in it, are seen together: in the order of `place`.
+"""Windows over the rows of a group, or of one thing in it, in the order of `place`.
 
-Frames that reach to the last row would be computed anew for each row; walking backwards is how to
-see what comes later.
+A frame that reaches to the last row would be recomputed for each row, so later rows are seen by
+going backwards.
 """
 
 from pyspark.sql import Column, Window, WindowSpec
@@ -11,27 +11,27 @@ from gateway.pipeline.group_histories import GROUP
 
 
 def whole(*keys: str) -> WindowSpec:
-    """All rows of a thing, which `keys` name within its group."""
+    """All rows of a thing; `keys` identify it within its group."""
     return Window.partitionBy(*GROUP, *keys)
 
 
 def so_far(*keys: str) -> WindowSpec:
-    """Its rows up to this one."""
+    """The rows up to this one."""
     return whole(*keys).orderBy("place")
 
 
 def from_here(*keys: str) -> WindowSpec:
-    """Its rows from this one on, the last one first."""
+    """The rows from this one on, latest first."""
     return whole(*keys).orderBy(F.desc("place"))
 
 
 def but_this(window: WindowSpec) -> WindowSpec:
-    """Without this row."""
+    """The window without this row."""
     return window.rowsBetween(Window.unboundedPreceding, -1)
 
 
 def newest(value: Column | str, window: WindowSpec) -> Column:
-    """The value, not null, that is nearest to this row."""
+    """The nearest value that is not null."""
     return F.last(value, ignorenulls=True).over(window)
 
 

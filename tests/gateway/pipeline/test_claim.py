@@ -43,9 +43,9 @@ def test_whose_it_is_stays(spark: SparkSession, tmp_path: Path) -> None:
     """A batch would throw away what a stream has read; a stream cannot go on from a batch."""
     with claim(spark, tmp_path / "stream", follows=True):
         pass
-    assert "kept by report --follow" in refusal(spark, tmp_path / "stream", follows=False)
+    assert "belongs to report --follow" in refusal(spark, tmp_path / "stream", follows=False)
     with claim(spark, tmp_path / "batch", follows=False):
         (tmp_path / "batch" / "tables").mkdir()
-    assert "no checkpoint to go on from" in refusal(spark, tmp_path / "batch", follows=True)
+    assert "no checkpoint to continue from" in refusal(spark, tmp_path / "batch", follows=True)
     with claim(spark, tmp_path / "batch", follows=False):
         pass

@@ -91,7 +91,7 @@ def test_a_check_finds_what_was_planted_and_names_it(tmp_path: Path) -> None:
         "1 partitions owned twice",
         "1 offsets gone back",
         "1 gaps in sequences",
-        "1 events told in two ways",
+        "1 events with two versions",
         "faulty",
     ):
         assert words in found.stdout
@@ -162,7 +162,7 @@ def test_what_cannot_be_judged_is_not_called_safe(tmp_path: Path) -> None:
     found = report(str(events), "--output", str(output), "--check")
     assert found.returncode == 1, found.stderr
     first, second, _page = found.stdout.splitlines()
-    assert first == "nothing to judge: the events tell of no group"
+    assert first == "nothing to judge: the events mention no group"
     assert re.fullmatch(r"\d+ lines could not be read: tables/rejected", second)
 
     scribe = sound()

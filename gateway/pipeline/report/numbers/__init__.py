@@ -1,4 +1,4 @@
-"""The report's numbers, asked of the tables. Whatever is collected here has a limit by name.
+"""Computes the report's numbers from the tables. Everything collected here has a named limit.
 
-Each module makes one part of the `Report`; `whole` puts them together.
+Each module makes one part of the `Report`; `whole` combines them.
 """

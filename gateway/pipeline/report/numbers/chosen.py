@@ -1,4 +1,4 @@
-"""Rows of the groups that have a section of their own: of each so many, and how many more."""
+"""Rows of the groups with a section: up to a limit for each, with a count of the others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -9,39 +9,39 @@ from pyspark.sql import functions as F
 from gateway.pipeline.group_histories import GROUP
 
 Key: TypeAlias = tuple[str, str]
-"""The cluster and the group."""
+"""Cluster id and group id."""
 T = TypeVar("T")
 Parts: TypeAlias = Mapping[Key, tuple[tuple[T, ...], int]]
-"""Of each group its parts, and how many are left out."""
+"""For each group its parts, and how many are left out."""
 
 _KEY = "cluster_id string, group_id string"
 
 
 def key_of(row: Row) -> Key:
-    """Whose row it is."""
+    """The group of a row."""
     return row.cluster_id, row.group_id
 
 
 class Chosen:
-    """Some groups, each perhaps with values of its own."""
+    """Some groups, optionally with values of their own."""
 
     def __init__(
         self, spark: SparkSession, groups: Mapping[Key, Sequence[Any]], more: str = ""
     ) -> None:
-        """`more` names the values as Spark's schemas do."""
+        """`more` declares the values as Spark's schemas do."""
         self._keys = tuple(groups)
         rows = [(*key, *values) for key, values in groups.items()]
         schema = f"{_KEY}, {more}" if more else _KEY
         self._groups = F.broadcast(spark.createDataFrame(rows, schema))
 
     def of(self, rows: DataFrame) -> DataFrame:
-        """Their rows, each with the values of its group."""
+        """The groups' rows, each with the values of its group."""
         return rows.join(self._groups, list(GROUP))
 
     def first(
         self, rows: DataFrame, order: Sequence[str | Column], most: int, make: Callable[[Row], T]
     ) -> Parts[T]:
-        """What `make` makes of the first rows of each group in that order."""
+        """Applies `make` to the first rows of each group in that order."""
         in_group = Window.partitionBy(*GROUP)
         numbered = self.of(rows).select(
             "*",

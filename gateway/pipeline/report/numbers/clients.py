@@ -1,4 +1,4 @@
-"""Members by client version and by what they can do, over all groups."""
+"""Members by client version and readiness, over all groups."""
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -8,17 +8,17 @@ from gateway.pipeline.report.numbers.limits import first_of
 
 VERSIONS_MAX = 40
 REASONS_MAX = 3
-"""Of what keeps the groups of a version back."""
+"""Reasons shown for a version's blocked groups."""
 
 _VERSION = ("software_name", "software_version")
 
 
 def clients(readiness: DataFrame) -> tuple[tuple[ClientVersion, ...], int]:
-    """Those with most members first, and how many are left out."""
+    """The versions with most members, and how many are left out."""
     on_consumer = F.col("protocol") == "consumer"
     knows = F.col("speaks_consumer")
     can = F.coalesce(F.col("can_convert"), F.lit(False))
-    # A group has one reason, or none: what is counted by reason can be added up.
+    # A group has at most one reason, so counts by reason can be added up.
     by_reason = readiness.groupBy(*_VERSION, "blocked_by").agg(
         F.countDistinct("cluster_id", "group_id").alias("groups"),
         _members(on_consumer).alias("on_consumer"),

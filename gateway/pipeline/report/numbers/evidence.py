@@ -1,4 +1,4 @@
-"""Rows of the tables for who checks: of each kind so many, the gravest first, and how many more."""
+"""The rows of evidence: the gravest of each kind up to a limit, with a count of the others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from gateway.pipeline.report.numbers.limits import first_of
 
 ROWS_MAX = 200
 TEXT_MAX = 1_000
-"""Characters of a text: a page is no place for the rest of it."""
+"""Characters of a text on the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Which rows of which table, by Spark SQL, and in which order; `-` before a name: downwards."""
+    """Selects rows of a table by a Spark SQL condition, with their order; `-` means descending."""
 
     table: str
     condition: str
@@ -45,7 +45,7 @@ _KINDS: Mapping[str, _Kind] = {
 def evidence(
     tables: Mapping[str, DataFrame], rows_of: Mapping[str, type[BaseModel]]
 ) -> Mapping[str, Evidence]:
-    """By the keys of the page; `rows_of` has the models of the tables' rows, by name."""
+    """The evidence by key of the page; `rows_of` has the models of the tables' rows, by name."""
     return {
         key: _evidence(kind, tables[kind.table].where(kind.condition), rows_of[kind.table])
         for key, kind in _KINDS.items()

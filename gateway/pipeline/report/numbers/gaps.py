@@ -1,6 +1,7 @@
-"""Time without an owner that counts: of gaps that have ended, less what the group had no members.
+"""Unowned time: the length of each ended gap, less the time that its group had no members.
 
-A gap that is still there may be a topic that nobody wants any more: those are counted, not timed.
+A gap that has not ended may be a topic that no member wants any more, so it is counted but not
+timed.
 """
 
 from pyspark.sql import DataFrame
@@ -10,7 +11,7 @@ from gateway.pipeline.group_histories import GROUP
 
 
 def gaps(ownership: DataFrame) -> DataFrame:
-    """`from_ms`, `to_ms` and `unowned_ms` of each, and `is_open`."""
+    """`from_ms`, `to_ms`, `unowned_ms` and `is_open` of each gap."""
     length_ms = F.col("to_ms") - F.col("from_ms")
     is_open = F.col("to_ms").isNull()
     return ownership.where((F.col("kind") == "gap") & (F.col("basis") == "granted")).select(

@@ -1,6 +1,5 @@
-"""One row for each group: what was found, what it cost, where it is. Their sums are the totals, and
-the worst of them have a section of their own.
-"""
+"""One row per group with its findings, its costs and its protocol. The sums of the rows are the
+totals; the worst groups get a section."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -33,7 +32,7 @@ SUMS = (
     "groups_mixed",
     "groups_on_classic",
 )
-"""Columns that are added up."""
+"""Columns that are summed."""
 
 _MEMBERS = "classic_members + consumer_members"
 
@@ -41,9 +40,8 @@ _MEMBERS = "classic_members + consumer_members"
 def groups(
     tables: Mapping[str, DataFrame], *, shares: DataFrame, gaps: DataFrame, steps: DataFrame
 ) -> DataFrame:
-    """`SUMS` of each group, its `findings`, the first and the last moment that is told of it
-    (`from_ms`, `to_ms`), and whether it `has_members` at the end. What is of no group has a row
-    without a group id."""
+    """`SUMS` of each group, its `findings`, its first and last moment (`from_ms`, `to_ms`), and
+    whether it `has_members` at the end. Data without a group has a row without a group id."""
     together = reduce(
         lambda some, more: some.unionByName(more, allowMissingColumns=True),
         (*_of_tables(tables), *_of_parts(shares, gaps, steps)),
@@ -64,7 +62,7 @@ def groups(
 
 
 def totals(groups: DataFrame) -> Row:
-    """`SUMS` over all groups, how many they are, and the first and the last moment."""
+    """`SUMS` over all groups, the number of groups, and the first and the last moment."""
     found = groups.agg(
         F.count("group_id").alias("groups"),
         F.min("from_ms").alias("from_ms"),
@@ -76,12 +74,12 @@ def totals(groups: DataFrame) -> Row:
 
 
 def counts(row: Row, names: Iterable[str]) -> Mapping[str, int]:
-    """Of a row of either: Spark has added them up as doubles, which may be beyond its integers."""
+    """Sums of a row as integers: Spark sums them as doubles, which may exceed its own integers."""
     return {name: int(row[name]) for name in names}
 
 
 def worst(groups: DataFrame, top: int) -> Sequence[Row]:
-    """By findings, then by time without an owner; the order is the same each time."""
+    """The worst groups: by findings, then by unowned time, in a deterministic order."""
     order = (F.desc("findings"), F.desc("unowned_ms"), F.desc("rebalances"), *GROUP)
     return groups.where(F.col("group_id").isNotNull()).orderBy(*order).limit(top).collect()
 
@@ -124,7 +122,8 @@ def _of_parts(shares: DataFrame, gaps: DataFrame, steps: DataFrame) -> Iterator[
 def _part(
     rows: DataFrame, sums: Mapping[str, Column] | None = None, *, times: bool = False
 ) -> DataFrame:
-    """What one table has to add; with the moments at which its rows begin and end, if wanted."""
+    """The contribution of one table; with `times`, also the moments at which its rows begin and
+    end."""
     columns = [column.cast("double").alias(name) for name, column in (sums or {}).items()]
     if times:
         columns += [
@@ -135,7 +134,7 @@ def _part(
 
 
 def _last(shares: DataFrame) -> DataFrame:
-    """The last one with members."""
+    """The latest share with members."""
     counts = F.struct("classic_members", "consumer_members")
     there = shares.where(f"{_MEMBERS} > 0")
     last = there.groupBy(*GROUP).agg(F.max_by(counts, "from_ms").alias("last"))

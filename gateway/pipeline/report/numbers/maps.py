@@ -1,6 +1,4 @@
-"""The ownership maps: what is drawn of each group, and what is left out because it would be too
-much. What is worst comes first.
-"""
+"""The ownership maps: what is drawn of each group, the worst first, and what a limit leaves out."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -16,7 +14,7 @@ from gateway.pipeline.report.window import Span
 
 PARTITIONS_MAX = 40
 INTERVALS_MAX = 600
-"""Of one group, if there are not very many of them: see `of_each`."""
+"""Intervals per group, fewer if there are very many groups: see `of_each`."""
 
 _PLACE = ("topic", "partition")
 
@@ -24,7 +22,7 @@ _PLACE = ("topic", "partition")
 def maps(
     ownership: DataFrame, windows: Mapping[Key, tuple[Span, Span]]
 ) -> Mapping[Key, OwnershipMap]:
-    """Of groups with the part of the time that is shown, and the whole."""
+    """The maps of groups. `windows` has the span to show and the whole span of each group."""
     shown = {key: window for key, (window, _) in windows.items()}
     chosen = Chosen(ownership.sparkSession, shown, "shown_from_ms long, shown_to_ms long")
     drawn = _ranked(_clipped(chosen.of(ownership)))
@@ -36,7 +34,7 @@ def maps(
 
 
 def _clipped(ownership: DataFrame) -> DataFrame:
-    """What was granted, and overlaps of either basis, within the part that is shown."""
+    """Granted intervals, and overlaps of either basis, within the span to show."""
     relevant = (F.col("basis") == "granted") | (F.col("kind") == "overlap")
     clipped = (
         ownership.where(relevant)
@@ -46,7 +44,7 @@ def _clipped(ownership: DataFrame) -> DataFrame:
             "kind",
             "member_id",
             "other_member_id",
-            F.greatest("from_ms", "shown_from_ms").alias("from_ms"),  # a null is no bound
+            F.greatest("from_ms", "shown_from_ms").alias("from_ms"),  # ignores nulls
             F.least("to_ms", "shown_to_ms").alias("to_ms"),
             (F.col("shown_from_ms") == F.col("shown_to_ms")).alias("is_moment"),
         )
@@ -59,8 +57,8 @@ def _clipped(ownership: DataFrame) -> DataFrame:
 
 
 def _ranked(drawn: DataFrame) -> DataFrame:
-    """`rank` of the partition and `nth` of the interval in its group; `partitions` and `intervals`
-    that there are in all."""
+    """Adds `rank` of the partition and `nth` of the interval in the group, and the group's totals
+    as `partitions` and `intervals`."""
     length_ms = F.col("to_ms") - F.col("from_ms")
     is_overlap, is_gap = F.col("kind") == "overlap", F.col("kind") == "gap"
     of_partition = Window.partitionBy(*GROUP, *_PLACE)

@@ -1,4 +1,4 @@
-"""Who is behind the member ids in the ownership maps."""
+"""The members behind the ids in the ownership maps."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from gateway.pipeline.report.numbers.chosen import Key
 def names(
     timeline: DataFrame, drawn: Mapping[Key, OwnershipMap]
 ) -> Mapping[Key, tuple[MemberName, ...]]:
-    """Those that are drawn, in the order in which they first own something."""
+    """The members in the maps, by their first ownership."""
     members = {key: _drawn(each) for key, each in drawn.items()}
     wanted = timeline.sparkSession.createDataFrame(
         [(*key, member_id) for key, ids in members.items() for member_id in ids],
@@ -30,7 +30,7 @@ def names(
 
 
 def _drawn(told: OwnershipMap) -> list[str]:
-    """Each once."""
+    """The ids in a map, each once."""
     intervals = sorted(
         (interval.from_ms, story.topic, story.partition, member_id)
         for story in told.partitions

@@ -1,4 +1,4 @@
-"""The groups that have a section of their own, with all that is shown there."""
+"""The groups with a section, and the contents of each section."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,7 +19,7 @@ MIGRATIONS_MAX = 20
 FINDING_TIMES_MAX = 20
 SHARES_MAX = 150
 STEPS_MAX = 60
-"""Of one group, if there are not very many of them: see `of_each`."""
+"""Limits per group, lower if there are very many groups: see `of_each`."""
 
 _FIGURES = (
     "findings",
@@ -40,7 +40,8 @@ def sections(
     steps: DataFrame,
     end_ms: int,
 ) -> tuple[GroupStory, ...]:
-    """In the order of `worst`, which are rows of `groups`. What has not ended ends at `end_ms`."""
+    """The sections, in the order of `worst`, which has rows of `groups`. Open spans end at
+    `end_ms`."""
     if not worst:
         return ()
     spark = tables["timeline"].sparkSession
@@ -58,7 +59,7 @@ def sections(
         windows[key] = around(matters, whole), whole
     drawn = maps(tables["ownership"], windows)
     called = names(tables["timeline"], drawn)
-    # The longest ones say most; they are drawn in the order of time.
+    # The longest shares say most. They are drawn in chronological order.
     longest = (F.desc(F.col("to_ms") - F.col("from_ms")), "from_ms")
     shown_shares = chosen.first(
         _ended(shares, end_ms), longest, of_each(SHARES_MAX, len(worst)), partial(made, Share)
@@ -94,13 +95,13 @@ def _ended(rows: DataFrame, end_ms: int) -> DataFrame:
 
 
 def _whole(row: Row, end_ms: int) -> Span:
-    """Of a group of which only missing events are known, no time is."""
+    """The whole span of a group. A group known only from missing events has an empty one."""
     from_ms = end_ms if row.from_ms is None else row.from_ms
     return from_ms, end_ms if row.has_members or row.to_ms is None else row.to_ms
 
 
 def _findings(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """When something was found, in `found_ms`; where its beginning was not seen, its end."""
+    """The times of findings in `found_ms`; the end if the beginning is unknown."""
     found_ms = F.coalesce("from_ms", "to_ms").alias("found_ms")
     found = tables["ownership"].where("kind = 'overlap'").select(*GROUP, found_ms)
     for other in (

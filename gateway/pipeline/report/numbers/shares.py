@@ -1,4 +1,4 @@
-"""How many members of either protocol each group had, from change to change."""
+"""The number of members of either protocol in each group, over time."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -9,7 +9,7 @@ _COUNTS = ("classic_members", "consumer_members")
 
 
 def shares(timeline: DataFrame) -> DataFrame:
-    """Intervals `from_ms` to `to_ms` (null: still) with its members of either protocol."""
+    """Spans `from_ms` to `to_ms` (null: not ended) with constant numbers of members."""
     in_group = Window.partitionBy(*GROUP).orderBy("from_ms")
     counted = (
         _changes(timeline)
@@ -26,8 +26,8 @@ def shares(timeline: DataFrame) -> DataFrame:
 
 
 def _changes(timeline: DataFrame) -> DataFrame:
-    """One more where a member's row begins, one less where it ends; nothing where a group's does,
-    so that a group without members is there as well."""
+    """One more where a member's row begins, one less where it ends. A group's own rows count zero,
+    so that groups without members are included."""
     edges = F.array(
         F.struct(F.col("from_ms").alias("at_ms"), F.lit(1).alias("more")),
         F.struct(F.col("to_ms").alias("at_ms"), F.lit(-1).alias("more")),

@@ -1,4 +1,4 @@
-"""The steps of migrations: from each arrival of a member at the new protocol to the next."""
+"""The steps of migrations: from one member's arrival at the new protocol to the next."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -9,21 +9,21 @@ from gateway.pipeline.report.numbers.limits import first_of, made
 from gateway.pipeline.tables.migrations import in_migrations
 
 COSTS_MAX = 24
-"""Steps of a migration that are summed up over all groups: the first ones."""
+"""Steps that are summed over all groups: the first ones of each migration."""
 
 
 def steps(
     arrivals: DataFrame, migrations: DataFrame, gaps: DataFrame, shares: DataFrame
 ) -> DataFrame:
-    """With `migration` and `number` from 1, `from_ms`, `to_ms` (null: still), members after it, and
-    the time `unowned_ms` that lies in it."""
+    """The steps with `migration` and `number` from 1, `from_ms`, `to_ms` (null: not ended), the
+    members after the step, and the unowned time `unowned_ms` during it."""
     found = _with_shares(_steps(arrivals, _numbered(migrations)), shares)
     key = [*GROUP, "migration", "number"]
     return found.join(_unowned(found, gaps), key, "left").fillna(0.0, "unowned_ms")
 
 
 def costs(steps: DataFrame) -> tuple[tuple[StepCost, ...], int]:
-    """By number, over all migrations, and how many numbers are left out."""
+    """The costs by step number, over all migrations, and how many numbers are left out."""
     by_number = steps.groupBy("number").agg(
         F.count("*").alias("steps"),
         (F.sum("unowned_ms") / 1000).alias("unowned_partition_s"),
@@ -56,7 +56,7 @@ def _steps(arrivals: DataFrame, migrations: DataFrame) -> DataFrame:
             F.row_number().over(in_migration).alias("number"),
             F.col("at_ms").alias("from_ms"),
             F.coalesce(F.lead("at_ms").over(in_migration), "cost_to_ms").alias("to_ms"),
-            # The first one has what it cost until its member came.
+            # The first step also has the cost from the start of the migration to its arrival.
             F.when(F.lag("at_ms").over(in_migration).isNull(), F.col("cost_from_ms"))
             .otherwise(F.col("at_ms"))
             .alias("cost_from_ms"),
@@ -65,14 +65,14 @@ def _steps(arrivals: DataFrame, migrations: DataFrame) -> DataFrame:
 
 
 def _unowned(steps: DataFrame, gaps: DataFrame) -> DataFrame:
-    """The time without an owner that lies in each step, if any does."""
+    """The unowned time of each step that has any."""
     in_group = Window.partitionBy(*GROUP).orderBy("cost_from_ms")
     placed = steps.select(
         *(*GROUP, "migration", "number", F.col("cost_from_ms").alias("from_ms"), "to_ms"),
         F.row_number().over(in_group).alias("place"),
     )
     shared_ms = F.least("to_ms", "gap_to_ms") - F.greatest("from_ms", "gap_from_ms")
-    # Where a group had no members in a gap, that part of it is spread over the whole.
+    # Time without members in a gap is spread evenly over the gap.
     density = F.col("unowned_ms") / (F.col("gap_to_ms") - F.col("gap_from_ms"))
     return (
         _places(gaps, placed)
@@ -84,8 +84,8 @@ def _unowned(steps: DataFrame, gaps: DataFrame) -> DataFrame:
 
 
 def _places(gaps: DataFrame, placed: DataFrame) -> DataFrame:
-    """A row for each gap, those of the same time together, and each step in which it may lie: from
-    the last one that began before it to the last one that begins in it."""
+    """One row for each gap and each step that it may overlap: from the last step before the gap to
+    the last step that begins in it. Gaps with the same times are combined."""
     ended = (
         gaps.where(F.col("unowned_ms") > 0)
         .groupBy(*GROUP, F.col("from_ms").alias("gap_from_ms"), F.col("to_ms").alias("gap_to_ms"))
@@ -114,7 +114,7 @@ def _places(gaps: DataFrame, placed: DataFrame) -> DataFrame:
 
 
 def _with_shares(steps: DataFrame, shares: DataFrame) -> DataFrame:
-    """Members of either protocol when it began."""
+    """Adds the numbers of members at the start of each step."""
     counts = F.struct("classic_members", "consumer_members")
     changes = shares.select(*GROUP, "from_ms", counts.alias("counts"), F.lit(0).alias("number"))
     both = changes.unionByName(steps, allowMissingColumns=True)

@@ -1,4 +1,4 @@
-"""The whole `Report`, from the tables."""
+"""Builds the whole `Report` from the tables."""
 
 from collections.abc import Mapping
 
@@ -22,9 +22,9 @@ REJECTED = "rejected"
 def report(
     tables: Mapping[str, DataFrame], rows_of: Mapping[str, type[BaseModel]], top: int
 ) -> Report:
-    """All tables and the models of their rows, by name; `top` groups get a section."""
+    """`tables` and the models of their rows, by name. `top` groups get a section."""
     tables = {
-        # What was rejected has no names, but text that is short already.
+        # Rejected lines have no names, and their text is already short.
         name: table if name == REJECTED else with_short_names(table, rows_of[name])
         for name, table in tables.items()
     }

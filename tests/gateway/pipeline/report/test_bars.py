@@ -50,4 +50,4 @@ def test_a_client_is_called_what_it_says() -> None:
     """Clients before Kafka 2.4 say nothing."""
     assert client_name(client_version("a", "1")) == "a 1"
     assert client_name(client_version("a", None)) == "a"
-    assert client_name(client_version(None, None)) == "(did not say)"
+    assert client_name(client_version(None, None)) == "(unnamed client)"

@@ -14,7 +14,7 @@ def test_all_is_well() -> None:
     found = headline(CALM)
     assert (found.level, found.answer) == (
         "good",
-        "Safe: nothing was owned twice, and no committed offset went back.",
+        "Safe: no partition had two owners, and no committed offset went back.",
     )
     assert {check.level for check in safety(CALM)} == {"good"}
 
@@ -26,9 +26,9 @@ def test_all_is_well() -> None:
         ("regressions", "bad", "Not safe: a committed offset went back (once)."),
         ("lost_commits", "bad", "Not safe: a commit was lost: an owner was told less (once)."),
         ("missing_events", "bad", "Not proven safe: 1 event is missing"),
-        ("contradictions", "bad", "Not proven safe: 1 event is told in two ways"),
-        ("differences", "warning", "As far as the events tell, nothing was owned twice"),
-        ("rejected_lines", "warning", "As far as the events tell, nothing was owned twice"),
+        ("contradictions", "bad", "Not proven safe: 1 event has two versions"),
+        ("differences", "warning", "As far as the events show, no partition had two owners"),
+        ("rejected_lines", "warning", "As far as the events show, no partition had two owners"),
     ],
 )
 def test_each_finding_shows_in_the_headline(field: str, level: str, start: str) -> None:
@@ -57,7 +57,7 @@ def test_all_that_is_broken_is_in_the_headline() -> None:
     assert headline(totals).answer == (
         "Not safe: a partition was owned by two members at once (3 times);"
         " a committed offset went back (2 times);"
-        " 1,000 events are missing, and what happened there is not known."
+        " 1,000 events are missing, so what happened there is unknown."
     )
 
 
@@ -75,7 +75,7 @@ def test_what_was_reached_what_it_cost_and_who_is_next() -> None:
     assert list(outcome(totals, clients)) == [
         "In the end on the consumer protocol: 1 of 6 groups; with members of both protocols: 1;"
         " on the classic protocol: 3. 2 migrations, 1 of them back to the classic protocol;"
-        " 1 came to the end.",
+        " 1 completed.",
         "8.4 partition-seconds without an owner, 8.4 of them during migrations.",
         "4 rebalances interrupted members 6 times; 14 partitions changed hands, where 12 would"
         " have been enough.",
