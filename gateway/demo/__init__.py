@@ -1,1 +1,1 @@
-"""The demo: a real group, real clients, real traffic, rolled through the gateway."""
+"""The demo: rolls a real group of real clients through the gateway, under traffic."""

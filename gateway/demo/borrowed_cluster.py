@@ -1,7 +1,7 @@
-"""A cluster that the user has already: one topic and one group of it are ours for a while.
+"""Runs the demo on the user's own cluster, with a temporary topic and a temporary group.
 
-Owns the making of the topic and the removal of both, however the run ends. It touches nothing that
-was there before: a name that is taken is refused. Must not know what the demo does in between.
+Creates the topic, and removes topic and group however the run ends. It touches nothing that existed
+before: names in use are refused.
 """
 
 import secrets
@@ -58,7 +58,7 @@ log = structlog.get_logger()
 
 
 def random_prefix() -> str:
-    """A prefix that nobody else uses."""
+    """A random prefix, so that names do not collide."""
     return f"groupferry-demo-{secrets.token_hex(4)}"
 
 
@@ -66,17 +66,17 @@ def random_prefix() -> str:
 async def borrowed(
     addresses: Sequence[Address], prefix: str, partitions: int
 ) -> AsyncIterator[Upstream]:
-    """Have a topic and a group id on that cluster, with names that begin with the prefix.
+    """Use a topic and a group id on that cluster, with names that begin with the prefix.
 
-    The topic has as many replicas as the cluster gives by itself. DemoError if the cluster cannot
-    be asked, refuses the topic, has the names already, or does not let us remove them at the end;
-    if the block failed, the latter is only logged.
+    The topic has the cluster's default number of replicas. Raises DemoError if the cluster does not
+    answer, refuses the topic, has the names already, or refuses their removal at the end. If the
+    block failed, a failed removal is only logged.
     """
     bootstrap = ",".join(map(str, addresses))
     upstream = Upstream(bootstrap=bootstrap, topic=f"{prefix}-numbers", group=f"{prefix}-group")
     async with _asking(addresses) as cluster:
         await _refuse_taken_group(cluster, upstream.group)
-        with trio.CancelScope(shield=True):  # what we made we must know of
+        with trio.CancelScope(shield=True):  # finish, so that we know whether to remove the topic
             await _make_topic(cluster, upstream.topic, partitions)
     log.info("topic_created", upstream=bootstrap, topic=upstream.topic, partitions=partitions)
     try:
@@ -93,7 +93,7 @@ async def borrowed(
 
 @asynccontextmanager
 async def _asking(addresses: Sequence[Address]) -> AsyncIterator[Cluster]:
-    """A client of the cluster for the length of the block; DemoError if it cannot be asked."""
+    """A client of the cluster during the block. Raises DemoError if the cluster does not answer."""
     cluster = Cluster(addresses)
     failure: DemoError | None = None
     try:
@@ -108,7 +108,7 @@ async def _asking(addresses: Sequence[Address]) -> AsyncIterator[Cluster]:
 
 
 async def _refuse_taken_group(cluster: Cluster, group: str) -> None:
-    """A coordinator lists every group it has, of whatever kind, also those without members."""
+    """A coordinator lists all of its groups, of any type, including those without members."""
     listed = await cluster.ask(await cluster.coordinator_of(group), ListGroupsRequest())
     if any(each.group_id == group for each in listed.groups):
         raise DemoError(f"group {group} exists already, choose another --prefix")
@@ -136,7 +136,7 @@ async def _make_topic(cluster: Cluster, topic: str, partitions: int) -> None:
 async def _spread(cluster: Cluster, topic: str, partitions: int) -> None:
     """Wait until every broker knows the topic with all its leaders.
 
-    To a consumer that meets one which does not, it would appear later, with a rebalance.
+    Otherwise the topic could appear to a consumer later, with a rebalance.
     """
     request = MetadataRequest(
         topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
@@ -152,11 +152,11 @@ async def _spread(cluster: Cluster, topic: str, partitions: int) -> None:
                 error_code = seen.error_code
         return
     why = _name(error_code) if error_code else "a partition has no leader"
-    raise DemoError(f"topic {topic} is not everywhere after {SPREAD_LIMIT_S:.0f} s: {why}")
+    raise DemoError(f"topic {topic} is not on every broker after {SPREAD_LIMIT_S:.0f} s: {why}")
 
 
 async def _remove(addresses: Sequence[Address], upstream: Upstream) -> str | None:
-    """Remove group and topic, whatever cancels us; say what is left, and why."""
+    """Remove group and topic, even when cancelled. Returns what is left, and why."""
     removals = {
         f"group {upstream.group}": partial(_remove_group, group=upstream.group),
         f"topic {upstream.topic}": partial(_remove_topic, topic=upstream.topic),
@@ -175,11 +175,12 @@ async def _remove(addresses: Sequence[Address], upstream: Upstream) -> str | Non
         return None
     listed = ", ".join(f"{name} ({why})" for name, why in left.items())
     log.warning("left_behind", reason=listed)
-    return f"not removed, do it by hand: {listed}"
+    return f"could not be removed, please remove by hand: {listed}"
 
 
 async def _remove_group(cluster: Cluster, group: str) -> None:
-    """Delete it, with members that nobody is behind any more: a killed gateway left its own."""
+    """Delete the group, after removing members without a process: a killed gateway leaves its
+    anchor."""
     gone = {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND}
     passing = {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -221,7 +222,7 @@ async def _remove_topic(cluster: Cluster, topic: str) -> None:
 
 
 async def _at_the_controller(cluster: Cluster, ask: Callable[[int], Awaitable[_R]]) -> _R:
-    """With KRaft any broker passes it on; with ZooKeeper one of them is the controller."""
+    """Ask brokers until one is the controller. With KRaft any broker forwards the request."""
     for node_id in cluster.brokers:
         result = await ask(node_id)
         if result.error_code != _NOT_CONTROLLER:

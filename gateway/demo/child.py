@@ -1,8 +1,7 @@
 """One child process of the demo: started, read line by line, asked to end, always reaped.
 
-Owns the process and its three pipes. Must not know what the child does. Closing the child's
-stdin asks it to end, and so does the death of this process, however it dies: the kernel closes
-the pipe. The child has a process group of its own, so Ctrl-C on the terminal reaches only us.
+Closing the child's stdin asks it to end. The kernel does the same when this process dies. The child
+has its own process group, so Ctrl-C on the terminal reaches only the parent.
 """
 
 import signal
@@ -21,7 +20,7 @@ log = structlog.get_logger()
 
 
 class Child:
-    """A running child process, as the rest of the demo may use it."""
+    """A running child process."""
 
     def __init__(self, process: trio.Process, name: str) -> None:
         self._process = process
@@ -35,13 +34,13 @@ class Child:
         return self._process.pid
 
     def ask_to_end(self) -> None:
-        """Ask the child to close in good order. It may still report for a while."""
+        """Ask the child to close cleanly. It may report for a while longer."""
         self.asked_to_end = True
         assert isinstance(self._process.stdin, trio.lowlevel.FdStream)
         self._process.stdin.close()
 
     async def finish(self, limit_s: float) -> None:
-        """Ask the child to end and wait until it has; DemoError if it takes longer."""
+        """Ask the child to end, and wait for it. Raises DemoError if it takes longer."""
         self.ask_to_end()
         with trio.move_on_after(limit_s):
             await self.ended.wait()
@@ -49,11 +48,11 @@ class Child:
         raise DemoError(f"{self._name} did not close within {limit_s:.0f} s")
 
     def ended_in_good_order(self) -> bool:
-        """Say whether it ended because it was asked to, and without trouble."""
+        """Whether the child ended without trouble because it was asked to."""
         return self.asked_to_end and self._process.returncode == 0
 
     def fate(self) -> str:
-        """Say in a few words how the child ended."""
+        """A few words on how the child ended."""
         status = self._process.returncode
         assert status is not None
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
@@ -68,9 +67,9 @@ async def run_child(
     on_line: Callable[[str], None],
     task_status: trio.TaskStatus[Child] = trio.TASK_STATUS_IGNORED,
 ) -> Child:
-    """Run `python -m module` until it ends and all its lines have been passed to `on_line`.
+    """Run `python -m module` until it ends, passing all its lines to `on_line`.
 
-    Cancelled, or left by any error, it kills the child and reaps it before it goes.
+    When cancelled or on any error, kills and reaps the child.
     """
     command = [sys.executable, "-P", "-m", module, *arguments]
     process = await trio.lowlevel.open_process(

@@ -1,6 +1,6 @@
-"""What the demo's client processes, producer and consumer, have in common.
+"""The common part of the demo's producer and consumer processes.
 
-Must stay light: it is imported by every child.
+Every child imports it, so its imports must stay light.
 """
 
 import os
@@ -11,10 +11,10 @@ from typing import NoReturn
 
 
 class StopRequest:
-    """True once the parent asked this process to end: SIGTERM, or the end of stdin.
+    """True once the parent has asked this process to end: SIGTERM, or the end of stdin.
 
-    The end of stdin is also how a child learns that its parent died. From then on an alarm runs,
-    so that a client that hangs in its last words (its cluster may be gone) ends all the same.
+    The end of stdin also means that the parent has died. It starts an alarm, so that a client that
+    hangs while closing (its cluster may be gone) ends nevertheless.
     """
 
     CLOSE_LIMIT_S = 15
@@ -39,10 +39,10 @@ class StopRequest:
 
 
 def end_now(complaint: str = "") -> NoReturn:
-    """End this process without the interpreter's own farewell; with status 1 if it complains.
+    """End this process without the interpreter's cleanup, with status 1 if there is a complaint.
 
-    The parent may be gone: then flushing stdout once more would only print a traceback. And a
-    client that failed is not waited for.
+    If the parent is gone, flushing stdout again would only print a traceback, and waiting for a
+    failed client would be useless.
     """
     if complaint:
         sys.stderr.write(f"{complaint}\n")

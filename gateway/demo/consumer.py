@@ -1,9 +1,9 @@
-"""Child process: one real consumer, `confluent_kafka.Consumer`, of either group protocol.
+"""Child process: one real consumer, `confluent_kafka.Consumer`, with either group protocol.
 
-It reports what its own callbacks saw: partitions assigned and given up, record numbers consumed,
-commits acknowledged. It never assigns or unassigns by itself: confluent-kafka does so right after
-a callback returns, incrementally or not as the rebalance protocol asks, so the end of a callback
-is the moment at which the client gives up.
+It reports what its callbacks observe: partitions assigned and revoked, record numbers consumed,
+commits acknowledged. It never assigns by itself: confluent-kafka does so right after a callback
+returns, incrementally or not as the rebalance protocol requires. The end of a callback is therefore
+the moment at which the client gives partitions up.
 """
 
 import argparse
@@ -36,21 +36,21 @@ _POLL_S = 0.1
 _REPORT_INTERVAL_S = 0.2
 _COMMIT_INTERVAL_S = 1.0
 _FIRST_WITH_GROUP_PROTOCOL = 0x02_04_00_00  # of librdkafka
-# The shortest that Kafka allows by default (group.min.session.timeout.ms), and the demo is in a
-# hurry: a classic member learns of a rebalance with its next heartbeat.
+# The shortest session that Kafka allows by default (group.min.session.timeout.ms), with frequent
+# heartbeats: a classic member learns of a rebalance with its next one, and the demo is in a hurry.
 _SESSION_TIMEOUT_MS = 6_000
 _HEARTBEAT_INTERVAL_MS = 500
 
 
 def configuration(options: argparse.Namespace) -> dict[str, Any]:
-    """Configure the client. Timers and assignor of a native member are the broker's."""
+    """The client's configuration. The broker sets timers and assignor of a native member."""
     config: dict[str, Any] = {
         "bootstrap.servers": options.bootstrap,
         "group.id": options.group,
         "client.id": options.client_id,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        # The embedded cluster lets an empty fetch wait to its very end.
+        # The embedded cluster holds an empty fetch for the whole wait.
         "fetch.wait.max.ms": 50,
         "log_level": 0,  # errors come through error_cb
     }
@@ -82,7 +82,7 @@ class ReportingConsumer:
         )
 
     def run(self, stop: StopRequest) -> None:
-        """Consume until asked to stop, then leave in good order.
+        """Consume until asked to stop, then close cleanly.
 
         A static member does not leave the group: its place is kept for its replacement.
         """
@@ -121,16 +121,17 @@ class ReportingConsumer:
         self._unreported.clear()
 
     def _commit_soon(self) -> None:
-        """Report, then commit: killed in between, it would have lost to the books what it had."""
+        """Report before committing: if killed in between, the ledger would miss what was
+        consumed."""
         self._report_consumed()
         offsets = self._unacknowledged(list(self._uncommitted))
         if offsets:
             self._consumer.commit(offsets=offsets, asynchronous=True)
 
     def _commit_now(self, partitions: list[int]) -> None:
-        """Commit what was consumed of these partitions and wait for the answer.
+        """Commit what was consumed of these partitions, and wait for the answer.
 
-        A refusal is reported and no more: the next owner then consumes those records again.
+        A refusal is only reported: the next owner then consumes those records again.
         """
         offsets = self._unacknowledged(partitions)
         if not offsets:
@@ -162,7 +163,7 @@ class ReportingConsumer:
 
     def _on_lost(self, _: Consumer, removed: list[TopicPartition]) -> None:
         self._report_consumed()
-        self._forget(removed)  # no longer ours to commit
+        self._forget(removed)  # their new owners may have committed already
         say(Lost(at_s=time.monotonic(), partitions=_numbers(removed)))
 
     def _on_commit(self, error: KafkaError | None, offsets: list[TopicPartition]) -> None:
@@ -179,8 +180,8 @@ class ReportingConsumer:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._FATAL:
-            # The client is of no more use, for example because the place of a killed static
-            # member is not free yet (UNRELEASED_INSTANCE_ID); another process may try later.
+            # The client is unusable, for example because a killed static member still holds its
+            # place (UNRELEASED_INSTANCE_ID). Another process may try later.
             raise KafkaException(error)
         say(Troubled(at_s=time.monotonic(), doing="consume", error=str(error)))
 

@@ -1,5 +1,5 @@
-"""The one error of the demo."""
+"""The demo's error."""
 
 
 class DemoError(Exception):
-    """The run cannot go on or did not hold what it promises; the text is the reason, one line."""
+    """The run cannot continue, or broke a promise. The message is the reason, in one line."""

@@ -1,7 +1,7 @@
-"""The demo's consumers: which are wanted, with which protocol, and the processes that fill them.
+"""The demo's consumers: the protocol wanted for each member, and the processes that run them.
 
-Owns the consumer processes. A process that ends without having been asked to (somebody killed
-it) is replaced, as any supervisor would; the books say whether that did harm.
+A process that ends unasked (it was killed) is replaced, as by any supervisor; the ledger shows
+whether that did harm.
 """
 
 import itertools
@@ -26,12 +26,12 @@ log = structlog.get_logger()
 
 
 class Fleet:
-    """A fixed set of members, each filled by one process at a time."""
+    """A fixed set of members, each run by one process at a time."""
 
     def __init__(self, names: list[str], arguments: list[str], ledger: Ledger) -> None:
-        """`arguments` go to every consumer process, beside its name and protocol."""
+        """`arguments` are for every consumer process, besides its name and protocol."""
         self.wanted: dict[str, Protocol] = dict.fromkeys(names, "classic")
-        """The protocol that each member is to speak."""
+        """The protocol wanted for each member."""
 
         self.unexpected_ends = 0
         self._arguments = arguments
@@ -40,25 +40,26 @@ class Fleet:
         self._closing = trio.Event()
 
     async def run(self) -> None:
-        """Keep every member filled until `close`; killed and reaped if cancelled.
+        """Keep a process running for every member until `close`. Kills and reaps all when
+        cancelled.
 
-        DemoError if processes keep ending by themselves.
+        Raises DemoError if processes keep ending by themselves.
         """
         async with trio.open_nursery() as nursery:
             for name in self.wanted:
                 nursery.start_soon(self._keep, name)
 
     def pid(self, name: str) -> int:
-        """Return the id of the process that fills this member now."""
+        """The id of the process that runs this member."""
         return self._children[name].pid
 
     async def replace(self, name: str, protocol: Protocol) -> None:
-        """Stop one member in good order; its replacement, with this protocol, starts at once."""
+        """Stop one member cleanly. Its replacement starts at once with this protocol."""
         self.wanted[name] = protocol
         await self._children[name].finish(CLOSE_LIMIT_S)
 
     async def close(self) -> None:
-        """Stop all members in good order; DemoError if one takes too long."""
+        """Stop all members cleanly. Raises DemoError if one takes too long."""
         self._closing.set()
         async with trio.open_nursery() as nursery:
             for child in self._children.values():
@@ -82,7 +83,7 @@ class Fleet:
                 )
                 log.info("consumer_started", member=name, group_protocol=protocol, pid=child.pid)
                 if self._closing.is_set() or self.wanted[name] != protocol:
-                    child.ask_to_end()  # the wish changed while it was starting
+                    child.ask_to_end()  # the wanted protocol changed during its start
             self._ledger.process_ended(process, time.monotonic())
             if child.ended_in_good_order():
                 log.info("consumer_ended", member=name, group_protocol=protocol, pid=child.pid)

@@ -1,4 +1,4 @@
-"""The gateway of the demo."""
+"""The demo's gateway."""
 
 from contextlib import AsyncExitStack, closing
 from functools import partial
@@ -29,8 +29,8 @@ async def run_demo_gateway(
     state_dir: Path | None = None,
     task_status: trio.TaskStatus[str],
 ) -> None:
-    """Run the demo's gateway until cancelled, on ports that the system chooses. It keeps in
-    `state_dir` what `serve` keeps in its state folder; without one, nothing.
+    """Run the demo's gateway until cancelled, on ports that the system chooses. `state_dir` is its
+    state folder; without one it stores nothing.
 
     Raises what `run_gateway` does, StateFolderError, and StateLogUnusable.
     """

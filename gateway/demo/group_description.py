@@ -1,7 +1,7 @@
 """Asks the gateway to describe the group, as an admin tool would.
 
-Owns one connection to the group's coordinator, found through the gateway and found again when it
-breaks or the coordinator moves. Must not know what the demo expects to see.
+Keeps one connection to the group's coordinator, and looks the coordinator up again when the
+connection breaks or the coordinator moves.
 """
 
 from gateway.cluster.broker_connection import BrokerConnection
@@ -17,7 +17,7 @@ _LAST_VERSION_FOR_ONE_KEY = 3
 
 
 class GroupDescription:
-    """Looks at one group again and again, through one connection."""
+    """Describes one group repeatedly, on one connection."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self._bootstrap = bootstrap
@@ -25,13 +25,13 @@ class GroupDescription:
         self._coordinator: BrokerConnection | None = None
 
     def close(self) -> None:
-        """Close the connection; the next look opens another."""
+        """Close the connection. The next look opens another."""
         if self._coordinator is not None:
             self._coordinator.close()
             self._coordinator = None
 
     async def look(self) -> GroupView | str:
-        """Return the group as it is described now, or in words why it is not."""
+        """The group as it is described now, or a text that says why it is not."""
         try:
             found = await self._describe(self._coordinator or await self._find_coordinator())
         except (UpstreamError, WireError) as failure:
@@ -41,7 +41,7 @@ class GroupDescription:
         return found
 
     async def _describe(self, coordinator: BrokerConnection) -> GroupView | str:
-        """Ask as for a group of the new protocol; a classic group says that it is none."""
+        """Ask for a consumer group first. A classic group answers with an error."""
         answer = await coordinator.ask(
             ConsumerGroupDescribeRequest(
                 group_ids=(self._group,), include_authorized_operations=False

@@ -1,8 +1,4 @@
-"""A group as the gateway describes it, and whether that is what a step of the demo expects.
-
-Pure: it reads decoded answers of ConsumerGroupDescribe and DescribeGroups. Must not know how they
-were fetched.
-"""
+"""A group as the gateway describes it, and whether it is as a step of the demo expects. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -20,7 +16,7 @@ Protocol: TypeAlias = Literal["classic", "consumer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
-    """One member: the client's own name for itself, its protocol, the partitions it has."""
+    """One member: its client id, its protocol, and its partitions."""
 
     client_id: str
     protocol: Protocol
@@ -29,7 +25,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """One description of the group; `protocol` is the kind of group that it is."""
+    """One description of the group; `protocol` is the group's kind."""
 
     protocol: Protocol
     state: str
@@ -37,7 +33,7 @@ class GroupView:
 
     @classmethod
     def of_consumer_group(cls, group: DescribedConsumerGroup) -> "GroupView":
-        """Read what ConsumerGroupDescribe (v1 or later) answered."""
+        """From an answer to ConsumerGroupDescribe (v1 or later)."""
         return cls(
             protocol="consumer",
             state=group.group_state,
@@ -59,7 +55,7 @@ class GroupView:
 
     @classmethod
     def of_classic_group(cls, group: DescribedClassicGroup) -> "GroupView":
-        """Read what DescribeGroups answered; WireError if an assignment does not decode."""
+        """From an answer to DescribeGroups. Raises WireError if an assignment is malformed."""
         return cls(
             protocol="classic",
             state=group.group_state,
@@ -80,10 +76,10 @@ def disagreement(
     expected: Mapping[str, Protocol],
     owners: Mapping[int, set[str]],
 ) -> str | None:
-    """Say what is not yet as a settled group must be, or None.
+    """How the group differs from a settled group as expected; None if it does not.
 
-    `expected` has the protocol of each member by client id; `owners` is who owns each partition
-    by the clients' own callbacks.
+    `expected` has the protocol of each member by client id. `owners` has the owners of each
+    partition according to the clients' callbacks.
     """
     if view.state != "Stable":
         return f"the group is {view.state or 'in no state'}"

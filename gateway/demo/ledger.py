@@ -1,12 +1,12 @@
-"""What really happened, computed from what the clients themselves reported.
+"""What really happened, computed from the clients' own reports.
 
-Owns the books: how often each record was delivered, who owned each partition when, what was
-acknowledged, and where each owner began. Pure: no clock, no IO. Reports of one process come in
-order; those of different processes do not, so everything about time is computed from their own
-stamps, on demand.
+The ledger counts the deliveries of each record, and knows the owners of each partition over time,
+the acknowledged commits, and where each owner began. Pure: no clock, no IO. Reports of one process
+come in order, but those of different processes do not. Everything about time is therefore computed
+from the reports' timestamps, on demand.
 
-An *owner* of a partition is a process from its assign callback until its revoke (or lost)
-callback was done, or it was dead. A *member* is the place in the group that a process fills; its
+An *owner* of a partition is a process, from its assign callback until its revoke (or lost) callback
+has returned, or the process is dead. A *member* is a place in the group that a process fills; its
 replacement fills the same place.
 """
 
@@ -30,7 +30,7 @@ from gateway.demo.reports import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One consumer process: which member it is, and the how manyth."""
+    """One consumer process: its member, and its number among the member's processes."""
 
     member: str
     incarnation: int
@@ -38,7 +38,8 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
-    """A commit of one partition: whose it was, when the answer came, and the offset."""
+    """An acknowledged commit for one partition: its process, the time of the answer, and the
+    offset."""
 
     process: Process
     at_s: float
@@ -46,7 +47,7 @@ class Acknowledged:
 
 
 class End(Enum):
-    """How a process came to own a partition no more."""
+    """How an ownership ended."""
 
     REVOKED = "revoked"
     LOST = "lost"
@@ -56,7 +57,7 @@ class End(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Ownership:
-    """One process owning one partition for a while; `until_s` is None while it does."""
+    """The ownership of a partition by a process; `until_s` is None while it lasts."""
 
     partition: int
     process: Process
@@ -64,34 +65,34 @@ class Ownership:
     until_s: float | None = None
     end: End | None = None
     lowest_offset: int | None = None
-    """Of the records that it consumed meanwhile, and of its commits."""
+    """The lowest offset that the owner consumed or committed."""
 
     def reach(self, offset: int) -> None:
-        """Book that the owner was at this offset."""
+        """Note that the owner was at this offset."""
         if self.lowest_offset is None or offset < self.lowest_offset:
             self.lowest_offset = offset
 
     def overlaps(self, later: "Ownership") -> bool:
-        """Say whether a later ownership began before this one ended."""
+        """Whether a later ownership began before this one ended."""
         return self.until_s is None or later.since_s < self.until_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """What one step did to the group's members and partitions."""
+    """The effect of one step on the group's members and partitions."""
 
     partitions_moved: int
     """Partitions that another member came to own, even for a moment."""
 
     members_disturbed: int
-    """Members, beside the replaced one, that had to give up a partition, even for a moment."""
+    """Members besides the replaced one that had to give up a partition, even for a moment."""
 
     unowned_partition_s: float
     """Seconds without an owner, summed over the partitions."""
 
 
 class Ledger:
-    """The books of one run, in which record n is in partition n modulo their number."""
+    """The ledger of one run. Record n is in partition n modulo the number of partitions."""
 
     def __init__(self, partitions: int) -> None:
         self._acknowledged: list[list[Acknowledged]] = [[] for _ in range(partitions)]
@@ -102,7 +103,7 @@ class Ledger:
         """The highest acknowledged commit of each partition."""
 
     def hear(self, process: Process, report: ConsumerReport) -> None:
-        """Book one report."""
+        """Enter one report."""
         match report:
             case Assigned():
                 self._assign(process, report)
@@ -128,46 +129,46 @@ class Ledger:
                 pass
 
     def process_ended(self, process: Process, at_s: float) -> None:
-        """Book the end of a process: the dead own nothing."""
+        """Enter the end of a process: a dead process owns nothing."""
         self._release(process, self._owned_by(process), at_s, End.DEAD)
 
     def owners(self) -> dict[int, set[str]]:
-        """Return the members that own each partition now, as far as reported."""
+        """The members that own each partition now, as far as reported."""
         owners: dict[int, set[str]] = {partition: set() for partition in range(len(self._history))}
         for process, partition in self._open:
             owners[partition].add(process.member)
         return owners
 
     def delivered(self) -> int:
-        """Count the deliveries, repeated ones included."""
+        """The number of deliveries, including repeated ones."""
         return self._deliveries.total()
 
     def delivered_numbers(self) -> int:
-        """Count the record numbers that were delivered at least once."""
+        """The number of records that were delivered at least once."""
         return len(self._deliveries)
 
     def never_delivered(self, produced: int) -> int:
-        """Count the record numbers below `produced` that no process ever got."""
+        """The number of records below `produced` that were never delivered."""
         return sum(number not in self._deliveries for number in range(produced))
 
     def delivered_again(self) -> int:
-        """Count the record numbers that were delivered more than once."""
+        """The number of records that were delivered more than once."""
         return sum(times > 1 for times in self._deliveries.values())
 
     def owned_twice(self) -> set[int]:
-        """Return the partitions that had two owners at any time. There must be none."""
+        """The partitions that had two owners at any time. There must be none."""
         return {first.partition for first, _ in self.overlaps() if first.end is not End.LOST}
 
     def held_after_fencing(self) -> set[int]:
-        """Return the partitions that a fenced process still held when another got them.
+        """The partitions that a fenced process still held when another one got them.
 
-        It was told by nothing but a timer, so it cannot know; its commits are refused. That is
-        counted apart from two owners.
+        Only a timer fences it, so it cannot know. Its commits are refused. This is counted apart
+        from two owners.
         """
         return {first.partition for first, _ in self.overlaps() if first.end is End.LOST}
 
     def overlaps(self) -> Iterator[tuple[Ownership, Ownership]]:
-        """Yield what had two owners, those that were fenced included: the first and the later."""
+        """The pairs of overlapping ownerships, the earlier one first, including fenced owners."""
         for history in self._histories():
             for index, first in enumerate(history):
                 for later in history[index + 1 :]:
@@ -175,11 +176,11 @@ class Ledger:
                         yield first, later
 
     def went_back(self) -> set[int]:
-        """Return the partitions in which an owner consumed or committed what was done before.
+        """The partitions in which an owner consumed or committed below an earlier commit.
 
-        That is, something below a commit that had been acknowledged before it became the owner,
-        unless the one who had committed undid that by itself. What was consumed and not committed
-        may come again; what was committed may not.
+        That is, below a commit that was acknowledged before it became the owner, unless the
+        committer itself went back later. Records that were consumed but not committed may come
+        again; committed ones may not.
         """
         return {
             owned.partition
@@ -190,13 +191,13 @@ class Ledger:
         }
 
     def history(self, partition: int) -> list[Ownership | Acknowledged]:
-        """Return who owned a partition and what was acknowledged, in order of time."""
+        """The ownerships and acknowledged commits of a partition, in order of time."""
         owned, acknowledged = self._history[partition], self._acknowledged[partition]
         booked: list[Ownership | Acknowledged] = [*owned, *acknowledged]
         return sorted(booked, key=_booked_s)
 
     def disturbance(self, replaced: str | None, since_s: float, until_s: float) -> Disturbance:
-        """Compute what happened from `since_s` to `until_s`, while one member was replaced."""
+        """The effects from `since_s` to `until_s`, while one member was replaced."""
         moved = 0
         disturbed: set[str] = set()
         unowned_s = 0.0
@@ -212,7 +213,7 @@ class Ledger:
                 for each in step
                 if each.until_s is not None and each.until_s <= until_s
             }
-            if history:  # before its first owner a partition misses none
+            if history:  # before its first owner a partition is not unowned
                 unowned_s += _unowned_s(step, max(since_s, history[0].since_s), until_s)
         return Disturbance(
             partitions_moved=moved,
@@ -242,11 +243,11 @@ class Ledger:
             owned.reach(offset)
 
     def _committed_before(self, owned: Ownership) -> int:
-        """Return what the owner had to begin from.
+        """The offset that the owner had to begin from.
 
-        A client sends a commit that was refused for the moment once more, and may have sent a newer
-        one meanwhile: so of each process the last answer counts, not the highest offset. When it
-        heard the answer says little of when the commit was stored.
+        A client repeats a commit that was refused temporarily, and may have sent a newer one
+        meanwhile. For each process the last answer therefore counts, not the highest offset. The
+        time of an answer says little about the time at which the commit was stored.
         """
         last: dict[Process, int] = {}
         for each in self._acknowledged[owned.partition]:

@@ -1,12 +1,12 @@
-"""The embedded upstream: librdkafka's mock cluster, hosted by a child process.
+"""The embedded upstream: librdkafka's mock cluster, run by a child process.
 
-Owns everything the demo knows about the mock; no other module may know that it is one. It ships
-inside the confluent-kafka wheel, but its header calls it test equipment and promises no
-stability, so the wheel is pinned. Three of its limits shape the demo:
+No other module of the demo knows that the upstream is a mock. It ships inside the confluent-kafka
+wheel, but its header calls it test equipment without a stable interface, so the wheel is pinned.
+Three of its limits shape the demo:
 
-- A hostile or unlucky request aborts the whole process (null records, several group requests).
-  Hence a process of its own, and a parent that says so when it dies.
-- It keeps at most 5 MiB and 100,000 batches per partition and silently drops the oldest.
+- A malformed or unlucky request aborts the whole process (null records, several group requests).
+  It therefore has its own process, and the parent reports its death.
+- It keeps at most 5 MiB and 100,000 batches per partition, and silently drops the oldest.
 - An auto-created topic always has four partitions. Only the C interface can choose the number,
   hence ctypes.
 """
@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 @asynccontextmanager
 async def embedded(partitions: int) -> AsyncIterator[Upstream]:
-    """Run the cluster for the length of the block; DemoError as `run`."""
+    """Run the cluster during the block. Raises DemoError as `run` does."""
     async with trio.open_nursery() as nursery:
         bootstrap = await nursery.start(partial(run, topic=_TOPIC, partitions=partitions))
         log.info("embedded_cluster_started", upstream=bootstrap)
@@ -51,10 +51,10 @@ async def embedded(partitions: int) -> AsyncIterator[Upstream]:
 async def run(
     *, topic: str, partitions: int, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run the cluster until cancelled; starts with its bootstrap address.
+    """Run the cluster until cancelled. Reports its bootstrap address when it has started.
 
-    The child is dead and reaped when this returns. DemoError if it does not come up in time or
-    dies by itself.
+    The child is dead and reaped when this returns. Raises DemoError if it does not start in time,
+    or dies by itself.
     """
     address = ""
     announced = trio.Event()
@@ -83,11 +83,11 @@ async def run(
 
 
 def host(topic: str, partitions: int) -> None:
-    """Be the child: start the cluster, print its bootstrap address, end when stdin does."""
+    """The child: start the cluster, print its bootstrap address, and end when stdin ends."""
     library = _librdkafka()
     reason = ctypes.create_string_buffer(512)
     config = library.rd_kafka_conf_new()
-    # Without this it complains that nobody told it a bootstrap server; it is one.
+    # At the default level it warns that no bootstrap server is configured.
     library.rd_kafka_conf_set(config, b"log_level", b"4", reason, len(reason))
     client = library.rd_kafka_new(_PRODUCER_HANDLE, config, reason, len(reason))
     if not client:
@@ -105,12 +105,12 @@ def host(topic: str, partitions: int) -> None:
 
 
 def _librdkafka() -> Any:
-    """Return the librdkafka that confluent_kafka itself runs on, with the few calls we make.
+    """The librdkafka that confluent_kafka itself uses, with the few functions needed here.
 
-    A symbol is looked up in the extension and all it links, so this finds the library in the
-    wheel without knowing its hashed file name.
+    A symbol is looked up in the extension and everything it links, so the library in the wheel is
+    found without its hashed file name.
     """
-    # Imported here, because the parent's side of this module does without it.
+    # Imported here because the parent does not need it.
     from confluent_kafka import cimpl
 
     library = ctypes.CDLL(cimpl.__file__)
@@ -142,6 +142,6 @@ if __name__ == "__main__":
         sys.stderr.write(f"{refusal}\n")
         sys.stderr.flush()
         status = 1
-    # Everything is in memory and nobody will read it again: no orderly destruction, and the
-    # interpreter's own would wait for librdkafka's threads.
+    # Everything is in memory and nobody reads it again. The interpreter's own cleanup would wait
+    # for librdkafka's threads.
     os._exit(status)

@@ -1,7 +1,7 @@
-"""What a run of the demo came to, and whether that is what it promises.
+"""The outcome of a run of the demo, and whether it kept its promise.
 
-Pure. The promise: nothing lost, nothing owned twice, what was committed is in the cluster and where
-the next owner begins, and the group converted in both directions.
+Pure. The promise: no record is lost, no partition has two owners, commits are in the cluster and
+the next owner begins there, and the group converts in both directions.
 """
 
 import itertools
@@ -25,7 +25,7 @@ _KINDS: Mapping[Direction, tuple[Protocol, Protocol]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the user asked for."""
+    """The options of the run."""
 
     consumers: int = 3
     partitions: int = 12
@@ -36,13 +36,13 @@ class Options:
 
     @property
     def group_is_never_empty(self) -> bool:
-        """Say whether a member always remains while another one is replaced."""
+        """Whether a member always remains while another one is replaced."""
         return self.consumers > 1 or self.static
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """The figures of a run that reached its end."""
+    """The figures of a completed run."""
 
     produced: int
     not_produced: int
@@ -52,17 +52,17 @@ class Totals:
     partitions_with_two_owners: int
     partitions_held_after_fencing: int
     partitions_that_went_back: int
-    """A new owner consumed or committed below what was acknowledged before."""
+    """Partitions in which a new owner consumed or committed below an earlier commit."""
     consumers_died: int
     end_offsets: tuple[int, ...]
     acknowledged_commits: tuple[int, ...]
     committed_offsets: tuple[int, ...]
-    """As read from the upstream cluster, not through the gateway; 0 where there is none."""
+    """Read from the upstream cluster, not through the gateway; 0 where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """All of it; `reason` is None if the run held what it promises."""
+    """The whole outcome; `reason` is None if the run kept its promise."""
 
     options: Options
     steps: tuple[RollStep, ...]
@@ -77,7 +77,7 @@ def totals(
     committed_offsets: tuple[int, ...],
     consumers_died: int,
 ) -> Totals:
-    """Close the books."""
+    """Compute the figures at the end of a run."""
     acknowledged = ledger.acknowledged_commits
     return Totals(
         produced=produced.acknowledged,
@@ -100,7 +100,7 @@ def totals(
 def conversions(
     steps: tuple[RollStep, ...], converted_live: Set[Direction]
 ) -> dict[Direction, Conversion]:
-    """Tell how the group changed its kind, if it did, in each direction.
+    """How the group changed its kind in each direction, if it did.
 
     `converted_live` are the directions in which the gateway converted the group with its members.
     """
@@ -121,7 +121,7 @@ def conversions(
 def broken_promise(
     options: Options, seen: Mapping[Direction, Conversion], figures: Totals
 ) -> str | None:
-    """Return the first promise that was not kept, in one line, or None."""
+    """The first broken promise in one line, or None."""
     checks = (_wrong_figures(figures), _wrong_commits(figures), _wrong_conversions(options, seen))
     return next(itertools.chain(*checks), None)
 

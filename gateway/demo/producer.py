@@ -1,8 +1,8 @@
-"""Child process: writes numbered records at a steady rate and counts what was acknowledged.
+"""Child process: writes numbered records at a steady rate and counts the acknowledged ones.
 
-Record n goes to partition n modulo the number of partitions and holds n in decimal (never null:
-the embedded cluster dies of null records). Idempotent, so a retry writes nothing twice and what
-is delivered twice was delivered twice by the group.
+Record n goes to partition n modulo the number of partitions and contains n in decimal. It is never
+null, because the embedded cluster dies of null records. The producer is idempotent, so a record
+that is delivered twice was delivered twice by the group.
 """
 
 import argparse
@@ -20,7 +20,7 @@ _FLUSH_LIMIT_S = 10.0
 
 
 class NumberedRecords:
-    """Produces 0, 1, 2, ... and keeps the count of each fate."""
+    """Produces 0, 1, 2, ... and counts acknowledged and failed records."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._topic = topic
@@ -40,7 +40,7 @@ class NumberedRecords:
         )
 
     def produce_up_to(self, end: int) -> None:
-        """Hand over the records below `end`, as far as the client's queue takes them."""
+        """Hand over the records below `end`, as far as the client's queue has room."""
         partitions = len(self._end_offsets)
         with contextlib.suppress(BufferError):
             while self._next < end:
@@ -53,11 +53,11 @@ class NumberedRecords:
                 self._next += 1
 
     def wait(self, limit_s: float) -> None:
-        """Serve acknowledgements for that long."""
+        """Serve acknowledgements for this long."""
         self._producer.poll(limit_s)
 
     def finish(self) -> None:
-        """Wait for every acknowledgement; what is still open counts as failed."""
+        """Wait for outstanding acknowledgements; records without one count as failed."""
         self._failed += self._producer.flush(_FLUSH_LIMIT_S)
         self.report(final=True)
 

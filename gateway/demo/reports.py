@@ -1,8 +1,7 @@
-"""What the demo's child processes say to their parent: one JSON object per line.
+"""The reports of the demo's child processes to their parent: one JSON object per line.
 
-Owns the words of that conversation and their form on the wire. Must not know who listens; it is
-imported by every child, so it stays light. Times are seconds of CLOCK_MONOTONIC, which all
-processes of a machine share.
+Every child imports this module, so its imports must stay light. Times are seconds of
+CLOCK_MONOTONIC, which all processes of a machine share.
 """
 
 import json
@@ -14,7 +13,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """The assign callback was entered with these partitions (only the added ones)."""
+    """The assign callback began; `partitions` are the added ones only."""
 
     at_s: float
     partitions: tuple[int, ...]
@@ -22,7 +21,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked:
-    """The revoke callback is done with these partitions; the client gives them up right after."""
+    """The revoke callback has returned; the client gives these partitions up right after."""
 
     at_s: float
     partitions: tuple[int, ...]
@@ -30,7 +29,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """The lost callback is done: the member was fenced, others may own these already."""
+    """The lost callback has returned: the member was fenced, and others may own these already."""
 
     at_s: float
     partitions: tuple[int, ...]
@@ -38,7 +37,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumed:
-    """These record numbers were handed to the application, as runs of (start, stop, step)."""
+    """These record numbers reached the application, as runs of (start, stop, step)."""
 
     at_s: float
     partition: int
@@ -55,7 +54,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Troubled:
-    """The client library reported an error; most of them heal by themselves."""
+    """The client library reported an error; most are temporary."""
 
     at_s: float
     doing: str
@@ -64,14 +63,15 @@ class Troubled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """The consumer closed itself in good order; it owns nothing any more."""
+    """The consumer closed cleanly and owns nothing any more."""
 
     at_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Produced:
-    """Records acknowledged so far, how many never will be, and the end offset of each partition."""
+    """The numbers of acknowledged and failed records so far, and the end offset of each
+    partition."""
 
     at_s: float
     acknowledged: int
@@ -90,14 +90,14 @@ _KINDS: dict[str, type[Report]] = {
 
 
 def encode(report: Report) -> str:
-    """Return the report as one line of JSON, without the line end."""
+    """The report as one line of JSON, without the line end."""
     return json.dumps(
         {"kind": type(report).__name__.lower(), **asdict(report)}, separators=(",", ":")
     )
 
 
 def decode(line: str) -> Report:
-    """Read one line that `encode` made; ValueError if it is anything else."""
+    """The report in a line made by `encode`. Raises ValueError for anything else."""
     document = json.loads(line)
     if not isinstance(document, dict) or str(document.get("kind")) not in _KINDS:
         raise ValueError(f"not a report: {line[:200]}")
@@ -115,9 +115,9 @@ def say(report: Report) -> None:
 
 
 def as_runs(numbers: Iterable[int]) -> tuple[tuple[int, int, int], ...]:
-    """Fold numbers into runs of (start, stop, step), in order, as `range` takes them.
+    """Fold numbers into runs of (start, stop, step), in order, as for `range`.
 
-    A partition holds every n-th record, so a whole batch usually is one run.
+    A partition has every n-th record, so a whole batch is usually one run.
     """
     runs: list[tuple[int, int, int]] = []
     for number in numbers:

@@ -1,7 +1,6 @@
-"""The roll itself: one consumer after another to the new protocol, and back.
+"""The roll: one consumer after another to the new protocol, and back.
 
-Owns the order of the steps and when a step counts as settled. Must not know where the group is
-hosted, how it is described, or how results are shown.
+Defines the order of the steps, and when a step counts as settled.
 """
 
 import time
@@ -36,19 +35,19 @@ class RollStep:
 
 
 class Roll:
-    """One roll there and back; `steps` grows as they settle."""
+    """One roll there and back. `steps` grows as steps settle."""
 
     def __init__(
         self, fleet: Fleet, ledger: Ledger, describe: Callable[[], Awaitable[GroupView | str]]
     ) -> None:
-        """`describe` returns the group through the gateway, or in words why it cannot."""
+        """`describe` returns the group as the gateway describes it, or a text that says why not."""
         self.steps: list[RollStep] = []
         self._fleet = fleet
         self._ledger = ledger
         self._describe = describe
 
     async def run(self) -> None:
-        """Walk all steps; DemoError with the reason as soon as one does not settle."""
+        """Run all steps. Raises DemoError with the reason if one does not settle."""
         await self._settle("all start as classic", None, time.monotonic())
         protocols: tuple[Protocol, ...] = ("consumer", "classic")
         for protocol in protocols:
@@ -83,7 +82,7 @@ class Roll:
         )
 
     async def _settled_view(self, title: str) -> GroupView:
-        problem = "nothing was seen of the group"
+        problem = "the group has not been seen"
         said_s = time.monotonic()
         with trio.move_on_after(SETTLE_LIMIT_S):
             while True:

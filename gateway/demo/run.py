@@ -1,8 +1,8 @@
 """One run of the demo, from its cluster to the verdict.
 
-Owns the order in which everything starts and ends. Whatever ends the run (its own end, a failed
-step, a dead child, a signal) cancels one nursery, and with it every child process is killed and
-reaped. Must not know how a gateway or a cluster is made: it is given functions.
+Defines the order in which everything starts and ends. Whatever ends the run (its completion, a
+failed step, a dead child, a signal) cancels one nursery, which kills and reaps every child process.
+The caller supplies the gateway and the cluster as functions.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ _UPSTREAM_LIMIT_S = 10.0
 log = structlog.get_logger()
 
 GROUP_CONFIG = GroupConfig(
-    # Kafka's defaults are for clusters; a demo has a spectator.
+    # Faster than Kafka's defaults, because somebody watches the demo.
     classic_initial_rebalance_delay_ms=1_000,
     consumer_heartbeat_interval_ms=1_000,
     consumer_session_timeout_ms=10_000,
@@ -56,7 +56,7 @@ GROUP_CONFIG = GroupConfig(
 
 
 class RunGateway(Protocol):
-    """Runs a gateway of the demo until cancelled, on ports that the system chooses."""
+    """Runs the demo's gateway until cancelled, on ports that the system chooses."""
 
     async def __call__(
         self,
@@ -66,7 +66,7 @@ class RunGateway(Protocol):
         *,
         task_status: trio.TaskStatus[str],
     ) -> None:
-        """Start with the gateway's bootstrap address; the listener hears every group event."""
+        """Reports the gateway's bootstrap address when started. `listener` gets every event."""
 
 
 class Interrupted(Exception):
@@ -80,7 +80,7 @@ class Interrupted(Exception):
 async def run(options: Options, run_gateway: RunGateway, open_upstream: OpenUpstream) -> Outcome:
     """Run the demo once. No process is left when this returns or raises.
 
-    Interrupted on SIGINT or SIGTERM. A run that fails is an Outcome with the reason.
+    Raises Interrupted on SIGINT or SIGTERM. A failed run is an Outcome with the reason.
     """
     demo = Demo(options, run_gateway)
     failure: str | None = None
@@ -102,7 +102,7 @@ async def run(options: Options, run_gateway: RunGateway, open_upstream: OpenUpst
 
 
 class Demo:
-    """The parts of one run while it goes on."""
+    """The parts of a run in progress."""
 
     def __init__(self, options: Options, run_gateway: RunGateway) -> None:
         self._options = options
@@ -114,7 +114,7 @@ class Demo:
         self._totals: Totals | None = None
 
     async def run(self, upstream: Upstream) -> None:
-        """Do it all; DemoError as soon as something does not work out."""
+        """Run everything. Raises DemoError at the first failure."""
         async with trio.open_nursery() as nursery:
             bootstrap: str = await nursery.start(self._serve, upstream.bootstrap)
             producer = await nursery.start(self._produce, bootstrap, upstream.topic)
@@ -133,7 +133,7 @@ class Demo:
             nursery.cancel_scope.cancel()
 
     def outcome(self, failure: str | None) -> Outcome:
-        """Return what the run came to."""
+        """The outcome of the run."""
         steps = tuple(self._steps)
         seen = conversions(steps, self._converted_live)
         if failure is None and self._totals is not None:
@@ -161,7 +161,7 @@ class Demo:
     async def _serve(
         self, upstream: str, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Run the gateway; DemoError if it cannot start."""
+        """Run the gateway. Raises DemoError if it cannot start."""
         try:
             await self._run_gateway(
                 upstream, GROUP_CONFIG, self._hear_gateway, task_status=task_status
@@ -181,7 +181,7 @@ class Demo:
         topic: str,
         task_status: trio.TaskStatus[Child] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Run the producer to its end; DemoError if it ends without having been asked to."""
+        """Run the producer. Raises DemoError if it ends unasked."""
         child = await run_child(
             "gateway.demo.producer",
             [
@@ -209,7 +209,7 @@ class Demo:
             log.debug("producer_troubled", reason=report.error)
 
     async def _drain(self, producer: Child) -> reports.Produced:
-        """Stop the producer and let the consumers read to the end, as far as they get in time."""
+        """Stop the producer, and give the consumers time to read to the end."""
         await producer.finish(_FLUSH_LIMIT_S)
         produced = self._produced
         if produced is None or not produced.final:
@@ -218,7 +218,7 @@ class Demo:
         deadline_s = time.monotonic() + _DRAIN_LIMIT_S
         while self._ledger.delivered_numbers() < produced.acknowledged:
             if time.monotonic() > deadline_s:
-                break  # the books will say what is missing
+                break  # the ledger shows what is missing
             await trio.sleep(_DRAIN_LOOK_S)
         log.info("consumers_drained", records=self._ledger.delivered())
         return produced
@@ -230,7 +230,7 @@ async def _obey(signals: AsyncIterator[int]) -> None:
 
 
 def _committed_offsets(upstream: Upstream, partitions: int) -> tuple[int, ...]:
-    """Ask the upstream itself, with a client that is not ours. Blocks: call it in a thread."""
+    """Ask the upstream directly, with a client that is not ours. Blocks: call it in a thread."""
     reader = Consumer(
         {"bootstrap.servers": upstream.bootstrap, "group.id": upstream.group, "log_level": 0}
     )

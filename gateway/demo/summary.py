@@ -1,4 +1,4 @@
-"""Shows the outcome of a run: a table for people, one JSON document for programs."""
+"""Shows the outcome of a run: as a table for people, or as JSON for programs."""
 
 import json
 from dataclasses import asdict
@@ -12,12 +12,12 @@ _PLAIN_WIDTH = 110
 
 
 def as_json(outcome: Outcome) -> str:
-    """Return the outcome as one JSON document."""
+    """The outcome as one JSON document."""
     return json.dumps({"ok": outcome.reason is None, **asdict(outcome)}, indent=2)
 
 
 def show(outcome: Outcome) -> None:
-    """Print the outcome to stdout, coloured if that is a terminal."""
+    """Print the outcome to stdout, in colour on a terminal."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_PLAIN_WIDTH)

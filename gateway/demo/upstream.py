@@ -1,4 +1,4 @@
-"""The cluster that a run of the demo uses, as the rest of the demo sees it."""
+"""The cluster that a run of the demo uses."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
-    """A cluster with a topic and a group id of our own."""
+    """A cluster with a topic and a group id for the demo."""
 
     bootstrap: str
     """HOST:PORT[,...]"""
@@ -17,4 +17,4 @@ class Upstream:
 
 
 OpenUpstream: TypeAlias = Callable[[int], AbstractAsyncContextManager[Upstream]]
-"""Has the cluster ready, its topic with so many partitions, for the length of a block."""
+"""Provides the cluster and its topic with this many partitions during a block."""

@@ -395,8 +395,8 @@ def _embedded(assignment: bytes, protocol: str | None, topics: Topics) -> frozen
 
 
 def _new_members(state: GroupState, records: Sequence[Record]) -> dict[str, AnyMember]:
-    """The members that this batch adds, as they are at its end. One that gives its place up for
-    that of another instance is removed and added in the same batch."""
+    """The members that this batch adds, as they are at its end. A member that gives up its place
+    for another instance's is removed and added in the same batch."""
     seen: dict[str, AnyMember] = {}
     removed: set[str] = set()
     for record in records:

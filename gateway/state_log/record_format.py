@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 class StoredEntry(NamedTuple):
-    """A record in bytes as it is in the topic."""
+    """A record in bytes, with its offset in the topic."""
 
     offset: int
     key: bytes
@@ -60,13 +60,13 @@ def encode_record(group_id: str, record: LogRecord) -> Entry:
 
 
 def decode_record(entry: Entry) -> tuple[str, LogRecord]:
-    """The group of a record, and the record.
+    """Decode a record. Returns its group too.
 
-    Raises WireError for bytes that are none, or one of a later groupferry.
+    Raises WireError for malformed bytes, or for a record of a later groupferry.
     """
     record_type, key = wire.decode_key(entry.key)
     if isinstance(key, wire.LogKey):
-        raise WireError(f"{record_type.name} is no record of a group")
+        raise WireError(f"{record_type.name} is not a record of a group")
     if entry.value is None:
         if record_type is RecordType.LAST_EVENTS:
             return key.group_id, FORGOTTEN
@@ -76,7 +76,7 @@ def decode_record(entry: Entry) -> tuple[str, LogRecord]:
         if isinstance(value, wire.LastEventsValue):
             return key.group_id, _read_last_events(value)
         return key.group_id, _record(key, value)
-    except ValueError as error:  # a cause or a state that a later version knows
+    except ValueError as error:  # a cause or state that only a later version knows
         raise WireError(f"{record_type.name}: {error}") from None
 
 

@@ -54,8 +54,8 @@ class SqliteLog:
         self._one_thread = trio.CapacityLimiter(1)
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
-        """See `StateLog`. What failed and may be in the file is overwritten first, so that the file
-        and the memory say the same."""
+        """See `StateLog`. A failed transaction that may be in the file is first overwritten, so
+        that file and memory agree."""
         if self._writer.is_in_doubt:
             await trio.to_thread.run_sync(self._writer.settle, limiter=self._one_thread)
         return self._records.read(group_id)
@@ -116,9 +116,9 @@ class SqliteLog:
 
 @asynccontextmanager
 async def open_sqlite_log(folder: Path) -> AsyncIterator[SqliteLog]:
-    """Open the log in this folder, which nobody else may have open, or make one.
+    """Open or create the log in this folder, which no other process may have open.
 
-    Raises StateLogUnusable. The file is closed with the block.
+    Raises StateLogUnusable. The file is closed at the end of the block.
     """
     opened = await trio.to_thread.run_sync(_open, folder)
     try:

@@ -1,8 +1,8 @@
-"""How the state file is laid out: its tables, and the sums that tell whether they are whole.
+"""The layout of the state file: its tables, and the checksums that detect damage.
 
-SQLite checks how its pages hang together, not what is in them. So each row carries a checksum, and
-the one row of `log` the number of records and the sum of their checksums, which every transaction
-brings up to date: a byte that flipped and a row that vanished are both seen.
+SQLite checks the structure of its pages but not their contents. Each row therefore has a checksum,
+and the row of `log` has the number of records and the sum of their checksums, which every
+transaction updates. This detects both flipped bytes and missing rows.
 """
 
 from hashlib import blake2b
@@ -12,11 +12,11 @@ from gateway.state_log.record_format import Entry
 
 FILE_NAME = "state.sqlite"
 FORMAT = 3
-"""Grows when an older groupferry could no longer read the file. It is SQLite's user_version.
+"""Raised when older versions of groupferry cannot read the file. Stored as SQLite's user_version.
 2: records of a group's last events. 3: removals from classic groups."""
 
 APPLICATION_ID = 0x67726679
-"""What `file` and SQLite's own tools know our files by: "grfy"."""
+"""Identifies our files to `file` and to SQLite's tools: "grfy"."""
 
 TABLES = (
     "CREATE TABLE log (id TEXT NOT NULL, transactions INTEGER NOT NULL,"
@@ -24,10 +24,10 @@ TABLES = (
     "CREATE TABLE records (position INTEGER PRIMARY KEY, group_id TEXT NOT NULL,"
     " key BLOB NOT NULL UNIQUE, value BLOB NOT NULL, checksum INTEGER NOT NULL)",
 )
-"""`position` is the order of writing, `key` and `value` are as in `record_format`."""
+"""`position` is the order of writing; `record_format` defines `key` and `value`."""
 
 _BITS = 63
-"""Of a checksum: what fits into SQLite's signed integers."""
+"""The bits of a checksum that fit into SQLite's signed integers."""
 
 
 class Head(NamedTuple):
@@ -35,31 +35,31 @@ class Head(NamedTuple):
 
     log_id: str
     transactions: int
-    """How many were committed."""
+    """The number of committed transactions."""
     records: int
     checksums: int
-    """The sum of those of all records."""
+    """The sum of the checksums of all records."""
 
     def with_row(self, checksum: int) -> Self:
-        """The head when a row was added."""
+        """The head after a row was added."""
         return self._replace(
             records=self.records + 1, checksums=(self.checksums + checksum) % (1 << _BITS)
         )
 
     def without_row(self, checksum: int) -> Self:
-        """The head when a row was taken away."""
+        """The head after a row was removed."""
         return self._replace(
             records=self.records - 1, checksums=(self.checksums - checksum) % (1 << _BITS)
         )
 
     @property
     def checksum(self) -> int:
-        """Its own."""
+        """The checksum of this row."""
         return _sum_of(repr(tuple(self)).encode())
 
 
 def checksum_of(position: int, group_id: str, entry: Entry) -> int:
-    """That of one row of `records`."""
+    """The checksum of a row of `records`."""
     value = entry.value or b""
     lengths = (position, len(entry.key), len(value))
     sizes = b"".join(number.to_bytes(8, signed=True) for number in lengths)

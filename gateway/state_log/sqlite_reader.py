@@ -1,7 +1,7 @@
-"""Reads the whole state file, and believes none of it before it was checked.
+"""Reads the whole state file, and checks all of it first.
 
-Changes nothing: a file that is refused stays as it was found, and a file that a gateway is writing
-can be read beside it. Blocking.
+Changes nothing: a refused file stays as it was, and a file can be read while a gateway writes it.
+Blocking.
 """
 
 import sqlite3
@@ -27,19 +27,19 @@ from gateway.state_log.sqlite_layout import (
 from kafka_codecs.errors import WireError
 
 BUSY_S = 5.0
-"""How long another process may hold the file's lock before that is an error."""
+"""How long to wait for another process to release the file's lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that is as it was written, and that this groupferry cannot read."""
+    """An undamaged record that this version of groupferry cannot read."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRow:
-    """One record as it is in the file."""
+    """One record of the file."""
 
     position: int
     group_id: str
@@ -49,21 +49,21 @@ class StoredRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredState:
-    """All that a state file holds."""
+    """The contents of a state file."""
 
     head: Head
     rows: tuple[StoredRow, ...]
-    """In the order of writing."""
+    """The rows in the order of writing."""
     is_marked: bool
-    """Whether there was a mark to compare the file with."""
+    """Whether there was a commit mark to compare the file with."""
 
 
-_MOVE_AWAY = "move {path}* away: its groups are forgotten then, and their members join anew"
-_PUT_BACK = f"Put it back from where it is whole, or {_MOVE_AWAY}"
+_MOVE_AWAY = "move {path}* away: its groups are then forgotten, and their members rejoin"
+_PUT_BACK = f"Restore it from a complete copy, or {_MOVE_AWAY}"
 
 
 class _Damage(Exception):
-    """The file is not what a gateway left there; `remedy` says what to do."""
+    """The file is not as a gateway left it; `remedy` says what to do."""
 
     def __init__(self, why: str, remedy: str = _PUT_BACK) -> None:
         super().__init__(why)
@@ -71,7 +71,7 @@ class _Damage(Exception):
 
 
 def read_state(folder: Path) -> StoredState | None:
-    """What the folder's state file holds; None if there is none and never was.
+    """The contents of the folder's state file; None if there is none and never was.
 
     Raises StateLogUnusable if it is damaged, incomplete, or of a later groupferry.
     """
@@ -116,8 +116,8 @@ def _read_mark(folder: Path) -> Mark | None:
         return commit_mark.read_mark(path)
     except DamagedMark:
         raise StateLogUnusable(
-            f"{path} is damaged, it says how far {FILE_NAME} had come: remove it to go on without"
-            " that check"
+            f"{path} is damaged. It counts the transactions of {FILE_NAME}: remove it to continue"
+            " without that check"
         ) from None
     except OSError as error:
         raise StateLogUnusable(f"cannot read {path}: {error.strerror}") from None
@@ -130,7 +130,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _read(connection: sqlite3.Connection, *, is_marked: bool) -> StoredState | None:
-    """Everything, in one transaction; None if the file was never finished."""
+    """The contents, read in one transaction; None if the file was never completed."""
     connection.execute("BEGIN")
     tables = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql <> ''")]
     application_id, file_format = (
@@ -142,8 +142,8 @@ def _read(connection: sqlite3.Connection, *, is_marked: bool) -> StoredState | N
         raise _Damage("it is not a state log of groupferry")
     if file_format > FORMAT:
         raise _Damage(
-            f"it was made by a newer groupferry (format {file_format}, this one reads {FORMAT})",
-            f"Start that one again, or {_MOVE_AWAY}",
+            f"it was written by a newer groupferry (format {file_format}, this one reads {FORMAT})",
+            f"Start the newer groupferry, or {_MOVE_AWAY}",
         )
     if tables != list(TABLES):
         raise _Damage("its tables are not those of a state log")
@@ -156,7 +156,7 @@ def _read(connection: sqlite3.Connection, *, is_marked: bool) -> StoredState | N
     for row in rows:
         found = found.with_row(checksum_of(row.position, row.group_id, row.entry))
     if found != head:
-        raise _Damage(f"it holds {found.records} records, not the {head.records} that it had")
+        raise _Damage(f"it has {found.records} records instead of {head.records}")
     return StoredState(head=head, rows=rows, is_marked=is_marked)
 
 
@@ -191,26 +191,26 @@ def _checked(row: Any) -> StoredRow:
             record: LogRecord | Unreadable
             try:
                 _group_id, record = decode_record(entry)
-            except WireError as error:  # it costs its group, and nobody else
+            except WireError as error:  # only the record's group becomes unreadable
                 record = Unreadable(f"record {position} of {FILE_NAME} cannot be read: {error}")
             return StoredRow(position=position, group_id=group_id, entry=entry, record=record)
         case _:
-            raise _Damage(f"record {row[0]!r} is none")
+            raise _Damage(f"record {row[0]!r} is malformed")
 
 
 def _compare(head: Head, mark: Mark) -> None:
-    remedy = f"{_PUT_BACK}. If it is what it should be, remove {{path}}-mark"
+    remedy = f"{_PUT_BACK}. If it is the right file, remove {{path}}-mark"
     if mark.log_id != head.log_id:
-        raise _Damage(f"{commit_mark.FILE_NAME} beside it is of another log", remedy)
+        raise _Damage(f"{commit_mark.FILE_NAME} beside it belongs to another log", remedy)
     if head.transactions < mark.transaction:
         lost = mark.transaction - head.transactions
         raise _Damage(f"the last {lost} of {mark.transaction} transactions are missing", remedy)
 
 
 def _tells_of_damage(error: sqlite3.Error) -> bool:
-    """Not a lock or a missing permission, but what the file holds."""
+    """Whether the error comes from the contents of the file, not from a lock or a permission."""
     if not isinstance(error, sqlite3.OperationalError):
         return True
-    # Text that is not UTF-8 has no code.
+    # An error about text that is not UTF-8 has no code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_IOERR_SHORT_READ)

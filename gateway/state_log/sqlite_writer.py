@@ -29,24 +29,25 @@ from gateway.state_log.sqlite_reader import BUSY_S, StoredState
 log = structlog.get_logger()
 
 WAL_BYTES_MAX = 16 * 1024 * 1024
-"""What is kept of the write-ahead log's file when it was larger for a while."""
+"""The size to which the write-ahead log's file is truncated after it was larger."""
 
 _TELLS_OF_NOTHING_WRITTEN = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_BUSY}
 )
-"""Of a COMMIT: the frame that makes it valid is the last one written, and it was not. After any
-other failure, of the sync above all, whoever opens the file next may find the transaction."""
+"""Errors after which a COMMIT has certainly not happened: the frame that makes it valid is written
+last, and was not. After any other failure, such as a failed sync, the transaction may be found when
+the file is next opened."""
 
 
 class Batch(NamedTuple):
-    """What one group writes at once."""
+    """The records that one group writes at once."""
 
     group_id: str
     entries: Sequence[Entry]
 
 
 class _Identity(NamedTuple):
-    """Which file it is, and how long at least."""
+    """Identifies a file, with its minimum size."""
 
     device: int
     inode: int
@@ -54,7 +55,7 @@ class _Identity(NamedTuple):
 
 
 class SqliteWriter:
-    """The open file; `head` is that of its last transaction."""
+    """The open file. `head` is the head after the last transaction."""
 
     def __init__(
         self, path: Path, connection: sqlite3.Connection, head: Head, last_position: int
@@ -66,11 +67,11 @@ class SqliteWriter:
         self._mark: MarkFile | None = None
         self.head = head
         self.is_in_doubt = False
-        """Whether a transaction that failed may be found in the file by whoever opens it next."""
+        """Whether a failed transaction may be found when the file is next opened."""
 
     @classmethod
     def open(cls, folder: Path, found: StoredState | None) -> Self:
-        """Open the file that was `found`, or make one. Raises StateLogUnusable."""
+        """Open the file that was `found`, or create one. Raises StateLogUnusable."""
         path = folder / FILE_NAME
         try:
             connection = sqlite3.connect(
@@ -98,18 +99,19 @@ class SqliteWriter:
         head = _make(connection, path.parent) if found is None else found.head
         last_position = found.rows[-1].position if found and found.rows else 0
         writer = cls(path, connection, head, last_position)
-        connection.execute(f"PRAGMA user_version = {FORMAT}")  # an older file is one of ours now
+        connection.execute(f"PRAGMA user_version = {FORMAT}")  # upgrades an older file
         connection.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        writer._begin_and_commit(())  # whatever is wrong with writing is better known now
+        writer._begin_and_commit(())  # fail now if the file cannot be written
         writer._mark = MarkFile.open(path.parent / commit_mark.FILE_NAME, writer._mark_now)
         return writer
 
     def write(self, batches: Sequence[Batch]) -> list[StateLogError | None]:
-        """Write all batches in one transaction, each whole or not at all; what became of each.
+        """Write all batches in one transaction, each whole or not at all. Returns the error of
+        each.
 
-        If they cannot be written together, each is tried alone. What failed is StateLogUnsure as
-        long as nothing was written in its place.
+        If they cannot be written together, each is tried alone. A failure is StateLogUnsure until
+        another transaction has taken its place.
         """
         outcomes = self._write(batches)
         if self.is_in_doubt:
@@ -117,7 +119,7 @@ class SqliteWriter:
         return outcomes
 
     def settle(self) -> None:
-        """Write something in the place of what is in doubt: then it is known not to be there.
+        """Overwrite a failed transaction, so that it is certainly not in the file.
 
         Raises StateLogError.
         """
@@ -135,14 +137,14 @@ class SqliteWriter:
         return [None] * len(batches)
 
     def close(self) -> None:
-        """Bring everything into the one file."""
+        """Close the connection, which merges the write-ahead log into the file."""
         if self._mark is not None:
             self._mark.close()
         self._connection.close()
 
     def _begin_and_commit(self, batches: Iterable[Batch]) -> None:
-        """One transaction. Raises StateLogError; then nothing of it is in the file, if there is
-        no doubt."""
+        """Write one transaction. Raises StateLogError; nothing of it is then in the file unless
+        `is_in_doubt`."""
         try:
             self._check_files()
             self._connection.execute("BEGIN IMMEDIATE")
@@ -161,13 +163,13 @@ class SqliteWriter:
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            # Not cleared by a failure that is sure: what was in doubt before still is.
+            # A certain failure does not clear an earlier doubt.
             if error.sqlite_errorcode not in _TELLS_OF_NOTHING_WRITTEN:
                 self.is_in_doubt = True
             raise
 
     def _put(self, batches: Iterable[Batch]) -> tuple[Head, int]:
-        """The head and the last position as they are with these batches."""
+        """Write the batches. Returns the new head and the last position."""
         head, position = self.head, self._last_position
         execute = self._connection.execute
         for group_id, entries in batches:
@@ -191,7 +193,7 @@ class SqliteWriter:
             (*head[1:], head.checksum, self.head.checksum),
         ).rowcount
         if changed != 1:
-            raise sqlite3.DatabaseError("somebody else has written into it")
+            raise sqlite3.DatabaseError("another process has written to it")
         return head, position
 
     def _roll_back(self) -> None:
@@ -202,20 +204,20 @@ class SqliteWriter:
                 log.warning("state_log_rollback_failed", reason=str(error))
 
     def _check_files(self) -> None:
-        """SQLite would go on writing into a file that was deleted, for nobody to find."""
+        """Check that the files still exist: SQLite would keep writing to a deleted file."""
         for path, expected in self._files.items():
             found = _identity(path)
             if found is None or found[:2] != expected[:2]:
-                raise sqlite3.DatabaseError(f"{path.name} was deleted or replaced meanwhile")
+                raise sqlite3.DatabaseError(f"{path.name} was deleted or replaced")
             if found.size < expected.size:
-                raise sqlite3.DatabaseError(f"{path.name} was cut meanwhile")
+                raise sqlite3.DatabaseError(f"{path.name} was truncated")
 
     @property
     def _mark_now(self) -> Mark:
         return Mark(self.head.log_id, self.head.transactions)
 
     def _write_mark(self) -> None:
-        """The transaction is in the file, with or without its mark."""
+        """Write the mark. The transaction is in the file even if this fails."""
         assert self._mark is not None
         try:
             self._mark.write(self._mark_now)

@@ -121,7 +121,7 @@ class GroupStage:
         The group has exactly these members, each with its protocol. Every partition is assigned to
         one member, which owns it.
         """
-        problem = "nothing was seen of the group"
+        problem = "the group has not been seen"
         with contextlib.closing(
             GroupDescription(self.gateway.bootstrap, self.group)
         ) as description:

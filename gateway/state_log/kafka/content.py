@@ -1,4 +1,4 @@
-"""What is in the log, from its bytes: the live records of each group, and whose log it is."""
+"""Decodes a log: the live records of each group, and the log's id and owner."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -28,34 +28,34 @@ LOG_RENEWAL_KEY = encode_key(RecordType.LOG_RENEWAL, LogKey())
 
 @dataclass(slots=True, kw_only=True)
 class Content:
-    """`groups` is a mirror of the log; it is kept up to date as batches are written."""
+    """`groups` mirrors the log, and is updated as batches are written."""
 
     log_id: str | None = None
     owner: LogOwnerValue | None = None
     groups: CompactedLog = field(default_factory=CompactedLog)
     ignored: dict[int, str] = field(default_factory=dict)
-    """The offsets of records that are about nothing that we know, and why."""
+    """The offsets of records that this version does not know, and why."""
 
 
 def id_entry(log_id: str) -> Entry:
-    """The record that names a new log."""
+    """The record that gives a new log its id."""
     return Entry(LOG_ID_KEY, encode_value(LogIdValue(log_id=log_id)))
 
 
 def owner_entry(owner: LogOwnerValue) -> Entry:
-    """The record that says who has the log."""
+    """The record that names the owner of the log."""
     return Entry(LOG_OWNER_KEY, encode_value(owner))
 
 
 def renewal_entry(owner: LogOwnerValue) -> Entry:
-    """The record of an owner who has nothing to write. It is not the one that names the log: in a
-    topic that was made anew meanwhile, that would give the name to a log without its groups."""
+    """The record of an owner that has nothing to write. It does not carry the log's id: in a topic
+    that was recreated meanwhile, that would give the id to a log without its groups."""
     return Entry(LOG_RENEWAL_KEY, encode_value(LogRenewalValue(owner_id=owner.owner_id)))
 
 
 def newest(entries: Iterable[StoredEntry]) -> Iterable[StoredEntry]:
-    """Of each key the last record that has a value, in the order of writing: what was overwritten,
-    most of a log, is not to be decoded."""
+    """The last record of each key that has a value, in the order of writing. Overwritten records,
+    which are most of a log, need not be decoded."""
     live: dict[bytes, StoredEntry] = {}
     for entry in entries:
         live.pop(entry.key, None)
@@ -65,9 +65,9 @@ def newest(entries: Iterable[StoredEntry]) -> Iterable[StoredEntry]:
 
 
 def content_of(entries: Iterable[StoredEntry]) -> Content:
-    """What the log comes down to. A record of a group that cannot be read costs that group; one of
-    nobody's is passed over. Raises StateLogUnusable if what it says of the log itself cannot be
-    read, or is of a later groupferry."""
+    """Decode a log. An unreadable record of a group makes that group unreadable; a record with an
+    unknown key is ignored. Raises StateLogUnusable if a record about the log itself is unreadable,
+    or if a later groupferry wrote the log."""
     content = Content()
     for offset, key_bytes, value_bytes in newest(entries):
         assert value_bytes is not None
@@ -105,4 +105,4 @@ def _put(content: Content, record_type: RecordType, key: Key, entry: Entry) -> N
         case LogRenewalValue():
             pass
         case value:
-            raise WireError(f"{type(value).__name__} says nothing of a log")
+            raise WireError(f"{type(value).__name__} is not a record about a log")

@@ -50,17 +50,18 @@ CLIENT_ID = "groupferry-state-log"
 PARTITION = 0
 OPEN_TIMEOUT_S = 30.0
 RENEWALS_PER_LEASE = 4
-"""A quiet log is written as often, to see that it is still ours."""
+"""How often a quiet log is written per lease, to confirm that it is still ours."""
 TRANSACTION_WRITES_MAX = 256
 TRANSACTION_BYTES_MAX = 4 << 20
-"""Batches go together into a transaction until there are so many, or so much of them."""
+"""A transaction takes waiting batches up to this number, or up to this size."""
 RETAKE_S = 1.0
 GIVE_WAY_S = 2.0
-"""How long we write nothing when somebody claims the log. librdkafka asks for it twice a second,
-and in vain while a transaction of ours ends: it could miss the moments between them for long."""
+"""How long to pause writing when another gateway claims the log. librdkafka retries its request
+twice a second and fails while a transaction of ours ends, so it could miss the gaps between
+them."""
 ABANDONED_AFTER_S = 2 * OPEN_TIMEOUT_S
-"""Whoever claimed the log so long ago and has not fenced us is not going to. Then we claim it
-anew: the cluster may give up our writer one day, and the last claim must be our own."""
+"""A claim that has not fenced us for this long is abandoned. We then claim the log again: if the
+cluster gives up our writer one day, the last claim must be ours."""
 
 log = structlog.get_logger()
 R = TypeVar("R")
@@ -83,7 +84,7 @@ class _Write:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The log in our hands: it was ours when `asked_ms` (`now_ms`) was asked."""
+    """The log in our possession, confirmed by a request sent at `asked_ms` (`now_ms`)."""
 
     writer: TransactionalWriter
     content: Content
@@ -91,7 +92,7 @@ class _Taken:
 
 
 class KafkaLog:
-    """`run` keeps it; until that reports that it has started, nothing can be read or written."""
+    """The log is usable once `run` has reported that it has started."""
 
     outlives_process = True
 
@@ -108,14 +109,14 @@ class KafkaLog:
         self._lease = Lease()
         self._content: Content | None = None
         self._record_bytes_max = 0
-        # At most one of each group, so the number of hosted groups is its limit.
+        # Bounded by the number of hosted groups: each has at most one waiting batch.
         self._waiting: list[_Write] = []
         self._wanted = trio.Event()
         self._thread = trio.CapacityLimiter(1)
 
     @property
     def may_answer(self) -> bool:
-        """Whether the log was ours a moment ago, so that nobody can have gone on without us."""
+        """Whether the lease is running: no other gateway can have continued without us."""
         return self._lease.is_running
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
@@ -144,11 +145,11 @@ class KafkaLog:
         largest = max(map(_size, entries), default=0)
         if largest > self._record_bytes_max:
             raise StateLogRefused(
-                f"topic {self._topic} takes records of {self._record_bytes_max} bytes,"
-                f" and this one has {largest}"
+                f"topic {self._topic} accepts records of up to {self._record_bytes_max} bytes,"
+                f" but this one has {largest}"
             )
         if self._content is None:
-            raise StateLogError(f"topic {self._topic} is being read")
+            raise StateLogError(f"topic {self._topic} is still being read")
         write = _Write(group_id=group_id, batch=batch, entries=entries)
         self._waiting.append(write)
         self._wanted.set()
@@ -159,8 +160,8 @@ class KafkaLog:
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         """Keep the log until cancelled. Reports when it can be read and written.
 
-        Raises StateLogUnusable or StateLogError if it cannot be had, StateLogTaken when another
-        gateway has it.
+        Raises StateLogUnusable or StateLogError if it cannot be opened, StateLogTaken if another
+        gateway owns it.
         """
         await self._in_thread(self._claim)
         taken = await self._take_now()
@@ -178,13 +179,13 @@ class KafkaLog:
     @property
     def _groups(self) -> CompactedLog:
         if self._content is None:
-            raise StateLogError(f"topic {self._topic} is being read")
+            raise StateLogError(f"topic {self._topic} is still being read")
         return self._content.groups
 
     # -- while it is open ------------------------------------------------------------------------
 
     async def _serve(self, taken: _Taken) -> None:
-        """Write what waits, and now and then that we are still here. Raises Fenced,
+        """Write waiting batches, and regularly a record that confirms our ownership. Raises Fenced,
         StateLogUnusable."""
         writer, content = taken.writer, taken.content
         for offset, why in content.ignored.items():
@@ -212,7 +213,7 @@ class KafkaLog:
                     write.end(StateLogError(str(error)))
             except (Fenced, StateLogUnusable):
                 for write in writes:
-                    write.end(StateLogUnsure("the log was lost while it was written"))
+                    write.end(StateLogUnsure("the log was lost during the write"))
                 raise
             else:
                 self._lease.renew(asked_ms)
@@ -221,7 +222,7 @@ class KafkaLog:
                     write.end()
                 if claims_again:
                     claim_again_at_s = math.inf
-                if is_claimed:  # by somebody who may still fail to take it: then we go on
+                if is_claimed:  # the other gateway may still fail to take the log
                     log.info("state_log_claimed", topic=self._topic, pause_s=GIVE_WAY_S)
                     claim_again_at_s = trio.current_time() + ABANDONED_AFTER_S
                     await trio.sleep(GIVE_WAY_S)
@@ -237,20 +238,20 @@ class KafkaLog:
         return writes
 
     def _shut(self, writer: TransactionalWriter) -> None:
-        """Nothing can be read or written, nor answered, until it is open again."""
+        """Close the log: until it is open again, nothing is read, written or answered."""
         writer.close()
         self._content = None
         self._lease.end()
         for write in self._waiting:
-            write.end(StateLogError(f"topic {self._topic} is being read"))
+            write.end(StateLogError(f"topic {self._topic} is still being read"))
         self._waiting = []
 
     # -- taking it -------------------------------------------------------------------------------
 
     def _claim(self) -> None:
-        """Blocks. Say that the log is ours from now on: the last claim holds. It comes before we
-        fence anybody, so that whoever is fenced can see why; and after we saw that we can read
-        what is there, so that nobody is fenced for nothing."""
+        """Claim the log; the last claim wins. The claim is written before the previous owner is
+        fenced, so that it can see who fenced it. The log is read first, so that no owner is fenced
+        for a log that we cannot read. Blocks."""
         self._record_bytes_max = make_or_check(self._config, self._topic)
         content_of(read_all(self._config, topic=self._topic, partition=PARTITION))
         write_at_once(
@@ -263,11 +264,12 @@ class KafkaLog:
                 return await self._in_thread(self._take)
             except Fenced:
                 await trio.sleep(RETAKE_S)
-            # By somebody who began earlier, unless he has claimed it since: then let him be.
+            # Fenced by a gateway that began earlier, or by one that has claimed the log since.
             await self._in_thread(self._check_claim)
 
     async def _take_again(self) -> _Taken:
-        """From ourselves: the cluster gives up a writer that it does not hear of."""
+        """Take the log back after the cluster gave up our writer, which it does after long
+        silence."""
         while True:
             try:
                 await self._in_thread(self._check_claim)
@@ -277,7 +279,8 @@ class KafkaLog:
             await trio.sleep(RETAKE_S)
 
     def _take(self) -> _Taken:
-        """Blocks. Raises StateLogTaken if somebody has claimed it since we did."""
+        """Take the log. Raises StateLogTaken if another gateway has claimed it since we did.
+        Blocks."""
         writer = TransactionalWriter(
             self._config,
             topic=self._topic,
@@ -293,26 +296,26 @@ class KafkaLog:
         return _Taken(writer, content, asked_ms)
 
     def _check_claim(self) -> Content:
-        """Blocks. What is in the log. Raises StateLogTaken if the last claim is not ours,
-        StateLogUnusable if the log is another one, or a part of one."""
+        """Read the log. Raises StateLogTaken if the last claim is not ours, StateLogUnusable if it
+        is another log or an incomplete one. Blocks."""
         content = content_of(read_all(self._config, topic=self._topic, partition=PARTITION))
         owner = content.owner
         if owner is not None and owner.owner_id != self._owner.owner_id:
             raise StateLogTaken(
                 f"the gateway on {owner.host} (process {owner.process_id}) has taken the state log,"
-                f" topic {self._topic}: this one ends"
+                f" topic {self._topic}: this gateway exits"
             )
         is_nameless = content.log_id is None and bool(content.groups.group_ids())
         if is_nameless or self.id not in ("", content.log_id):
             raise StateLogUnusable(
-                f"topic {self._topic} is not the whole state log: it was deleted, or lost its"
-                " beginning, while a gateway ran. Delete it; its groups are forgotten then, and"
-                " their members join anew"
+                f"topic {self._topic} is not the complete state log: it was deleted, or lost its"
+                " beginning, while a gateway ran. Delete it; its groups are then forgotten, and"
+                " their members rejoin"
             )
         return content
 
     async def _in_thread(self, work: Callable[..., R], *args: object) -> R:
-        # Left alone when we are cancelled: it ends by itself once its writer is closed.
+        # Not awaited when we are cancelled: it ends by itself once its writer is closed.
         return await trio.to_thread.run_sync(
             partial(work, *args), abandon_on_cancel=True, limiter=self._thread
         )
@@ -324,7 +327,7 @@ def _size(entry: Entry) -> int:
 
 @asynccontextmanager
 async def open_kafka_log(upstream: Sequence[Address], topic: str) -> AsyncIterator[KafkaLog]:
-    """Have the log for the length of the block, which is cancelled when another gateway takes it.
+    """Own the log during the block, which is cancelled if another gateway takes the log.
 
     Raises StateLogUnusable, StateLogError, StateLogTaken.
     """

@@ -10,30 +10,30 @@ LEASE_MS = 2_000
 """Far shorter than the shortest session: a new owner restarts every session at full length."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Goes on while the machine sleeps, where there is such a clock."""
+"""A clock that runs while the machine sleeps, where there is one."""
 
 
 def now_ms() -> int:
-    """Milliseconds that no setting of the clock and no pause of the process holds up."""
+    """Milliseconds of a clock that is never set, and runs during pauses of the process."""
     return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
 
 class Lease:
-    """Runs out by itself."""
+    """A lease that expires unless it is renewed."""
 
     def __init__(self, length_ms: int = LEASE_MS) -> None:
         self._length_ms = length_ms
         self._until_ms = 0
 
     def renew(self, asked_ms: int) -> None:
-        """The log was found to be ours by a question that was sent at that time (`now_ms`)."""
+        """A request sent at `asked_ms` (`now_ms`) confirmed that the log is ours."""
         self._until_ms = max(self._until_ms, asked_ms + self._length_ms)
 
     def end(self) -> None:
-        """Somebody else has it, or nobody knows."""
+        """End the lease: another gateway may own the log."""
         self._until_ms = 0
 
     @property
     def is_running(self) -> bool:
-        """To be asked just before an answer leaves."""
+        """Check this just before an answer leaves."""
         return now_ms() < self._until_ms

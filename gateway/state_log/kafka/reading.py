@@ -20,17 +20,17 @@ from gateway.state_log.log import StateLogError
 from gateway.state_log.record_format import StoredEntry
 
 READ_SILENCE_S = 10.0
-"""A cluster that says nothing for so long cannot be read."""
+"""A cluster that is silent for this long counts as unreadable."""
 FETCH_WAIT_MS = 10
-"""How long a broker keeps us waiting for more, at the end of the log."""
+"""How long a broker waits for more records at the end of the log."""
 _AT_A_TIME, _AT_A_TIME_S = 1_000, 0.1
 _NO_GROUP = "groupferry-state-log"
-"""librdkafka wants a name; nothing joins that group or commits to it."""
+"""librdkafka requires a group id. Nothing joins that group or commits to it."""
 
 
 def read_all(config: Mapping[str, Any], *, topic: str, partition: int) -> Iterator[StoredEntry]:
-    """Every record from the first to the last that there is now, oldest first. Call it after the
-    writer before us was fenced, or it may miss what that one is still writing.
+    """All current records, oldest first. Fence the previous writer before the call, or records that
+    it is still writing may be missed.
 
     Raises StateLogError.
     """
@@ -56,13 +56,13 @@ def read_all(config: Mapping[str, Any], *, topic: str, partition: int) -> Iterat
                     yield StoredEntry(message.offset() or 0, message.key() or b"", message.value())
                 elif error.code() == KafkaError._PARTITION_EOF:
                     return
-                elif error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # it may just be new
+                elif error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # the topic may be new
                     raise StateLogError(f"topic {topic} cannot be read: {error.str()}")
-            # It also passes what we are not shown: ends of transactions, and what was undone.
+            # The position also advances past invisible records: transaction markers, aborted data.
             (position,) = consumer.position([beginning])
             if position.offset != reached:
                 reached, give_up_at = position.offset, time.monotonic() + READ_SILENCE_S
-        raise StateLogError(f"topic {topic} cannot be read: the cluster says nothing")
+        raise StateLogError(f"topic {topic} cannot be read: the cluster does not answer")
     except KafkaException as error:
         raise StateLogError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
     finally:

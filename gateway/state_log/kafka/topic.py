@@ -1,6 +1,6 @@
-"""The topic of the log: made with the settings that it needs, or checked for them.
+"""Creates the log's topic with the required settings, or checks an existing one.
 
-Everything here blocks, and belongs in a thread.
+Everything here blocks and belongs in a thread.
 """
 
 from collections.abc import Mapping
@@ -13,27 +13,27 @@ from gateway.state_log.kafka.transactions import RECORD_BYTES_MAX
 from gateway.state_log.log import StateLogError, StateLogUnusable
 
 BATCH_OVERHEAD = 256
-"""What a record is wrapped in, beside key and value, at the most."""
+"""The most that a batch adds to the size of key and value."""
 
 _SETTINGS = {
     "cleanup.policy": "compact",
     "max.message.bytes": str(RECORD_BYTES_MAX),
     "unclean.leader.election.enable": "false",
-    # The size follows the live state: what was overwritten is gone within minutes, not weeks.
+    # Size follows the live state: overwritten records are removed within minutes, not weeks.
     "segment.bytes": str(64 << 20),
     "segment.ms": str(10 * 60_000),
     "min.cleanable.dirty.ratio": "0.1",
-    # So is what was deleted, and the end of each transaction: twice a second even if all is quiet.
-    # Not sooner than anybody who reads the log has come from a record to its deletion.
+    # Deleted records and transaction markers (two a second even in a quiet log) are removed soon,
+    # but not before a reader can have come from a record to its deletion.
     "delete.retention.ms": str(10 * 60_000),
 }
 
 
 def make_or_check(config: Mapping[str, Any], topic: str) -> int:
-    """Let there be such a topic; how many bytes a record of it may have.
+    """Create or check the topic. Returns the largest record size in bytes.
 
-    Raises StateLogUnusable for one in which groups would get lost, StateLogError if the cluster
-    cannot be asked.
+    Raises StateLogUnusable for a topic that would lose groups, StateLogError if the cluster does
+    not answer.
     """
     try:
         found = made_or_found(config, topic, partitions=1, settings=_SETTINGS)

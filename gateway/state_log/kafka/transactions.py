@@ -14,15 +14,15 @@ from gateway.state_log.log import StateLogError, StateLogUnusable
 from gateway.state_log.record_format import Entry
 
 RECORD_BYTES_MAX = 16 << 20
-"""Of one record: a classic group of thousands of members is a single one."""
+"""The largest record: a classic group with thousands of members is one record."""
 BATCH_BYTES_MAX = 1 << 20
-"""Of what is sent at once."""
+"""The most that is sent at once."""
 TRANSACTION_TIMEOUT_MS = 60_000
-"""When the cluster gives up a transaction that we left open."""
+"""When the cluster aborts a transaction that we left open."""
 DELIVERY_TIMEOUT_MS = 5_000
-"""Then the batch has failed: whoever waits for it is told to try again."""
+"""After this time a batch has failed, and its clients are told to retry."""
 WAIT_SLICE_S = 1.0
-"""How long a call goes on before it is seen whether the gateway ends."""
+"""How often a blocking call checks whether the gateway is exiting."""
 
 
 _FENCED = frozenset(
@@ -31,17 +31,17 @@ _FENCED = frozenset(
 
 
 class Fenced(Exception):
-    """Nothing more can be written with this producer: somebody initialised another one, or the
-    cluster gave up on us. Whether the last batch is in the log is for the log to say."""
+    """This producer can write nothing more: another one was initialised, or the cluster gave it up.
+    Only the log can tell whether the last batch is in it."""
 
 
 def transactional_id(topic: str, partition: int = 0) -> str:
-    """The one of whoever writes the log: with it anybody could fence us."""
+    """The transactional id of the log's writer. A client that uses it fences the gateway."""
     return f"{topic}-{partition}"
 
 
 def write_at_once(config: Mapping[str, Any], entry: Entry, *, topic: str, partition: int) -> None:
-    """Write a record outside of every transaction, which nobody can be kept from.
+    """Write a record outside of any transaction, which needs no ownership of the log.
 
     Raises StateLogError.
     """
@@ -56,18 +56,18 @@ def write_at_once(config: Mapping[str, Any], entry: Entry, *, topic: str, partit
         producer.produce(topic, entry.value, entry.key, partition=partition, on_delivery=delivered)
         producer.flush()
     except KafkaException as error:
-        raise StateLogError(f"the cluster does not take it: {_reason(error)}") from None
+        raise StateLogError(f"the cluster rejects the record: {_reason(error)}") from None
     if failures:
-        raise StateLogError(f"the cluster does not take it: {failures[0].str()}")
+        raise StateLogError(f"the cluster rejects the record: {failures[0].str()}")
 
 
 class TransactionalWriter:
-    """`open` first. After Fenced it is of no more use."""
+    """Call `open` first. Unusable after Fenced."""
 
     def __init__(
         self, config: Mapping[str, Any], *, topic: str, partition: int, record_bytes_max: int
     ) -> None:
-        """`record_bytes_max`: what the topic takes at once, be it a record or a batch of them."""
+        """`record_bytes_max`: the largest record or batch that the topic accepts."""
         self._topic, self._partition = topic, partition
         self._producer = Producer(
             {
@@ -89,26 +89,26 @@ class TransactionalWriter:
         self._last_offset = -1
         self._went_back_to: int | None = None
         self._next_offset: int | None = None
-        """Of our next record, if nobody else writes; None while that is not known."""
+        """The offset of our next record if no other client writes; None if unknown."""
         self._is_claimed = False
 
     def open(self, timeout_s: float) -> None:
-        """Fence whoever had the log; what he left unfinished is finished or undone when this
-        returns. Raises StateLogError, Fenced."""
+        """Fence the previous owner. Its open transaction is committed or aborted when this returns.
+        Raises StateLogError, Fenced."""
         try:
             self._producer.init_transactions(timeout_s)
         except KafkaException as error:
-            # A missing right is fatal too, but no reason to try until somebody else is done.
+            # A missing permission is fatal too, but no reason to retry.
             if error.args[0].code() in _FENCED:
                 raise Fenced(_reason(error)) from None
-            raise StateLogError(f"the cluster does not let us write: {_reason(error)}") from None
+            raise StateLogError(f"the cluster does not allow writing: {_reason(error)}") from None
 
     def write(self, entries: Iterable[Entry]) -> bool:
-        """Write one batch; it is in the log when this returns. True if somebody else has written
-        there since the batch before: that is how the log is claimed.
+        """Write one batch. It is in the log when this returns. Returns whether another client has
+        written to the log since the previous batch, which is how gateways claim it.
 
-        Raises StateLogError if it is not in the log, Fenced if that is not known, StateLogUnusable
-        if this is not the log that we wrote before.
+        Raises StateLogError if the batch is not in the log, Fenced if that is unknown,
+        StateLogUnusable if this is no longer the log that we wrote before.
         """
         try:
             self._abort_what_is_left()
@@ -127,28 +127,28 @@ class TransactionalWriter:
                 )
         except (KafkaException, BufferError) as error:
             _give_up_if_fatal(error)
-            raise StateLogError(f"the cluster does not take it: {_reason(error)}") from None
+            raise StateLogError(f"the cluster rejects the batch: {_reason(error)}") from None
         self._commit()
         if self._went_back_to is not None:
             raise StateLogUnusable(
-                f"topic {self._topic} was deleted or cut while it was written, record"
-                f" {self._went_back_to} is no longer the last: it is not the log of the groups any"
-                " more. Delete it; its groups are forgotten then, and their members join anew"
+                f"topic {self._topic} was deleted or truncated while it was written: record"
+                f" {self._went_back_to} is no longer the last, so it is no longer the log of the"
+                " groups. Delete it; its groups are then forgotten, and their members rejoin"
             )
         return self._is_claimed
 
     def close(self) -> None:
-        """From any thread: let no call go on for long."""
+        """Make blocking calls return soon. Callable from any thread."""
         self._is_closing.set()
 
     def _check_offset(self, error: KafkaError | None, message: Message) -> None:
-        """Offsets only grow, unless the topic is made anew or a broker loses the end of it; and
-        they grow by one, unless somebody else writes."""
+        """Detect other writers and lost data. Offsets increase, unless the topic was recreated or a
+        broker lost its end. They increase by one, unless another client writes."""
         if error is not None:
             return
         self._undelivered -= 1
         offset = message.offset()
-        if offset is None or offset < 0:  # a repetition may have none
+        if offset is None or offset < 0:  # a duplicate may have no offset
             self._next_offset = None
             return
         if offset <= self._last_offset and self._went_back_to is None:
@@ -158,30 +158,32 @@ class TransactionalWriter:
         self._last_offset, self._next_offset = offset, offset + 1
 
     def _abort_what_is_left(self) -> None:
-        """Of a batch that failed before its commit was sent."""
+        """Abort the transaction of a batch that failed before its commit."""
         if self._must_abort:
             self._producer.abort_transaction(WAIT_SLICE_S)
             self._must_abort = False
-            self._next_offset = None  # nobody tells how much of it is in the topic
+            self._next_offset = None  # unknown how many of its records are in the topic
 
     def _commit(self) -> None:
-        """Ask until there is an answer: the outcome of a commit may not stay in doubt."""
+        """Commit, retrying until there is an answer: the outcome must not stay in doubt."""
         while not self._is_closing.is_set():
             try:
                 self._producer.commit_transaction(WAIT_SLICE_S)
             except KafkaException as error:
                 _give_up_if_fatal(error)
-                # A commit is only sent once all records are delivered.
+                # A commit is sent only after all records were delivered.
                 if error.args[0].txn_requires_abort() and self._undelivered:
-                    raise StateLogError(f"the cluster does not take it: {_reason(error)}") from None
+                    raise StateLogError(
+                        f"the cluster rejects the batch: {_reason(error)}"
+                    ) from None
                 if not error.args[0].retriable():
                     raise Fenced(_reason(error)) from None
             else:
                 self._must_abort = False
                 if self._next_offset is not None:
-                    self._next_offset += 1  # the commit takes one, too
+                    self._next_offset += 1  # the commit marker takes an offset too
                 return
-        raise Fenced("the gateway ends")
+        raise Fenced("the gateway is exiting")
 
 
 def _give_up_if_fatal(error: BaseException) -> None:

@@ -186,12 +186,12 @@ async def test_a_refusal_by_the_cluster_is_told_with_its_own_words(
     with pytest.raises(DemoError, match=refused):
         async with borrowed(addresses, "refused", 1):
             pass
-    hidden = "topic hidden-numbers is not everywhere after 1 s: TOPIC_AUTHORIZATION_FAILED"
+    hidden = "topic hidden-numbers is not on every broker after 1 s: TOPIC_AUTHORIZATION_FAILED"
     with pytest.raises(DemoError, match=hidden):
         async with borrowed(addresses, "hidden", 1):
             pass
     kept = (
-        r"^not removed, do it by hand: group kept-group "
+        r"^could not be removed, please remove by hand: group kept-group "
         r"\(deleting the group was refused: GROUP_AUTHORIZATION_FAILED\)$"
     )
     with pytest.raises(DemoError, match=kept):

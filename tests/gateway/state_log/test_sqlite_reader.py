@@ -38,20 +38,20 @@ async def test_the_first_version_of_the_file_is_read_for_ever(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("DELETE FROM records WHERE position = 3", "holds 9 records, not the 10"),
+        ("DELETE FROM records WHERE position = 3", "has 9 records instead of 10"),
         (
             "UPDATE records SET value = CAST(value || x'00' AS BLOB) WHERE position = 3",
             "record 3, of 'orders'",
         ),
-        ("UPDATE records SET value = 'é' WHERE position = 3", "record 3 is none"),
+        ("UPDATE records SET value = 'é' WHERE position = 3", "record 3 is malformed"),
         ("UPDATE records SET group_id = CAST(x'ff' AS TEXT)", "Could not decode to UTF-8"),
         ("UPDATE records SET position = 40 WHERE position = 3", "record 40, of 'orders'"),
-        ("UPDATE records SET key = 7 WHERE position = 3", "record 3 is none"),
+        ("UPDATE records SET key = 7 WHERE position = 3", "record 3 is malformed"),
         ("UPDATE log SET transactions = 5", "its head does not match its checksum"),
         ("DELETE FROM log", "its head does not match its checksum"),
         ("DROP TABLE records", "its tables are not those of a state log"),
         ("PRAGMA application_id = 7", "it is not a state log of groupferry"),
-        (f"PRAGMA user_version = {FORMAT + 1}", "it was made by a newer groupferry"),
+        (f"PRAGMA user_version = {FORMAT + 1}", "it was written by a newer groupferry"),
     ],
 )
 async def test_a_changed_file_is_refused(tmp_path: Path, sql: str, why: str) -> None:
@@ -99,7 +99,7 @@ async def test_another_log_in_its_place_is_refused(tmp_path: Path) -> None:
             await log.append(folder.name, [epoch(1)])
     shutil.copy(there / "state.sqlite", here / "state.sqlite")
     line = await refusal(here)
-    assert "state.sqlite-mark beside it is of another log" in line
+    assert "state.sqlite-mark beside it belongs to another log" in line
     assert f"remove {here / 'state.sqlite-mark'}" in line
     (here / "state.sqlite-mark").unlink()
     assert await stored(here) == {"there": (epoch(1),)}

@@ -120,10 +120,10 @@ async def test_a_file_that_was_deleted_or_replaced_is_noticed(tmp_path: Path, na
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1)])
         (tmp_path / name).rename(tmp_path / "away")
-        with pytest.raises(StateLogError, match=f"{name} was deleted or replaced meanwhile"):
+        with pytest.raises(StateLogError, match=f"{name} was deleted or replaced"):
             await log.append(GROUP, [epoch(2)])
         shutil.copy(tmp_path / "away", tmp_path / name)
-        with pytest.raises(StateLogError, match=f"{name} was deleted or replaced meanwhile"):
+        with pytest.raises(StateLogError, match=f"{name} was deleted or replaced"):
             await log.append(GROUP, [epoch(2)])
         (tmp_path / "away").rename(tmp_path / name)
         await log.append(GROUP, [epoch(3)])
@@ -135,7 +135,7 @@ async def test_a_file_that_was_cut_is_noticed(tmp_path: Path) -> None:
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1)])
         os.truncate(tmp_path / "state.sqlite-wal", 1_000)
-        with pytest.raises(StateLogError, match="sqlite-wal was cut meanwhile"):
+        with pytest.raises(StateLogError, match="sqlite-wal was truncated"):
             await log.append(GROUP, [epoch(2)])
 
 
@@ -143,7 +143,7 @@ async def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
     """The folder's lock keeps them apart; if somebody removes it, the file does."""
     async with open_sqlite_log(tmp_path) as log, open_sqlite_log(tmp_path) as other:
         await other.append(GROUP, [epoch(2)])
-        with pytest.raises(StateLogError, match="somebody else has written into it"):
+        with pytest.raises(StateLogError, match="another process has written to it"):
             await log.append(GROUP, [epoch(1)])
         assert await other.read(GROUP) == (epoch(2),)
 

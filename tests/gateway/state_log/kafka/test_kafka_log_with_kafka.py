@@ -245,7 +245,7 @@ async def test_what_the_cluster_would_not_take_harms_nobody_else(kafka: KafkaClu
     huge = TargetAssignmentMetadata(epoch=1, assignor="x" * 2_000)
     async with opened(kafka, "state-small") as log, trio.open_nursery() as nursery:
         nursery.start_soon(log.append, "a", [epoch(1)])
-        with pytest.raises(StateLogRefused, match="takes records of"):
+        with pytest.raises(StateLogRefused, match="accepts records of"):
             await log.append("b", [huge])
         nursery.start_soon(log.append, "c", [epoch(2)])
 
@@ -323,7 +323,7 @@ async def test_a_topic_made_anew_is_not_the_log(kafka: KafkaCluster, *, is_notic
     """Its groups are not in it: whoever went on with it would lose them without a word. Neither do
     those who come later take a part of the groups for the whole."""
     topic = f"state-anew-{is_noticed}"
-    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="its groups are forgotten")):
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="its groups are then forgotten")):
         async with opened(kafka, topic) as log:
             for number in range(10):
                 await log.append("a", [epoch(number)])
@@ -349,14 +349,14 @@ async def test_a_part_of_a_log_is_not_taken_for_the_whole(kafka: KafkaCluster) -
     await trio.to_thread.run_sync(
         partial(write_at_once, config, entry, topic=topic, partition=PARTITION)
     )
-    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="not the whole")):
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="not the complete")):
         async with opened(kafka, topic):
             pass
 
 
 async def test_a_writer_given_up_does_not_go_on_in_another_log(kafka: KafkaCluster) -> None:
     """What the groups hold in memory is what the old log had."""
-    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="not the whole")):
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="not the complete")):
         async with opened(kafka, "state-swapped") as log:
             await log.append("a", [epoch(1)])
             await fence(kafka, "state-swapped-0")
@@ -375,7 +375,7 @@ def test_without_the_right_to_write_it_does_not_start(
             async with opened(kafka_of_short_transactions, "state-refused"):
                 pass
 
-    with pytest.RaisesGroup(pytest.RaisesExc(StateLogError, match="does not let us write")):
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogError, match="does not allow writing")):
         trio.run(open_it)
 
 
