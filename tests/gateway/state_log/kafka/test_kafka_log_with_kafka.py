@@ -323,7 +323,7 @@ async def test_a_topic_made_anew_is_not_the_log(kafka: KafkaCluster, *, is_notic
     """Its groups are not in it: whoever went on with it would lose them without a word. Neither do
     those who come later take a part of the groups for the whole."""
     topic = f"state-anew-{is_noticed}"
-    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="its groups are then forgotten")):
+    with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="groups are then forgotten")):
         async with opened(kafka, topic) as log:
             for number in range(10):
                 await log.append("a", [epoch(number)])
