@@ -1,4 +1,4 @@
-"""Groups to play with: whatever a test did with one, its log must bring it back."""
+"""Groups for the tests of the engine. After each test the group's log must restore it."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +12,7 @@ MakeGroup = Callable[..., GroupScript]
 
 @pytest.fixture
 def make_group() -> Iterator[MakeGroup]:
-    """Makes groups with settings; in the end their logs are cut at each batch and replayed."""
+    """Makes groups with settings. At the end, their logs are cut at each batch and replayed."""
     made: list[GroupScript] = []
 
     def make(**how: Any) -> GroupScript:
@@ -26,5 +26,5 @@ def make_group() -> Iterator[MakeGroup]:
 
 @pytest.fixture
 def group(make_group: MakeGroup) -> GroupScript:
-    """A group with Kafka's default settings, on a cluster with one topic: foo, 3 partitions."""
+    """A group with Kafka's default settings, on a cluster with the topic foo (3 partitions)."""
     return make_group()

@@ -186,5 +186,5 @@ class FakeLinks:
     ask_patiently = ask
 
     async def versions_of(self, node_id: int) -> Versions:
-        """The versions of each API; LeaveGroup names members in its only version."""
+        """The advertised versions: LeaveGroup up to v5, which lists members."""
         return self.versions

@@ -1,4 +1,4 @@
-"""What an assignor is told."""
+"""The input of an assignor."""
 
 import json
 import os
@@ -47,13 +47,13 @@ def test_every_assignor_that_is_configured_exists() -> None:
     ],
 )
 def test_homogeneous(members: list[Subscriber], is_homogeneous: bool) -> None:
-    """Every subscribed topic is subscribed by all."""
+    """A group is homogeneous if all members subscribe to every subscribed topic."""
     spec = spec_of({f"m{n}": member for n, member in enumerate(members)}, {FOO: 1, BAR: 1}, {})
     assert spec.is_homogeneous is is_homogeneous
 
 
-def test_a_topic_that_is_not_there() -> None:
-    """An error, never a guess (rule 9.3)."""
+def test_an_unknown_topic_is_an_error() -> None:
+    """The assignor does not guess (rule 9.3)."""
     spec = spec_of({"a": subscribed_to(FOO)}, {FOO: 3}, {})
     assert spec.partition_count(FOO) == 3
     with pytest.raises(GroupError, match="does not know the topic") as refusal:
@@ -70,7 +70,7 @@ def backwards(rows: Mapping[K, V]) -> dict[K, V]:
 def test_the_order_of_the_input_does_not_matter(
     name: str, is_homogeneous: bool, data: st.DataObject
 ) -> None:
-    """Members, topics and old targets in any order."""
+    """Members, topics and old targets may come in any order."""
     case = data.draw(cases(is_homogeneous=is_homogeneous))
     again = Case(backwards(case.members), case.counts, backwards(case.old)).spec
     again = replace(
@@ -109,8 +109,8 @@ print(json.dumps(answers))
 """
 
 
-def test_the_seed_of_the_hashes_does_not_matter() -> None:
-    """Sets are walked in another order in each process; the answers are the same."""
+def test_the_hash_seed_does_not_matter() -> None:
+    """Each process iterates over sets in another order, but the answers are the same."""
     answers = [
         subprocess.run(
             [sys.executable, "-c", ASSIGN_ALL],

@@ -1,4 +1,4 @@
-"""The uniform assignor where subscriptions differ (rule 9.1)."""
+"""The uniform assignor with different subscriptions (rule 9.1)."""
 
 from itertools import pairwise, product
 
@@ -34,7 +34,7 @@ def test_everything_goes_to_one_subscriber(case: Case) -> None:
 
 @given(cases())
 def test_no_single_move_improves_the_balance(case: Case) -> None:
-    """Who could take a partition has at most one less than who has it."""
+    """A member that could take a partition has at most one partition less than its owner."""
     target = case.assigned_by(assign_heterogeneously)
     for (one, mine), (other_id, other) in product(target.items(), case.members.items()):
         if any(partition.topic_id in other.topic_ids for partition in mine):
@@ -43,20 +43,20 @@ def test_no_single_move_improves_the_balance(case: Case) -> None:
 
 @given(cases())
 def test_an_unchanged_group_keeps_its_assignment(case: Case) -> None:
-    """The same group assigned again: no change."""
+    """Assigning the same group again changes nothing."""
     target = case.assigned_by(assign_heterogeneously)
     assert assign_heterogeneously(spec_of(case.members, case.counts, target)) == {}
 
 
-def test_partitions_start_where_they_were() -> None:
-    """What is as balanced as it can be stays, however lopsided it looks."""
+def test_a_balanced_target_is_kept() -> None:
+    """A target that no single move can improve stays, even if it looks uneven."""
     members = {"a": subscribed_to("foo", "bar"), "b": subscribed_to("bar")}
     old = {"a": partitions({"foo": (0, 1, 2, 3)}), "b": partitions({"bar": (0, 1)})}
     assert assign_heterogeneously(spec_of(members, {FOO: 4, BAR: 2}, old)) == {}
 
 
-def test_partitions_that_cannot_be_are_not_kept() -> None:
-    """A client that led the group before it converted may have assigned anything."""
+def test_invalid_partitions_are_not_kept() -> None:
+    """The leader of a group that converted may have assigned anything."""
     members = {"a": subscribed_to("foo"), "b": subscribed_to()}
     old = {"a": partitions({"foo": (-1, 0, 1)})}
     assert assign_heterogeneously(spec_of(members, {FOO: 1}, old)) == {
@@ -65,18 +65,18 @@ def test_partitions_that_cannot_be_are_not_kept() -> None:
 
 
 def test_loads_that_differ_by_one_stay() -> None:
-    """Whoever has the one more, for a move would only turn it round."""
+    """A move would only swap the larger load."""
     members = {"a": subscribed_to("foo", "bar"), "b": subscribed_to("foo")}
     old = {"a": partitions({"bar": (0,)}), "b": partitions({"foo": (0, 1)})}
     assert assign_heterogeneously(spec_of(members, {FOO: 2, BAR: 1}, old)) == {}
 
 
 @pytest.mark.parametrize(("crowded", "other"), [("foo", "bar"), ("bar", "foo")])
-def test_the_most_crowded_topic_is_dealt_out_first(
+def test_the_most_crowded_topic_is_assigned_first(
     monkeypatch: pytest.MonkeyPatch, crowded: str, other: str
 ) -> None:
-    """Most partitions per subscriber; so that the others can fill the gaps, and no pass is needed
-    to balance what was dealt."""
+    """The topic with most partitions per subscriber comes first. The others then fill the gaps, and
+    no pass is needed."""
     monkeypatch.setattr(heterogeneous, "BALANCING_PASSES_MAX", 0)
     members = {"a": subscribed_to(crowded, other), "b": subscribed_to(other)}
     counts = {topic_id(crowded): 3, topic_id(other): 3}
@@ -87,7 +87,7 @@ def test_the_most_crowded_topic_is_dealt_out_first(
 def test_each_partition_goes_to_the_least_loaded_subscriber(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of those with the fewest the first by id, one after the other."""
+    """Among members with the fewest partitions, the smallest id comes first."""
     monkeypatch.setattr(heterogeneous, "BALANCING_PASSES_MAX", 0)
     members = {"a": subscribed_to("foo"), "b": subscribed_to("foo"), "c": subscribed_to("bar")}
     target = new_target(assign_heterogeneously, spec_of(members, {FOO: 5, BAR: 1}, {}))
@@ -99,7 +99,7 @@ def test_each_partition_goes_to_the_least_loaded_subscriber(
 
 
 def test_the_passes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chain of members that each must hand something on; cut off, it is valid all the same."""
+    """A chain of members that must each pass a partition on. Cut off, the target is still valid."""
     names = [f"t{n}" for n in range(6)]
     members = {f"m{n}": subscribed_to(*pair) for n, pair in enumerate(pairwise(names))}
     counts = {topic_id(name): 2 for name in names}

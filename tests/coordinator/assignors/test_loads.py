@@ -9,7 +9,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(0
 
 
 def change(loads: Loads, expected: dict[str, int], member_id: str, load: int | None) -> None:
-    """The last to be put is the last of its load, as in a dict that forgot it before."""
+    """The last member to be put comes last within its load, as in a dict that dropped it first."""
     expected.pop(member_id, None)
     if load is None:
         loads.drop(member_id)
@@ -30,12 +30,13 @@ def check(loads: Loads, expected: dict[str, int]) -> None:
 
 
 @given(CHANGES, CHANGES, CHANGES)
-def test_a_fork_and_a_fork_of_it_change_alone(
+def test_forks_change_independently(
     at_first: list[tuple[str, int | None]],
     then: list[tuple[str, int | None]],
     later: list[tuple[str, int | None]],
 ) -> None:
-    """Each knows who has more and who has less, most first, in the order of their targets."""
+    """Each fork finds the members with more or less load, greatest load first, in the order of
+    their targets."""
     loads, expected = Loads(), dict[str, int]()
     for each in at_first:
         change(loads, expected, *each)
@@ -52,7 +53,7 @@ def test_a_fork_and_a_fork_of_it_change_alone(
 
 
 def test_a_load_without_members_has_no_row() -> None:
-    """However often they change."""
+    """However often loads change."""
     loads = Loads()
     for load in range(100):
         loads.put("a", load)

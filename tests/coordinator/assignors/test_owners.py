@@ -1,4 +1,4 @@
-"""The target seen from the partitions."""
+"""The target by partition."""
 
 from uuid import UUID
 
@@ -49,7 +49,7 @@ def test_owned_and_unowned_partitions_are_found(
     later: list[tuple[bool, list[Partition], str]],
     counts: dict[UUID, int],
 ) -> None:
-    """Also what is owned and should not exist. A fork changes alone."""
+    """This includes owned partitions that no longer exist. A fork changes independently."""
     owners, expected = Owners(), dict[Partition, str]()
     for each in changes:
         change(owners, expected, *each)
@@ -62,7 +62,7 @@ def test_owned_and_unowned_partitions_are_found(
 
 
 def test_the_old_owner_may_be_removed_after_the_new_one_is_set() -> None:
-    """It takes nothing away from the next one."""
+    """Removing the old owner does not remove the new one."""
     owners = Owners()
     moved = Partition(FOO, 0)
     owners.give([moved], "a")
@@ -77,7 +77,7 @@ def test_the_old_owner_may_be_removed_after_the_new_one_is_set() -> None:
 
 @pytest.mark.parametrize("number", [2**31 - 1, -(2**31)])
 def test_any_number_costs_the_same(number: int) -> None:
-    """A client that leads a classic group may have assigned partitions that do not exist."""
+    """The leader of a classic group may have assigned partitions that do not exist."""
     owners = Owners()
     owners.give([Partition(FOO, number)], "a")
     assert list(owners.beyond({FOO: 3})) == [Partition(FOO, number)]

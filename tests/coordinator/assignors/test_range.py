@@ -45,8 +45,8 @@ def test_everything_goes_to_one_subscriber(case: Case) -> None:
 
 @given(cases())
 def test_blocks_in_the_order_of_ranks(case: Case) -> None:
-    """Per topic a contiguous block each; the first ones get one more; static members, by
-    instance id, come before dynamic ones, by member id."""
+    """Each subscriber of a topic gets a contiguous block. The first ones get one partition more.
+    Static members, by instance id, precede dynamic ones, by member id."""
     target = case.assigned_by(assign_range)
     for topic_id_, count in case.counts.items():
         subscribers = [id_ for id_, m in case.members.items() if topic_id_ in m.topic_ids]
@@ -61,7 +61,7 @@ def test_blocks_in_the_order_of_ranks(case: Case) -> None:
 
 @given(cases())
 def test_topics_with_equal_subscribers_and_counts_are_co_partitioned(case: Case) -> None:
-    """All topics of a homogeneous group; in another one those with the same subscribers."""
+    """In a homogeneous group these are all topics; otherwise those with the same subscribers."""
     target = case.assigned_by(assign_range)
     subscribers = {
         id_: {name for name, member in case.members.items() if id_ in member.topic_ids}
@@ -75,7 +75,7 @@ def test_topics_with_equal_subscribers_and_counts_are_co_partitioned(case: Case)
 
 @given(cases(is_homogeneous=True))
 def test_one_order_of_members_for_all_topics(case: Case) -> None:
-    """Hence the extras of all topics pile up on the first members."""
+    """The first members therefore get the remainders of all topics."""
     target = case.assigned_by(assign_range)
     loads = [len(target[member_id]) for member_id in ranked(case, case.members)]
     assert all(one >= other for one, other in pairwise(loads))
@@ -83,13 +83,13 @@ def test_one_order_of_members_for_all_topics(case: Case) -> None:
 
 @given(cases())
 def test_the_past_does_not_matter(case: Case) -> None:
-    """Stickiness exists only as far as ids are stable."""
+    """The assignor is sticky only as far as ids are stable."""
     afresh = Case(case.members, case.counts, {})
     assert afresh.assigned_by(assign_range) == case.assigned_by(assign_range)
 
 
 def test_a_returning_static_member_gets_its_partitions_back() -> None:
-    """Under another member id, whatever that is."""
+    """Its member id does not matter."""
     topic_ids = frozenset({FOO})
     old = {id_: Subscriber(instance_id=f"i-{id_}", topic_ids=topic_ids) for id_ in "abc"}
     new = {("x" if id_ == "a" else id_): member for id_, member in old.items()}
@@ -107,7 +107,7 @@ def test_an_unknown_topic_is_an_error() -> None:
 
 
 def test_an_assignor_returns_only_changed_members() -> None:
-    """Who keeps its block is not named."""
+    """A member that keeps its block is not in the result."""
     members = {id_: Subscriber(instance_id=None, topic_ids=frozenset({FOO})) for id_ in "abc"}
     old = {"a": partitions({"foo": (0, 1)}), "b": partitions({"foo": (2, 3)})}
     assert assign_range(spec_of(members, {FOO: 5}, old)) == {"c": partitions({"foo": (4,)})}

@@ -1,4 +1,4 @@
-"""The uniform assignor among equal subscriptions (rule 9.1)."""
+"""The uniform assignor with equal subscriptions (rule 9.1)."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -47,14 +47,14 @@ def test_everything_goes_to_one_subscriber(case: Case) -> None:
 
 @given(cases(is_homogeneous=True))
 def test_the_loads_are_within_one(case: Case) -> None:
-    """Over all members, all topics together."""
+    """For all members, over all topics together."""
     lowest, *_, highest = [*loads(case.assigned_by(assign_uniformly))] * 2
     assert highest - lowest <= 1
 
 
 @given(cases(is_homogeneous=True))
 def test_a_member_keeps_partitions_up_to_its_quota(case: Case) -> None:
-    """It loses only partitions that are gone and those beyond its quota."""
+    """It loses only nonexistent partitions and those beyond its quota."""
     target = case.assigned_by(assign_uniformly)
     for member_id, kept in case.kept.items():
         assert target[member_id] <= kept or kept <= target[member_id]
@@ -62,13 +62,13 @@ def test_a_member_keeps_partitions_up_to_its_quota(case: Case) -> None:
 
 @given(cases(is_homogeneous=True))
 def test_no_partition_moves_without_need(case: Case) -> None:
-    """Of all balanced targets it is one with the fewest moves."""
+    """No balanced target needs fewer moves."""
     target = case.assigned_by(assign_uniformly)
     assert moves(case.kept, target) == fewest_moves(case.kept, len(case.subscribed))
 
 
 def all_balanced_targets(case: Case) -> Iterator[Target]:
-    """Every way to deal the partitions out such that loads are within one."""
+    """Every distribution of the partitions in which all loads differ by at most one."""
     deck = sorted(case.subscribed)
     for hands in product(case.members, repeat=len(deck)):
         dealt = {
@@ -81,7 +81,7 @@ def all_balanced_targets(case: Case) -> Iterator[Target]:
 
 @st.composite
 def small_cases(draw: st.DrawFn) -> Case:
-    """Few enough to try all targets."""
+    """Groups small enough to try all targets."""
     counts = {FOO: draw(st.integers(0, 4)), BAR: draw(st.integers(0, 2))}
     both = Subscriber(instance_id=None, topic_ids=frozenset(counts))
     members = dict.fromkeys("abc"[: draw(st.integers(1, 3))], both)
@@ -92,8 +92,8 @@ def small_cases(draw: st.DrawFn) -> Case:
 
 
 @given(small_cases())
-def test_fewest_of_all_there_are(case: Case) -> None:
-    """Against an oracle that knows nothing but the definition: it tries them all."""
+def test_no_target_needs_fewer_moves(case: Case) -> None:
+    """Compared with an oracle that tries all balanced targets."""
     best = min(moves(case.kept, target) for target in all_balanced_targets(case))
     assert moves(case.kept, case.assigned_by(assign_uniformly)) == best
     assert fewest_moves(case.kept, len(case.subscribed)) == best
@@ -101,7 +101,7 @@ def test_fewest_of_all_there_are(case: Case) -> None:
 
 @given(cases(is_homogeneous=True))
 def test_the_larger_load_stays_with_members_that_hold_more(case: Case) -> None:
-    """Nobody ends with less than a member that held less before (KAFKA-18688)."""
+    """No member ends with less than a member that held less before (KAFKA-18688)."""
     target, kept = case.assigned_by(assign_uniformly), case.kept
     for one, other in product(case.members, repeat=2):
         if len(target[one]) < len(target[other]):
@@ -109,8 +109,8 @@ def test_the_larger_load_stays_with_members_that_hold_more(case: Case) -> None:
 
 
 @given(cases(is_homogeneous=True), st.randoms(use_true_random=False))
-def test_whatever_is_balanced_within_one_stays(case: Case, dice: Random) -> None:
-    """However the partitions are dealt, and whoever has the one more."""
+def test_a_balanced_target_stays(case: Case, dice: Random) -> None:
+    """However the partitions are distributed, and whichever members have the larger load."""
     deck, hands = sorted(case.subscribed), sorted(case.members)
     dice.shuffle(deck)
     dice.shuffle(hands)
@@ -120,19 +120,19 @@ def test_whatever_is_balanced_within_one_stays(case: Case, dice: Random) -> None
 
 @given(cases(is_homogeneous=True))
 def test_an_unchanged_group_keeps_its_assignment(case: Case) -> None:
-    """The same group assigned again: no change."""
+    """Assigning the same group again changes nothing."""
     target = case.assigned_by(assign_uniformly)
     assert assign_uniformly(spec_of(case.members, case.counts, target)) == {}
 
 
-def test_the_one_more_stays_where_it_is() -> None:
-    """No partition moves to the member that comes first."""
+def test_the_larger_load_does_not_move() -> None:
+    """No partition moves to the member with the smallest id."""
     old = {"a": partitions({"foo": (1,)}), "b": partitions({"foo": (0, 2)})}
     assert assign_uniformly(spec_of(subscribed_to_foo("a", "b"), {FOO: 3}, old)) == {}
 
 
 def test_the_member_with_most_partitions_keeps_the_larger_load() -> None:
-    """Three hold three or more, two may keep three: of b and c one gives way, not a."""
+    """Three members hold three or more, and two may keep three. Member b or c gives way, not a."""
     sizes = {"a": 4, "b": 3, "c": 3, "d": 1, "e": 1}
     numbers = iter(range(12))
     old = {
@@ -154,15 +154,15 @@ def test_a_newcomer_gets_its_share_with_the_fewest_moves() -> None:
     assert target["b"] < old["b"]
 
 
-def test_partitions_that_cannot_be_are_not_kept() -> None:
-    """A client that led the group before it converted may have assigned anything."""
+def test_invalid_partitions_are_not_kept() -> None:
+    """The leader of a group that converted may have assigned anything."""
     old = {"a": partitions({"foo": (-1, 0, 2**31 - 1), "bar": (0,)})}
     spec = spec_of(subscribed_to_foo("a"), {FOO: 1}, old)
     assert assign_uniformly(spec) == {"a": partitions({"foo": (0,)})}
 
 
 class Guarded(Mapping[K, V]):
-    """A mapping that counts how often it is asked, and does not let itself be walked through."""
+    """A mapping that counts look-ups and forbids iteration."""
 
     def __init__(self, rows: Mapping[K, V]) -> None:
         self.rows = rows
@@ -173,7 +173,7 @@ class Guarded(Mapping[K, V]):
         return self.rows[key]
 
     def __iter__(self) -> Iterator[K]:
-        pytest.fail("somebody looked at everything")
+        pytest.fail("the assignor iterated over all members")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -181,7 +181,7 @@ class Guarded(Mapping[K, V]):
 
 @pytest.mark.parametrize("changes", ["m999 leaves", "m999 joins", "the topic grows by 5"])
 def test_the_work_follows_the_change(changes: str) -> None:
-    """Of a thousand members only those are looked at that get or give a partition."""
+    """The assignor visits only members that get or give a partition, not all thousand."""
     members = subscribed_to_foo(*(f"m{n:03}" for n in range(1_000)))
     counts = {FOO: 10_000}
     old = new_target(assign_uniformly, spec_of(members, counts, {}))

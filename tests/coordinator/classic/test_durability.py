@@ -1,4 +1,4 @@
-"""What a restart knows of a classic group (rule 2.10, DEV D61)."""
+"""A restart of a classic group (rule 2.10, DEV D61)."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def given_three(group: GroupScript) -> None:
 
 
 def left_live(group: GroupScript) -> list[DurableRecord]:
-    """The records of the log that a restart looks at."""
+    """The records of the log that a load reads."""
     newest = {record.key: record for record in group.log}
     return [record for record in newest.values() if not is_tombstone(record)]
 
@@ -46,8 +46,8 @@ def left_live(group: GroupScript) -> list[DurableRecord]:
 def test_a_restart_does_not_restore_a_member_that_left(
     group: GroupScript, leaver: str | tuple[str, str], gone: str, cause: RemovalCause
 ) -> None:
-    """Its client was told so. In Kafka it is back until its session ends, and what it had has no
-    owner until then."""
+    """Its client knows that it left. In Kafka the restart restores the member, and its partitions
+    have no owner until its session ends."""
     given_three(group)
     assert group.leave(leaver).members[0].error == ErrorCode.NONE
     assert group.last_step.durable == (ClassicMemberRemoval(member_id=gone, cause=cause),)
@@ -64,7 +64,7 @@ def test_a_restart_does_not_restore_a_member_that_left(
 
 
 def test_a_restart_does_not_restore_an_expired_member(group: GroupScript) -> None:
-    """Its session does not begin again."""
+    """Its session does not restart."""
     given_three(group)
     for _ in range(3):
         group.wait(6_000)
@@ -76,8 +76,8 @@ def test_a_restart_does_not_restore_an_expired_member(group: GroupScript) -> Non
 
 
 def test_a_restart_does_not_restore_a_replaced_member(group: GroupScript) -> None:
-    """Else its successor, told its id by the join phase, would hear FENCED_INSTANCE_ID from the
-    restarted gateway, and end."""
+    """Otherwise its successor, which learned its id in the join phase, would receive
+    FENCED_INSTANCE_ID from the restarted gateway and end."""
     group.given_classic_group(
         given_classic_group_member("a", FOO_0, instance_id="i1"), generation=3
     )
@@ -94,7 +94,8 @@ def test_a_restart_does_not_restore_a_replaced_member(group: GroupScript) -> Non
 
 
 def test_a_removal_is_forgotten_with_the_next_assignment(group: GroupScript) -> None:
-    """The group is stored without the member then; the log does not grow with its history."""
+    """The stored group no longer has the member, so the log does not grow with the group's
+    history."""
     given_three(group)
     group.leave("c")
     tokens = {id_: group.send_join(id_, instance_id=i) for id_, i in (("a", "i1"), ("b", "i2"))}
@@ -106,7 +107,7 @@ def test_a_removal_is_forgotten_with_the_next_assignment(group: GroupScript) -> 
 
 
 def test_a_removal_is_forgotten_with_the_group(group: GroupScript) -> None:
-    """A native member converts it before the others have rejoined."""
+    """A native member converts the group before the others have rejoined."""
     given_three(group)
     group.leave("c")
     group.native("n")
@@ -116,7 +117,7 @@ def test_a_removal_is_forgotten_with_the_group(group: GroupScript) -> None:
 
 
 def test_removing_an_unstored_member_writes_no_record(group: GroupScript) -> None:
-    """It joined, and left before it got anything: no restart would bring it back."""
+    """The member joined and left before it was assigned partitions. No restart would restore it."""
     given_three(group)
     member_id = group.take_id()
     group.send_join(member_id)
@@ -125,14 +126,14 @@ def test_removing_an_unstored_member_writes_no_record(group: GroupScript) -> Non
 
 
 def test_the_last_member_leaves_an_empty_group(group: GroupScript) -> None:
-    """Which is stored as such, and needs no removals."""
+    """The empty group is stored, and needs no removals."""
     group.given_classic_group(given_classic_group_member("a", FOO_0), generation=3)
     group.leave("a")
     assert [type(record) for record in group.last_step.durable] == [ClassicGroupMetadata]
 
 
 def test_the_last_member_left_while_its_commit_was_in_flight(group: GroupScript) -> None:
-    """The join phase waited for the commit; after the restart it waits for nothing."""
+    """The join phase waited for the commit. After the restart it waits for nothing."""
     group.given_classic_group(given_classic_group_member("a", FOO_0), generation=3)
     group.commit("a", 3, FOO_0)
     group.leave("a")

@@ -43,8 +43,8 @@ def value(*members: ClassicGroupMember) -> ClassicGroupValue:
 
 
 @pytest.mark.parametrize("instance_id", ["i1", ""])
-def test_a_dropped_member_gives_its_instance_id_free(instance_id: str) -> None:
-    """Also the empty one, which no client should send."""
+def test_a_dropped_member_frees_its_instance_id(instance_id: str) -> None:
+    """This includes the empty instance id, which no client should send."""
     group = ClassicGroup()
     group.apply(ClassicGroupMemberPut(member("a", instance_id)))
     assert dict(group.instances) == {instance_id: "a"}
@@ -52,8 +52,8 @@ def test_a_dropped_member_gives_its_instance_id_free(instance_id: str) -> None:
     assert not group.instances
 
 
-def test_a_replaced_member_does_not_take_the_instance_id_along() -> None:
-    """The new holder of the instance id keeps it when the old member goes."""
+def test_dropping_a_replaced_member_keeps_the_instance_id() -> None:
+    """The instance id belongs to the new holder."""
     group = ClassicGroup()
     group.apply(ClassicGroupMemberPut(member("a", "i1")))
     group.apply(ClassicGroupMemberPut(member("b", "i1")))
@@ -74,8 +74,8 @@ def test_a_loaded_group_is_stable_and_an_empty_one_empty() -> None:
     assert not group.instances
 
 
-def test_a_fork_is_a_group_of_its_own() -> None:
-    """What a step decides is not seen by the group before it is applied."""
+def test_a_fork_is_independent() -> None:
+    """A step's decisions do not affect the group until they are applied."""
     group = ClassicGroup()
     group.apply(ClassicGroupMemberPut(member("a", "i1")))
     twin = group.fork()
@@ -104,15 +104,15 @@ def test_a_fork_is_a_group_of_its_own() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_group_that_owes_an_answer_is_not_quiet(record: ClassicRecord, is_quiet: bool) -> None:
-    """A pending id counts: its client will be back."""
+def test_a_group_with_a_pending_answer_is_not_quiet(record: ClassicRecord, is_quiet: bool) -> None:
+    """A pending id counts, because its client will return."""
     group = ClassicGroup()
     group.apply(record)
     assert group.is_quiet is is_quiet
 
 
-def test_a_dropped_member_is_not_expected_to_sync() -> None:
-    """Otherwise the sync phase would end in a rebalance for a member that is gone."""
+def test_a_dropped_member_need_not_sync() -> None:
+    """Otherwise the sync phase would end in a rebalance because of a removed member."""
     group = ClassicGroup()
     group.apply(ClassicGroupMemberPut(member("a")))
     group.apply(ClassicGroupMemberPut(member("b")))

@@ -13,7 +13,8 @@ from tests.support.group_records import given_classic_group_member
 
 @pytest.fixture
 def classic() -> ClassicGroup:
-    """Static a (instance i1) and dynamic b, at generation 7; b was behind at the downgrade."""
+    """Static member a (instance i1) and dynamic member b at generation 7. Member b lagged at the
+    downgrade."""
     group = ClassicGroup()
     group.apply(ClassicGroupMemberPut(given_classic_group_member("a", instance_id="i1")))
     group.apply(ClassicGroupMemberPut(given_classic_group_member("b")))
@@ -31,23 +32,25 @@ def classic() -> ClassicGroup:
         ("", None, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_is_refused(
+def test_unknown_members_and_foreign_instances_are_refused(
     classic: ClassicGroup, member_id: str, instance_id: str | None, code: ErrorCode
 ) -> None:
-    """The refusal echoes the member id, for JoinGroup's answer has it."""
+    """The refusal echoes the member id, which the JoinGroup answer contains."""
     with pytest.raises(GroupError) as refusal:
         known_member(classic, member_id, instance_id)
     assert (refusal.value.code, refusal.value.member_id) == (code, member_id)
 
 
 @pytest.mark.parametrize(("member_id", "instance_id"), [("a", "i1"), ("a", None), ("b", None)])
-def test_who_is_known(classic: ClassicGroup, member_id: str, instance_id: str | None) -> None:
-    """A static member may leave its instance id out."""
+def test_known_members_are_accepted(
+    classic: ClassicGroup, member_id: str, instance_id: str | None
+) -> None:
+    """A static member may omit its instance id."""
     assert known_member(classic, member_id, instance_id).member_id == member_id
 
 
 def test_the_generation_must_be_the_current_one(classic: ClassicGroup) -> None:
-    """Neither older nor newer."""
+    """Older and newer generations are refused."""
     check_generation(classic, 7)
     for wrong in (6, 8, -1):
         with pytest.raises(GroupError) as refusal:
@@ -61,7 +64,7 @@ def test_the_generation_must_be_the_current_one(classic: ClassicGroup) -> None:
 def test_a_member_that_lagged_at_the_downgrade_is_recognised(
     classic: ClassicGroup, member_id: str, generation: int, lagged: bool
 ) -> None:
-    """Known by the epoch it had then (DEV D8)."""
+    """It presents the epoch that it had then (DEV D8)."""
     assert is_laggard(classic, member_id, generation) is lagged
     classic.apply(ClassicCoreMoved(ClassicCore(generation=8)))
     assert not is_laggard(classic, member_id, generation)

@@ -11,7 +11,7 @@ ALL = {"foo": (0, 1, 2)}
 
 
 def test_a_heartbeat_keeps_a_member_in(group: GroupScript) -> None:
-    """Silence for a session puts it out."""
+    """A session without heartbeats removes the member."""
     group.given_classic_group(
         given_classic_group_member("a", ALL), given_classic_group_member("b"), generation=3
     )
@@ -23,7 +23,7 @@ def test_a_heartbeat_keeps_a_member_in(group: GroupScript) -> None:
 
 
 def test_the_generation_is_checked_before_the_phase(group: GroupScript) -> None:
-    """A stale member is told to drop what it has, not to rejoin with it."""
+    """A stale member must drop its partitions, not rejoin with them."""
     group.given_classic_group(
         given_classic_group_member("a", ALL), given_classic_group_member("b"), generation=3
     )
@@ -44,15 +44,15 @@ def test_a_member_that_must_rejoin_stays_in_the_group(group: GroupScript) -> Non
     assert group.left_ms(DeadlineKind.SESSION, "a") == 10_000
 
 
-def test_between_join_and_sync_all_is_well(group: GroupScript) -> None:
-    """The member waits for the leader."""
+def test_a_heartbeat_between_join_and_sync_succeeds(group: GroupScript) -> None:
+    """The member is waiting for the leader."""
     group.given_classic_group(given_classic_group_member("a", ALL))
     assert group.join("a").generation == 1
     assert group.beat("a", 1).error == ErrorCode.NONE
 
 
-def test_a_heartbeat_names_its_own_instance(group: GroupScript) -> None:
-    """A client whose instance id somebody else has by now is told so (KIP-345)."""
+def test_a_heartbeat_with_a_foreign_instance_id_is_fenced(group: GroupScript) -> None:
+    """The client learns that another member has its instance id (KIP-345)."""
     group.given_classic_group(
         given_classic_group_member("a", instance_id="i1"), given_classic_group_member("b")
     )
@@ -62,7 +62,7 @@ def test_a_heartbeat_names_its_own_instance(group: GroupScript) -> None:
 
 
 def test_a_parked_request_stops_the_session(group: GroupScript) -> None:
-    """A heartbeat that comes beside a parked JoinGroup does not start one that could end."""
+    """A heartbeat during a parked JoinGroup does not start a session that could expire."""
     how: dict[str, Any] = {"rebalance_timeout_ms": 60_000}
     ids = group.stable_classic_group({"a": ALL, "b": {}}, session_timeout_ms=60_000, **how)
     waiting = group.send_join(ids["a"], topics=("bar",), session_timeout_ms=6_000, **how)

@@ -13,7 +13,7 @@ from tests.support.group_script import GroupScript, make_topics
 
 
 def stable_static_member(group: GroupScript, instance_id: str = "i1") -> str:
-    """A group of one static member, Stable at generation 1."""
+    """A Stable group with one static member at generation 1."""
     token = group.send_join(instance_id=instance_id)
     group.wait(3_000)
     member_id = group.answer(token, JoinGroupReply).member_id
@@ -22,9 +22,9 @@ def stable_static_member(group: GroupScript, instance_id: str = "i1") -> str:
 
 
 def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupScript) -> None:
-    """The index of instance ids must not point to a member that is gone."""
+    """Otherwise the index of instance ids would point to a removed member."""
     member_id = stable_static_member(group)
-    group.join(member_id)  # the leader: a rebalance, complete at once
+    group.join(member_id)  # the leader's join completes a rebalance at once
     assert group.classic.members[member_id].instance_id == "i1"
     group.leave(member_id)
     again = group.send_join(instance_id="i1")
@@ -33,8 +33,9 @@ def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupSc
     assert group.classic.phase is ClassicPhase.COMPLETING_REBALANCE
 
 
-def test_a_member_is_shown_as_the_client_that_it_first_was(group: GroupScript) -> None:
-    """A restart under its instance id, or a rejoin, from elsewhere: as in Kafka."""
+def test_a_member_keeps_the_client_of_its_first_join(group: GroupScript) -> None:
+    """As in Kafka, neither a restart under its instance id nor a rejoin from elsewhere changes
+    it."""
     member_id = stable_static_member(group)
     again = group.join(instance_id="i1", client_id="elsewhere").member_id
     assert group.classic.members[again].client_id == "client"
@@ -43,8 +44,8 @@ def test_a_member_is_shown_as_the_client_that_it_first_was(group: GroupScript) -
     assert group.classic.members[again].client_id == "client"
 
 
-def test_an_id_is_made_of_the_instance_id_even_if_that_is_empty(group: GroupScript) -> None:
-    """An empty one is one all the same: no second round, and nothing before the dash."""
+def test_an_empty_instance_id_makes_a_static_member(group: GroupScript) -> None:
+    """The member joins in one request, and its id begins with a dash."""
     token = group.send_join(instance_id="")
     group.wait(3_000)
     assert group.answer(token, JoinGroupReply).member_id.startswith("-")
@@ -52,15 +53,15 @@ def test_an_id_is_made_of_the_instance_id_even_if_that_is_empty(group: GroupScri
 
 
 def test_a_refused_first_join_creates_no_group(group: GroupScript) -> None:
-    """DEV D55: Kafka keeps an empty group for every name that somebody tries."""
+    """DEV D55: Kafka keeps an empty group for every group id that a client tries."""
     assert group.join("made-up", protocols=()).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.view().state == "Dead"
     assert group.join(protocols=()).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert group.view().state == "Dead"
 
 
-def test_a_member_that_no_longer_fits_is_removed(make_group: MakeGroup) -> None:
-    """It comes too late to a join phase that is full: the others need not wait for it."""
+def test_a_member_beyond_the_size_limit_is_removed(make_group: MakeGroup) -> None:
+    """It joins too late in a full join phase, and the other members need not wait for it."""
     group = make_group(config=GroupConfig(classic_max_size=2))
     ids = group.stable_classic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}})
     group.leave(ids["a"])
@@ -74,7 +75,7 @@ def test_a_member_that_no_longer_fits_is_removed(make_group: MakeGroup) -> None:
 def test_a_member_refused_by_the_size_limit_is_removed_with_that_cause(
     make_group: MakeGroup,
 ) -> None:
-    """The log must not blame the client's speed."""
+    """The event log must not report a timeout."""
     group = make_group(config=GroupConfig(classic_max_size=1))
     group.given_classic_group(given_classic_group_member("a"), given_classic_group_member("b"))
     group.send_join("a")
@@ -83,8 +84,9 @@ def test_a_member_refused_by_the_size_limit_is_removed_with_that_cause(
     assert causes == [RemovalCause.GROUP_FULL]
 
 
-def test_a_static_member_finds_its_own_place_in_a_full_group(make_group: MakeGroup) -> None:
-    """DEV D29: in Kafka it waits for its own session to end; a consumer group takes it (4.3.2)."""
+def test_a_static_member_rejoins_a_full_group(make_group: MakeGroup) -> None:
+    """DEV D29: in a classic group of Kafka it waits for its own session to end; in a consumer group
+    it does not (4.3.2)."""
     group = make_group(config=GroupConfig(classic_max_size=1))
     stable_static_member(group)
     assert group.join(instance_id="i1").error == ErrorCode.NONE
@@ -92,7 +94,7 @@ def test_a_static_member_finds_its_own_place_in_a_full_group(make_group: MakeGro
 
 
 def test_a_replaced_members_answer_echoes_its_own_id(group: GroupScript) -> None:
-    """Its JoinGroup, which waits, is answered FENCED_INSTANCE_ID (KIP-345)."""
+    """Its parked JoinGroup is answered with FENCED_INSTANCE_ID (KIP-345)."""
     group.given_classic_group(
         given_classic_group_member("a", instance_id="i1"), given_classic_group_member("b")
     )
@@ -103,7 +105,7 @@ def test_a_replaced_members_answer_echoes_its_own_id(group: GroupScript) -> None
 
 
 def test_the_group_does_not_wait_for_a_member_replaced_before_its_sync(group: GroupScript) -> None:
-    """The sync phase is over with the last one that had yet to sync: its timer stops too."""
+    """The sync phase ends with the last missing SyncGroup, and its timer stops."""
     tokens = [group.send_join(instance_id=instance_id) for instance_id in ("i1", "i2")]
     group.wait(6_000)
     replies = [group.answer(token, JoinGroupReply) for token in tokens]
@@ -118,7 +120,7 @@ def test_the_group_does_not_wait_for_a_member_replaced_before_its_sync(group: Gr
 def test_the_oldest_unused_id_gives_way(
     group: GroupScript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks for ids and uses none does not fill the memory."""
+    """A client that requests ids without using them does not exhaust the memory."""
     monkeypatch.setattr("coordinator.classic.join.PENDING_IDS_MAX", 2)
     first, second, third = (group.take_id() for _ in range(3))
     assert group.classic.pending_ids.keys() == {second, third}
@@ -126,10 +128,11 @@ def test_the_oldest_unused_id_gives_way(
     assert group.join(first).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_unused_id_may_hold_up_the_others_for_less_than_a_session(
+def test_an_unused_id_blocks_the_join_phase_for_a_limited_time(
     make_group: MakeGroup,
 ) -> None:
-    """DEV D12: a setting; without it the session timeout is the limit, as in Kafka."""
+    """DEV D12: the limit is a setting. Without it, the session timeout is the limit, as in
+    Kafka."""
     group = make_group(config=GroupConfig(classic_pending_id_timeout_ms=500))
     group.given_classic_group(given_classic_group_member("a"))
     lost = group.take_id(session_timeout_ms=30_000)
@@ -142,17 +145,17 @@ def test_an_unused_id_may_hold_up_the_others_for_less_than_a_session(
 
 
 @pytest.mark.parametrize(("timeout_ms", "fits"), [(5, False), (6, True), (9, True), (10, False)])
-def test_the_bounds_of_a_session_timeout(
+def test_the_bounds_of_a_session_timeout_are_inclusive(
     make_group: MakeGroup, timeout_ms: int, fits: bool
 ) -> None:
-    """Both are allowed themselves."""
+    """Both bounds are allowed."""
     config = GroupConfig(classic_min_session_timeout_ms=6, classic_max_session_timeout_ms=9)
     reply = make_group(config=config).join(session_timeout_ms=timeout_ms)
     assert (reply.error == ErrorCode.INVALID_SESSION_TIMEOUT) is not fits
 
 
 def test_a_join_refused_by_the_size_limit_starts_no_rebalance(make_group: MakeGroup) -> None:
-    """A newcomer is turned away, and that is all."""
+    """The joiner is refused, and nothing else happens."""
     group = make_group(config=GroupConfig(classic_max_size=1))
     group.given_classic_group(given_classic_group_member("a"))
     assert group.join().error == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -162,7 +165,7 @@ def test_a_join_refused_by_the_size_limit_starts_no_rebalance(make_group: MakeGr
 def test_a_pending_id_refused_by_the_size_limit_does_not_block_the_join_phase(
     make_group: MakeGroup,
 ) -> None:
-    """It was handed out while there was room; the join phase goes on without it."""
+    """The id was handed out while there was room. The join phase continues without it."""
     group = make_group(config=GroupConfig(classic_max_size=1))
     first, second = group.take_id(), group.take_id()
     token = group.send_join(first)
@@ -174,8 +177,9 @@ def test_a_pending_id_refused_by_the_size_limit_does_not_block_the_join_phase(
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_static_leader_that_restarts(group: GroupScript, version: int) -> None:
-    """Nobody rebalances. A client that knows how to skip the assignment hears that it leads, and of
-    whom (KIP-814); an older one would assign again, and hears that its old id leads."""
+    """The group does not rebalance. A client that supports skip_assignment learns that it leads,
+    and receives the members (KIP-814). An older one would assign again, so its answer names the old
+    id as leader."""
     group.given_classic_group(
         given_classic_group_member("a", instance_id="i1"),
         given_classic_group_member("b"),
@@ -192,11 +196,10 @@ def test_a_static_leader_that_restarts(group: GroupScript, version: int) -> None
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_static_leader_that_does_not_know_that_it_leads(
+def test_a_group_watches_its_topics_for_an_unaware_static_leader(
     group: GroupScript, *, restarts: bool
 ) -> None:
-    """DEV D11: the group watches its topics by itself, also after a restart of the gateway;
-    in Kafka nobody does."""
+    """DEV D11: this holds even after a restart of the gateway. In Kafka no member watches them."""
     stable_static_member(group)
     member_id = group.join(instance_id="i1", version=8).member_id
     group.sync(member_id, 1, instance_id="i1")
@@ -214,7 +217,7 @@ def test_a_static_leader_that_does_not_know_that_it_leads(
 def test_a_topic_change_while_a_static_leader_was_away_starts_a_rebalance(
     group: GroupScript, version: int
 ) -> None:
-    """DEV D11: it returns to the topics as they are now, and would never miss the new
+    """DEV D11: the leader returns to the current topics, so it would never notice the new
     partition."""
     stable_static_member(group)
     group.topics = make_topics(2, foo=4)
@@ -227,8 +230,8 @@ def test_a_topic_change_while_a_static_leader_was_away_starts_a_rebalance(
 def test_a_static_member_that_restarts_with_another_subscription(
     group: GroupScript, instance_id: str
 ) -> None:
-    """DEV D59: leader or follower, the group rebalances. In Kafka nobody has the partitions of the
-    topic that is new, nor those of the one that it gave up."""
+    """DEV D59: the group rebalances for a leader or follower. In Kafka the partitions of the new
+    topic have no owner, nor do those of the dropped one."""
     group.given_classic_group(
         given_classic_group_member("a", {"foo": (0, 1)}, instance_id="i1"),
         given_classic_group_member("b", {"foo": (2,)}, instance_id="i2"),
@@ -243,7 +246,7 @@ def test_a_static_member_that_restarts_with_another_subscription(
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_static_follower_that_restarts(group: GroupScript, version: int) -> None:
-    """It hears who leads, and has nothing to skip."""
+    """It learns who leads, and has no assignment to skip."""
     group.given_classic_group(
         given_classic_group_member("a"),
         given_classic_group_member("b", instance_id="i2"),
@@ -254,8 +257,8 @@ def test_a_static_follower_that_restarts(group: GroupScript, version: int) -> No
     assert (reply.leader, reply.skip_assignment, reply.members) == ("a", False, ())
 
 
-def test_a_join_names_its_own_instance(group: GroupScript) -> None:
-    """A client whose instance id somebody else has by now is told so (KIP-345)."""
+def test_a_join_with_a_foreign_instance_id_is_fenced(group: GroupScript) -> None:
+    """The client learns that another member has its instance id (KIP-345)."""
     group.given_classic_group(
         given_classic_group_member("a", instance_id="i1"), given_classic_group_member("b")
     )
@@ -264,8 +267,8 @@ def test_a_join_names_its_own_instance(group: GroupScript) -> None:
 
 
 def test_a_lost_answer_is_repeated(group: GroupScript) -> None:
-    """The members have joined and not synced: whoever asks again with the same list disturbs
-    nobody, leader or not."""
+    """The members have joined but not synced. A repeated join with the same list disturbs no
+    member, leader or not."""
     ids = [group.take_id() for _ in range(2)]
     tokens = [group.send_join(id_) for id_ in ids]
     group.wait(6_000)
@@ -276,7 +279,7 @@ def test_a_lost_answer_is_repeated(group: GroupScript) -> None:
 
 
 def test_a_member_replaced_during_its_sync_is_fenced(group: GroupScript) -> None:
-    """And the others join again, for the generation was not complete."""
+    """The others join again, because the generation was not complete."""
     tokens = [group.send_join(instance_id=instance_id) for instance_id in ("i1", "i2")]
     group.wait(6_000)
     replies = [group.answer(token, JoinGroupReply) for token in tokens]
@@ -290,7 +293,7 @@ def test_a_member_replaced_during_its_sync_is_fenced(group: GroupScript) -> None
 
 
 def test_a_member_is_shown_with_its_client(group: GroupScript) -> None:
-    """Where it runs is for admins to see."""
+    """Admins see where the member runs."""
     stable_static_member(group)
     (view,) = group.view().members
     assert (view.client_id, view.client_host) == ("client", "/127.0.0.1")

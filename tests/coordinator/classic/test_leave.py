@@ -9,7 +9,7 @@ from tests.support.group_script import GroupScript
 
 
 def test_each_entry_has_its_own_code(group: GroupScript) -> None:
-    """And the ids are repeated as they were requested."""
+    """The answer repeats the ids of the request."""
     group.given_classic_group(
         given_classic_group_member("a"),
         given_classic_group_member("b", instance_id="i2"),
@@ -32,8 +32,8 @@ def test_each_entry_has_its_own_code(group: GroupScript) -> None:
     ]
 
 
-def test_the_others_rebalance(group: GroupScript) -> None:
-    """And the last one that leaves makes the group empty, at one generation more."""
+def test_a_leave_starts_a_rebalance(group: GroupScript) -> None:
+    """The last member that leaves makes the group empty, at the next generation."""
     group.given_classic_group(
         given_classic_group_member("a"), given_classic_group_member("b"), generation=3
     )
@@ -46,16 +46,16 @@ def test_the_others_rebalance(group: GroupScript) -> None:
     assert not group.engine.state.deadlines
 
 
-def test_a_member_that_waits_is_answered(group: GroupScript) -> None:
-    """It left by another connection: its JoinGroup is of no use."""
+def test_leaving_answers_a_parked_join(group: GroupScript) -> None:
+    """The member left on another connection."""
     group.given_classic_group(given_classic_group_member("a"), given_classic_group_member("b"))
     waiting = group.send_join("a", topics=("bar",))
     group.leave("a")
     assert group.answer(waiting, JoinGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_waits_to_sync_is_answered(group: GroupScript) -> None:
-    """Its SyncGroup is of no use either."""
+def test_leaving_answers_a_parked_sync(group: GroupScript) -> None:
+    """The member left on another connection."""
     group.given_classic_group(given_classic_group_member("a"), given_classic_group_member("b"))
     for member_id in ("a", "b"):
         group.send_join(member_id, topics=("bar",))
@@ -64,8 +64,8 @@ def test_a_member_that_waits_to_sync_is_answered(group: GroupScript) -> None:
     assert group.answer(waiting, SyncGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_id_that_was_only_handed_out_is_given_back(group: GroupScript) -> None:
-    """It no longer holds up the join phase."""
+def test_leaving_returns_a_pending_id(group: GroupScript) -> None:
+    """The id no longer blocks the join phase."""
     group.given_classic_group(given_classic_group_member("a"))
     handed_out = group.take_id()
     waiting = group.send_join("a")
@@ -76,13 +76,15 @@ def test_an_id_that_was_only_handed_out_is_given_back(group: GroupScript) -> Non
 
 
 def test_without_a_group_every_member_is_unknown(group: GroupScript) -> None:
-    """Entry by entry, too."""
+    """Each entry gets UNKNOWN_MEMBER_ID."""
     reply = group.leave("a", ("", "i1"))
     assert {member.error for member in reply.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
     assert len(reply.members) == 2
 
 
-def test_all_that_leave_together_leave_before_the_others_go_on(group: GroupScript) -> None:
+def test_one_request_removes_all_leavers_before_the_join_phase_completes(
+    group: GroupScript,
+) -> None:
     """The join phase does not complete for a member that the same request removes."""
     group.given_classic_group(
         given_classic_group_member("a"), given_classic_group_member("b"), generation=3

@@ -1,4 +1,4 @@
-"""Which offset requests a classic group lets through (rule 2.9)."""
+"""Offset requests to a classic group (rule 2.9)."""
 
 import pytest
 
@@ -11,26 +11,25 @@ FOO_0 = {"foo": (0,)}
 
 
 @pytest.mark.parametrize(("member_id", "instance_id"), [("", None), ("", "i1"), ("somebody", None)])
-def test_an_empty_group_takes_commits_without_generation(
+def test_an_empty_group_accepts_commits_without_generation(
     group: GroupScript, member_id: str, instance_id: str | None
 ) -> None:
-    """From admin tools, and from consumers that assign() themselves: those send their instance
-    id even though they are no members."""
+    """Admin tools send them, and consumers that use assign(), which include their instance id
+    although they are not members."""
     group.take_id()
     _, verdict = group.commit(member_id, -1, FOO_0, instance_id=instance_id)
     assert verdict.error == ErrorCode.NONE
 
 
 def test_an_empty_group_refuses_a_generation(group: GroupScript) -> None:
-    """Somebody believes to be a member; 0 is a generation, too."""
+    """The client considers itself a member. 0 is a generation as well."""
     group.take_id()
     assert group.commit("a", 1, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.commit("a", 0, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_commits_do_not_hold_up_a_join_phase_that_is_over(group: GroupScript) -> None:
-    """It waits for those in flight; one that came after, and one more after that, could make it
-    wait for ever."""
+def test_commits_do_not_delay_a_completed_join_phase(group: GroupScript) -> None:
+    """It waits only for commits in flight. Further commits could otherwise delay it for ever."""
     ids = group.stable_classic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}})
     waiting = group.send_join(ids["a"], topics=("foo", "bar"))
     commit, verdict = group.commit(ids["b"], 1, {"foo": (1,)})
@@ -45,8 +44,8 @@ def test_commits_do_not_hold_up_a_join_phase_that_is_over(group: GroupScript) ->
     assert not group.is_parked(waiting)
 
 
-def test_a_group_with_members_takes_commits_of_members_only(group: GroupScript) -> None:
-    """Each refusal with its code."""
+def test_a_group_with_members_accepts_only_commits_of_members(group: GroupScript) -> None:
+    """Each refusal has its own code."""
     ids = group.stable_classic_group({"a": FOO_0})
     errors = [
         group.commit("", -1, FOO_0)[1].error,
@@ -69,15 +68,15 @@ def test_a_group_with_members_takes_commits_of_members_only(group: GroupScript) 
 
 
 def test_a_commit_is_a_sign_of_life(group: GroupScript) -> None:
-    """It restarts the session, as a heartbeat does."""
+    """It restarts the session like a heartbeat."""
     a = group.stable_classic_group({"a": FOO_0})["a"]
     group.wait(4_000)
     group.commit(a, 1, FOO_0)
     assert group.left_ms(DeadlineKind.SESSION, a) == 10_000
 
 
-def test_no_commit_between_join_and_sync(group: GroupScript) -> None:
-    """The assignment is not known yet; a transaction may end all the same."""
+def test_a_commit_between_join_and_sync_is_refused(group: GroupScript) -> None:
+    """The assignment is not known yet. A transaction may still end."""
     a = group.take_id()
     group.send_join(a)
     group.wait(3_000)
@@ -85,8 +84,9 @@ def test_no_commit_between_join_and_sync(group: GroupScript) -> None:
     assert group.commit(a, 1, FOO_0, is_transactional=True)[1].error == ErrorCode.NONE
 
 
-def test_the_next_generation_waits_for_a_commit_on_its_way(group: GroupScript) -> None:
-    """It might give the partition to a member that fetches from before that commit."""
+def test_the_next_generation_waits_for_a_commit_in_flight(group: GroupScript) -> None:
+    """Otherwise it might give the partition to a member that fetches the offset before that
+    commit."""
     a = group.stable_classic_group({"a": FOO_0})["a"]
     commit, _ = group.commit(a, 1, FOO_0)
     token = group.send_join(a)
@@ -97,7 +97,7 @@ def test_the_next_generation_waits_for_a_commit_on_its_way(group: GroupScript) -
 
 
 def test_a_transaction_is_no_sign_of_life(group: GroupScript) -> None:
-    """A producer sends it, whatever its consumer does."""
+    """The producer sends it, whatever the consumer does."""
     a = group.stable_classic_group({"a": FOO_0})["a"]
     group.wait(4_000)
     group.commit(a, 1, FOO_0, is_transactional=True)
@@ -115,7 +115,7 @@ def test_a_transaction_is_no_sign_of_life(group: GroupScript) -> None:
         ("a", "i1", 0, False, ErrorCode.NONE),
     ],
 )
-def test_a_commit_that_names_a_member_by_half(
+def test_a_commit_with_incomplete_member_data_is_checked(
     group: GroupScript,
     member_id: str,
     instance_id: str | None,
@@ -123,7 +123,7 @@ def test_a_commit_that_names_a_member_by_half(
     is_transactional: bool,
     error: ErrorCode,
 ) -> None:
-    """Whatever it names must fit; 0 is a generation."""
+    """Every given field must match. 0 is a generation."""
     group.given_classic_group(given_classic_group_member("a", FOO_0, instance_id="i1"))
     _, verdict = group.commit(
         member_id,

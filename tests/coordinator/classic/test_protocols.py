@@ -1,4 +1,4 @@
-"""Which protocol a group uses (rules 2.2 row 7, 2.5)."""
+"""The protocol of a classic group (rules 2.2 row 7, 2.5)."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ def offering(*names: str) -> Protocols:
     ],
 )
 def test_supported_protocols_are_in_every_list(lists: list[str], common: set[str]) -> None:
-    """The names that are in every list."""
+    """The result has exactly the names in every list."""
     assert supported_by_all(offering(*names) for names in lists) == common
 
 
@@ -42,8 +42,8 @@ def test_supported_protocols_are_in_every_list(lists: list[str], common: set[str
 def test_a_joiner_must_share_a_protocol_with_all_members(
     offered: str, others: list[str], fits: bool
 ) -> None:
-    """Something that all others support must be in the list; a first member needs any list. DEV
-    D38: no name may be in it twice."""
+    """The list must contain a protocol that all others support; a first member needs any list. DEV
+    D38: a name must not occur twice."""
     offers = Counter(name for names in others for name in names)
     assert is_acceptable(offering(*offered), offers, len(others)) is fits
 
@@ -59,5 +59,6 @@ def test_a_joiner_must_share_a_protocol_with_all_members(
     ],
 )
 def test_the_vote(lists: list[str], winner: str) -> None:
-    """Each votes for its first that all support; a tie goes to the first by name."""
+    """Each member votes for its first common protocol. A tie goes to the first name in the
+    alphabet."""
     assert selected([offering(*names) for names in lists]) == winner

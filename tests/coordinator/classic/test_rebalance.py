@@ -13,8 +13,8 @@ from tests.support.group_script import GroupScript
 def test_a_join_phase_without_joiners_does_not_spin(
     group: GroupScript, rebalance_timeout_ms: int
 ) -> None:
-    """Static members that are away keep their place: their timeout of zero must not keep us
-    busy until their sessions end."""
+    """Static members that are away remain members. Their rebalance timeout of zero must not cause a
+    busy loop until their sessions end."""
     tokens = {name: group.send_join(instance_id=name) for name in ("i1", "i2")}
     group.wait(6_000)
     ids = {n: group.answer(token, JoinGroupReply).member_id for n, token in tokens.items()}
@@ -33,9 +33,11 @@ def test_a_join_phase_without_joiners_does_not_spin(
 
 
 def test_the_initial_delay_is_extended_for_late_joiners(group: GroupScript) -> None:
-    """Each delay in which somebody came is followed by another, within the rebalance timeout; then
-    nobody new is waited for (rule 2.5)."""
-    first = group.send_join(group.take_id())  # 10 s of rebalance timeout: delays of 3, 3, 3, 1 s
+    """A delay in which a member joined is followed by another, up to the rebalance timeout (rule
+    2.5)."""
+    first = group.send_join(
+        group.take_id()
+    )  # a rebalance timeout of 10 s: delays of 3, 3, 3 and 1 s
     for _ in range(3):
         group.wait(2_900)
         group.send_join(group.take_id())
@@ -48,7 +50,7 @@ def test_the_initial_delay_is_extended_for_late_joiners(group: GroupScript) -> N
 
 
 def test_the_initial_delay_is_not_extended_without_late_joiners(group: GroupScript) -> None:
-    """A delay in which nobody came is the last, whatever is left of the rebalance timeout."""
+    """A delay without new members is the last, whatever remains of the rebalance timeout."""
     first = group.send_join(group.take_id())
     group.wait(1_000)
     group.send_join(group.take_id())
@@ -59,7 +61,7 @@ def test_the_initial_delay_is_not_extended_without_late_joiners(group: GroupScri
 
 
 def test_the_leader_keeps_its_role_and_gets_the_members(group: GroupScript) -> None:
-    """Whoever comes first; the others are told who leads, and nobody's metadata."""
+    """The first joiner leads. The others learn who leads, but receive no metadata."""
     group.given_classic_group(
         given_classic_group_member("a"), given_classic_group_member("b"), generation=3
     )
@@ -71,8 +73,8 @@ def test_the_leader_keeps_its_role_and_gets_the_members(group: GroupScript) -> N
     assert (follower.protocol_type, follower.protocol_name) == ("consumer", "range")
 
 
-def test_a_leader_that_does_not_come_leads_no_longer(group: GroupScript) -> None:
-    """It is static, so it stays in the group; the first who joined leads."""
+def test_an_absent_leader_loses_its_role(group: GroupScript) -> None:
+    """It is static and remains a member. The first joiner leads."""
     group.given_classic_group(
         given_classic_group_member("a", instance_id="i1"),
         given_classic_group_member("b"),

@@ -1,4 +1,4 @@
-"""The topics of a classic group, and who watches them (rule 2.9, deviation D11)."""
+"""The topics of a classic group, and their watch (rule 2.9, deviation D11)."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ REST = {"foo": (1, 2)}
 
 
 def test_subscribed_topics_come_from_the_selected_protocol(group: GroupScript) -> None:
-    """All of their topics together."""
+    """The union of all members' topics."""
     group.given_classic_group(
         given_classic_group_member("a"), given_classic_group_member("b", topics=("bar",))
     )
@@ -30,7 +30,7 @@ def test_subscribed_topics_come_from_the_selected_protocol(group: GroupScript) -
 
 @pytest.mark.parametrize("how", ["no protocol yet", "foreign", "junk"])
 def test_subscribed_topics_may_be_unknown(group: GroupScript, how: str) -> None:
-    """None, which is not the same as no topic."""
+    """The result is None, which differs from an empty set."""
     if how == "no protocol yet":
         group.send_join(group.take_id())
     elif how == "foreign":
@@ -44,7 +44,7 @@ def test_subscribed_topics_may_be_unknown(group: GroupScript, how: str) -> None:
 
 def test_new_subscriptions_count_from_the_next_generation(group: GroupScript) -> None:
     """A generation has the topics that its members had when it began, as Kafka's OffsetDelete
-    shows; a generation of nobody has none."""
+    shows. An empty generation has none."""
     (a,) = group.stable_classic_group({"a": FOO_0}).values()
     group.send_join(group.take_id(), topics=("bar",))
     assert topics_in_force(group.classic) == frozenset({"foo"})
@@ -56,7 +56,7 @@ def test_new_subscriptions_count_from_the_next_generation(group: GroupScript) ->
 
 
 def given_a_quiet_downgrade(group: GroupScript) -> str:
-    """c1 and a static member that came back classic; returns the latter's id."""
+    """c1 and a static member that returned as classic. Returns the id of the latter."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_native("n2", assigned=REST, instance_id="i2")
     )
@@ -67,7 +67,8 @@ def given_a_quiet_downgrade(group: GroupScript) -> str:
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_topic_that_grows_after_a_quiet_downgrade(group: GroupScript, is_restarted: bool) -> None:
-    """DEV D11: nobody was told to lead, so the group itself watches, and makes a leader."""
+    """DEV D11: no member knows that it leads. The group watches the topics itself, and starts a
+    rebalance that elects a leader."""
     c2 = given_a_quiet_downgrade(group)
     if is_restarted:
         group.restart()
@@ -85,18 +86,19 @@ def test_a_topic_that_grows_after_a_quiet_downgrade(group: GroupScript, is_resta
     group.send_sync(c2, 11)
     assert group.classic.phase is ClassicPhase.STABLE
     group.topics = make_topics(4, foo=5, bar=1)
-    assert group.beat("c1", 11).error == ErrorCode.NONE, "its leader watches from now on"
+    assert group.beat("c1", 11).error == ErrorCode.NONE, "the new leader watches the topics"
 
 
-def test_a_leader_that_knows_watches_by_itself(group: GroupScript) -> None:
-    """As in Kafka: the group looks at no topic."""
+def test_an_aware_leader_watches_the_topics(group: GroupScript) -> None:
+    """As in Kafka, the group does not check them."""
     ids = group.stable_classic_group({"a": FOO_0})
     group.topics = make_topics(2, foo=4)
     assert group.beat(ids["a"], 1).error == ErrorCode.NONE
 
 
-def test_topics_are_looked_at_once_per_change(group: GroupScript) -> None:
-    """Not at each heartbeat; and what cannot be read is no topic, and no failure."""
+def test_topics_are_checked_once_per_change(group: GroupScript) -> None:
+    """They are not checked at each heartbeat. Unreadable bytes contain no topic and cause no
+    failure."""
     junk = given_classic_group_member("a", metadata=b"\x00\x01 junk")
     stored = classic_group(junk, generation=3)[0]
     assert isinstance(stored, ClassicGroupMetadata)
@@ -112,7 +114,7 @@ def test_topics_are_looked_at_once_per_change(group: GroupScript) -> None:
 
 
 def test_a_topic_that_grows_during_a_join_phase_does_not_extend_it(group: GroupScript) -> None:
-    """Who joins again is told of it anyway."""
+    """Members that rejoin learn of it anyway."""
     c2 = given_a_quiet_downgrade(group)
     group.leave(c2)
     group.wait(4_000)

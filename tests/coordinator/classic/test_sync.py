@@ -14,7 +14,7 @@ FOO = subscription(["foo"])
 
 
 def two_joined_members(group: GroupScript) -> tuple[str, str]:
-    """Leader and follower at generation 1, neither has synced."""
+    """A leader and a follower at generation 1 that have not synced."""
     ids = [group.take_id() for _ in range(2)]
     for id_ in ids:
         group.send_join(id_)
@@ -25,7 +25,7 @@ def two_joined_members(group: GroupScript) -> tuple[str, str]:
 
 
 def test_the_follower_waits_for_the_leader(group: GroupScript) -> None:
-    """What the leader assigned is durable before anybody hears of it."""
+    """The leader's assignment is durable before any member receives it."""
     leader, follower = two_joined_members(group)
     waiting = group.send_sync(follower, 1)
     assert group.is_parked(waiting)
@@ -40,14 +40,14 @@ def test_the_follower_waits_for_the_leader(group: GroupScript) -> None:
 
 
 def test_a_member_that_the_leader_omitted_gets_zero_bytes(group: GroupScript) -> None:
-    """Not a refusal, nor an empty structure."""
+    """It gets neither a refusal nor an empty structure."""
     leader, follower = two_joined_members(group)
     group.sync(leader, 1, assignments={leader: {"foo": (0, 1, 2)}, "stranger": {"foo": (0,)}})
     assert group.sync(follower, 1).assignment == b""
 
 
 def test_a_repeated_sync_answers_the_first(group: GroupScript) -> None:
-    """KAFKA-20938: Kafka never answers the one that waited."""
+    """KAFKA-20938: Kafka never answers the first request."""
     _leader, follower = two_joined_members(group)
     first, second = group.send_sync(follower, 1), group.send_sync(follower, 1)
     assert group.answer(first, SyncGroupReply).error == ErrorCode.REBALANCE_IN_PROGRESS
@@ -66,15 +66,17 @@ def test_a_repeated_sync_answers_the_first(group: GroupScript) -> None:
         ({"protocol_type": None, "protocol_name": None, "version": 4}, ErrorCode.NONE),
     ],
 )
-def test_what_a_sync_must_say(group: GroupScript, how: dict[str, object], error: ErrorCode) -> None:
-    """From v5 on type and name must be there; what is said must be the group's."""
+def test_a_sync_must_match_the_groups_protocol(
+    group: GroupScript, how: dict[str, object], error: ErrorCode
+) -> None:
+    """From v5 on, type and name are required. Given values must match the group's."""
     leader, _ = two_joined_members(group)
     request: dict[str, object] = {"member_id": leader, "generation": 1, **how}
     assert group.sync(**request).error == error  # type: ignore[arg-type]
 
 
-def test_no_sync_while_the_members_join_again(group: GroupScript) -> None:
-    """REBALANCE_IN_PROGRESS, also for whoever waited when it began."""
+def test_a_sync_during_a_join_phase_is_refused(group: GroupScript) -> None:
+    """REBALANCE_IN_PROGRESS also answers requests that were parked when the join phase began."""
     leader, follower = two_joined_members(group)
     waiting = group.send_sync(follower, 1)
     group.send_join(leader, topics=("foo", "bar"))
@@ -83,8 +85,8 @@ def test_no_sync_while_the_members_join_again(group: GroupScript) -> None:
 
 
 def test_a_member_between_join_and_sync_survives_the_downgrade(make_group: MakeGroup) -> None:
-    """It names the protocol that its JoinGroup was answered with, its own first; the vote may
-    be for another. That is a reason to rejoin, not to fail."""
+    """Its SyncGroup names the protocol of its JoinGroup, the first in its list, but the group may
+    select another. The member must rejoin, not fail."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     mine = (("sticky", FOO), ("range", FOO))
     group.native("n1")
@@ -97,8 +99,8 @@ def test_a_member_between_join_and_sync_survives_the_downgrade(make_group: MakeG
     assert reply.error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_sync_names_its_own_instance(group: GroupScript) -> None:
-    """A client whose instance id somebody else has by now is told so (KIP-345)."""
+def test_a_sync_with_a_foreign_instance_id_is_fenced(group: GroupScript) -> None:
+    """The client learns that another member has its instance id (KIP-345)."""
     group.given_classic_group(
         given_classic_group_member("a", instance_id="i1"), given_classic_group_member("b")
     )
@@ -108,7 +110,7 @@ def test_a_sync_names_its_own_instance(group: GroupScript) -> None:
 
 
 def test_a_follower_may_sync_after_the_leader(group: GroupScript) -> None:
-    """It is not taken for one that never does."""
+    """The sync phase does not remove it."""
     leader, follower = two_joined_members(group)
     group.sync(leader, 1)
     assert group.left_ms(DeadlineKind.SYNC_PHASE) is not None

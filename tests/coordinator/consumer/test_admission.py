@@ -1,4 +1,4 @@
-"""Which member a heartbeat speaks for, and whether its epoch holds (rules 3.3, 3.4)."""
+"""Admission of a heartbeat: the member and its epoch (rules 3.3, 3.4)."""
 
 from coordinator.config import GroupConfig
 from coordinator.volatile import DeadlineKind
@@ -8,8 +8,10 @@ from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
 
-def test_a_member_that_takes_over_an_instance_gives_up_its_own_place(make_group: MakeGroup) -> None:
-    """What its old place was to have goes to somebody: the group gets a new target."""
+def test_a_member_that_takes_over_an_instance_gives_up_its_membership(
+    make_group: MakeGroup,
+) -> None:
+    """Its former target gets a new owner: the group computes a new target."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     group.native("n1", instance_id="i1")
     group.native("n2")
@@ -24,15 +26,15 @@ def test_a_member_that_takes_over_an_instance_gives_up_its_own_place(make_group:
 
 
 def test_a_member_may_change_its_instance_id(group: GroupScript) -> None:
-    """The index forgets the old one (KAFKA-20747)."""
+    """The index drops the old one (KAFKA-20747)."""
     group.native("n1", instance_id="i1")
     group.native("n1", instance_id="i2")
     assert dict(group.consumer.instances) == {"i2": "n1"}
     assert group.native("n3", instance_id="i1").error == ErrorCode.NONE
 
 
-def test_a_static_member_speaks_under_its_own_instance_id_only(group: GroupScript) -> None:
-    """Later heartbeats that name the instance must name its holder."""
+def test_a_heartbeat_with_a_foreign_instance_id_is_refused(group: GroupScript) -> None:
+    """Later heartbeats with the instance id must come from its holder."""
     group.native("n1", instance_id="i1")
     group.native("n2")
     assert group.native("n2", 2, instance_id="i1").error == ErrorCode.FENCED_INSTANCE_ID
@@ -40,8 +42,8 @@ def test_a_static_member_speaks_under_its_own_instance_id_only(group: GroupScrip
     assert group.native("n9", 2).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_full_group_takes_known_members_back(make_group: MakeGroup) -> None:
-    """Known by member id, or by instance id (KAFKA-20601)."""
+def test_a_full_group_readmits_known_members(make_group: MakeGroup) -> None:
+    """The group knows them by member id or by instance id (KAFKA-20601)."""
     group = make_group(config=GroupConfig(consumer_max_size=1))
     group.native("n1", instance_id="i1")
     assert group.native("n2").error == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -50,8 +52,8 @@ def test_a_full_group_takes_known_members_back(make_group: MakeGroup) -> None:
     assert group.native("n2", instance_id="i1").error == ErrorCode.NONE
 
 
-def test_a_static_member_comes_back_under_its_own_id(group: GroupScript) -> None:
-    """It takes its own place again: nobody left, nobody has to rebalance."""
+def test_a_static_member_returns_under_its_own_id(group: GroupScript) -> None:
+    """No member leaves, and no member has to rebalance."""
     owns = {"foo": (0, 1, 2)}
     group.given_consumer_group(given_native("n1", assigned=owns, instance_id="i1"))
     group.native("n1", -2, instance_id="i1")
@@ -62,7 +64,7 @@ def test_a_static_member_comes_back_under_its_own_id(group: GroupScript) -> None
 
 
 def test_a_member_that_left_temporarily_cannot_use_its_former_epoch(group: GroupScript) -> None:
-    """Not even by owning what it was assigned: -2 is no epoch that an answer could have told."""
+    """Not even with the partitions that it was assigned: no answer contains the epoch -2."""
     group.given_consumer_group(given_native("n1", assigned={"foo": (0,)}, instance_id="i1"))
     group.native("n1", -2, instance_id="i1")
     late = group.native("n1", 10, owned={"foo": (0,)}, instance_id="i1")
@@ -72,7 +74,8 @@ def test_a_member_that_left_temporarily_cannot_use_its_former_epoch(group: Group
 def test_a_member_that_left_temporarily_may_return_without_its_instance_id(
     group: GroupScript,
 ) -> None:
-    """It is told a real epoch, though it has to give something up: -2 would mean to leave again."""
+    """It receives a real epoch although it has partitions to revoke, because -2 would mean to leave
+    again."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),
         epoch=11,
@@ -85,8 +88,8 @@ def test_a_member_that_left_temporarily_may_return_without_its_instance_id(
 
 
 def test_a_member_that_turned_classic_is_fenced_at_its_former_epoch(group: GroupScript) -> None:
-    """It learns its new epoch from JoinGroup (DEV D54 is about native members): a heartbeat of its
-    native past, sent late, turns nobody native again."""
+    """A classic member has its epoch from JoinGroup, and DEV D54 applies only to native members. A
+    late heartbeat does not make the member native again."""
     classic = given_classic("n1", epoch=100, previous_epoch=99, assigned={"foo": (0,)})
     other = given_native("n2", epoch=100, assigned={"foo": (1, 2)})
     group.given_consumer_group(classic, other, epoch=100)

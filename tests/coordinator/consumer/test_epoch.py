@@ -1,4 +1,4 @@
-"""One bump per request, if anything calls for it."""
+"""The group epoch is bumped at most once per request."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.support.group_script import GroupScript, make_topics
 
 
 def bumped(group: GroupScript, *causes: EpochCause | None) -> list[object]:
-    """The records that bumping for these causes in turn gives."""
+    """The records that result from these causes in turn."""
     step = StepBuilder(group.engine.state, config=group.config, topics=group.topics, now_ms=0)
     for cause in causes:
         bump_epoch_if_needed(step, cause)
@@ -23,13 +23,13 @@ def bumped(group: GroupScript, *causes: EpochCause | None) -> list[object]:
 
 @pytest.mark.parametrize("cause", [EpochCause.MEMBER_JOINED, EpochCause.REGEX_RESOLVED])
 def test_a_cause_bumps(group: GroupScript, cause: EpochCause) -> None:
-    """And the topics count as looked at."""
+    """The topics count as checked."""
     group.given_consumer_group(given_native("n1"))
     assert bumped(group, cause, None) == [(11, cause), TopicsChecked(group.topics.version)]
 
 
 def test_without_a_cause_the_topics_decide(group: GroupScript) -> None:
-    """Only a topic that somebody subscribes to."""
+    """Only changes of subscribed topics bump the epoch."""
     group.given_consumer_group(given_native("n1"))
     assert bumped(group, None) == [TopicsChecked(group.topics.version)]
     group.topics = make_topics(version=2, foo=4)

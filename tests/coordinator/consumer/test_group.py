@@ -63,7 +63,7 @@ def gone(member_id: str) -> MemberMetadata:
 
 
 def test_pending_revocation_is_held_as_well() -> None:
-    """A partition is free only when it is neither assigned nor to be given up."""
+    """A partition is free only if it is neither assigned nor pending revocation."""
     group = ConsumerGroup()
     group.apply(holds("a"))
     assert dict(group.holders) == dict.fromkeys(FOO_0 | FOO_1, "a")
@@ -71,8 +71,9 @@ def test_pending_revocation_is_held_as_well() -> None:
     assert not group.holders
 
 
-def test_the_next_holder_may_come_first() -> None:
-    """While a log is read during its compaction: the old holder's release takes nothing away."""
+def test_the_next_holder_may_be_written_first() -> None:
+    """A log that is read during compaction may have this order. The release by the old holder
+    removes nothing."""
     group = ConsumerGroup()
     group.apply(holds("a"))
     group.apply(holds("b"))
@@ -82,7 +83,7 @@ def test_the_next_holder_may_come_first() -> None:
 
 @pytest.mark.parametrize("instance_id", ["i1", ""])
 def test_instance_ids_follow_their_members(instance_id: str) -> None:
-    """Changed, taken over or removed, none stays behind (KAFKA-20747)."""
+    """No instance id of a changed, replaced or removed member remains (KAFKA-20747)."""
     group = ConsumerGroup()
     group.apply(put("a", instance_id=instance_id))
     group.apply(put("a", instance_id="i2"))
@@ -95,7 +96,7 @@ def test_instance_ids_follow_their_members(instance_id: str) -> None:
 
 
 def test_subscribers_are_counted() -> None:
-    """Until the last one is gone."""
+    """The count drops to zero with the last one."""
     group = ConsumerGroup()
     group.apply(put("a", topics=("bar", "foo")))
     group.apply(put("b"))
@@ -106,7 +107,7 @@ def test_subscribers_are_counted() -> None:
 
 
 def test_subscriptions_and_assignor_votes_are_counted() -> None:
-    """Subscriptions, votes for an assignor, and protocols, of which a list may name one twice."""
+    """A member's protocol list may contain a name twice."""
     group = ConsumerGroup()
     twice = ClassicMetadata(session_timeout_ms=1, protocols=(("range", b"1"), ("range", b"2")))
     group.apply(put("a", classic=twice))
@@ -126,8 +127,8 @@ def test_subscriptions_and_assignor_votes_are_counted() -> None:
     assert not group.subscriptions
 
 
-def test_targets_are_known_by_partition_and_by_size() -> None:
-    """A member without a target has nothing; the next owner may be written first."""
+def test_targets_are_indexed_by_partition_and_load() -> None:
+    """A member without a target has load 0. The next owner may be written first."""
     group = ConsumerGroup()
     group.apply(put("a"))
     group.apply(put("b"))
@@ -145,7 +146,7 @@ def test_targets_are_known_by_partition_and_by_size() -> None:
 
 
 def test_only_classic_members_have_a_phase() -> None:
-    """A new one is Stable; an update keeps its phase; turning native ends it."""
+    """A new member is Stable, an update keeps the phase, and becoming native ends it."""
     group = ConsumerGroup()
     group.apply(put("a", classic=CLASSIC))
     assert dict(group.phases) == {"a": MemberPhase.STABLE}
@@ -157,13 +158,13 @@ def test_only_classic_members_have_a_phase() -> None:
 
 
 def test_a_fresh_group_begins_at_epoch_1() -> None:
-    """So that its first member gets epoch 2 (rule 3.5)."""
+    """Its first member gets epoch 2 (rule 3.5)."""
     group = ConsumerGroup()
     assert (group.epoch, group.assignment_epoch, group.target_timestamp_ms) == (1, 1, 0)
 
 
-def test_the_state_is_the_first_that_fits() -> None:
-    """Empty, Assigning, Reconciling, Stable (rule 3.14)."""
+def test_the_state_is_the_first_that_applies() -> None:
+    """The order is Empty, Assigning, Reconciling, Stable (rule 3.14)."""
     group = ConsumerGroup()
     states = [group.state]
     group.apply(put("a"))
@@ -184,8 +185,8 @@ def test_the_state_is_the_first_that_fits() -> None:
     ]
 
 
-def test_a_fork_is_a_group_of_its_own() -> None:
-    """What a step decides is not seen by the group before it is applied."""
+def test_a_fork_is_independent() -> None:
+    """A step's decisions do not affect the group until they are applied."""
     group = ConsumerGroup()
     group.apply(put("a", instance_id="i1", classic=CLASSIC))
     group.apply(holds("a"))

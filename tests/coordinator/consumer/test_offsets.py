@@ -1,4 +1,4 @@
-"""Which offset requests a consumer group lets through (rule 3.15); see scenarios 68 to 70."""
+"""Offset requests to a consumer group (rule 3.15); see scenarios 68 to 70."""
 
 from collections.abc import Callable, Sequence
 
@@ -33,12 +33,13 @@ CURRENT = Assignment(member_epoch=9, previous_epoch=8, assigned={P0: 5}, pending
 def test_an_older_epoch_covers_partitions_held_since_then(
     epoch: int, owned: Owned, is_covered: bool
 ) -> None:
-    """Assigned or pending revocation, at that epoch or before; one that fails fails all."""
+    """The partitions may be assigned or pending revocation. One that was not held fails the
+    commit."""
     assert CURRENT.covers(epoch, partitions(owned)) is is_covered
 
 
-def test_an_empty_group_takes_commits_without_epoch(group: GroupScript) -> None:
-    """From admin tools, and from consumers that assign themselves."""
+def test_an_empty_group_accepts_commits_without_epoch(group: GroupScript) -> None:
+    """Admin tools and consumers that use assign() send them."""
     group.native("n1")
     assert group.commit("", -1, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
     group.native("n1", -1)
@@ -52,11 +53,11 @@ ANEW = Topic(name="foo", topic_id=topic_id("foo, made anew"), partition_count=1)
 
 @pytest.mark.parametrize("member", [given_native, given_classic])
 @pytest.mark.parametrize("foo", [(), (ANEW,)], ids=["gone", "made anew"])
-def test_a_last_commit_for_a_topic_that_is_gone(
+def test_a_last_commit_for_a_deleted_topic_is_not_stored(
     group: GroupScript, member: Callable[..., GivenMember], foo: Sequence[Topic]
 ) -> None:
-    """It is not stored for the topic that was made anew under the name, before the member has
-    given the old one up; what it holds beside that is stored."""
+    """The recreated topic of the same name does not get it, while the member has not given up the
+    old topic. The commit's other partitions are stored."""
     group.topics = make_topics(foo=1, bar=1)
     owned = {"foo": (0,), "bar": (0,)}
     group.given_consumer_group(member("m", assigned=owned))
@@ -68,7 +69,7 @@ def test_a_last_commit_for_a_topic_that_is_gone(
 
 
 def test_an_unheld_topic_does_not_count_as_deleted(group: GroupScript) -> None:
-    """A member may commit whatever it likes at its own epoch (rule 3.15)."""
+    """A member may commit any partition at its own epoch (rule 3.15)."""
     group.topics = make_topics(foo=1, bar=1)
     group.given_consumer_group(given_native("m", assigned=FOO_0))
     _token, verdict = group.commit("m", 10, {"foo": (0,), "bar": (0,), "unknown": (0,)})
@@ -76,7 +77,7 @@ def test_an_unheld_topic_does_not_count_as_deleted(group: GroupScript) -> None:
 
 
 def test_transactions(group: GroupScript) -> None:
-    """Without group metadata they pass (KAFKA-18060), and no version is too old."""
+    """They pass without group metadata (KAFKA-18060), in any version."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0))
     errors = [
         group.commit("", -1, FOO_0, is_transactional=True)[1].error,
@@ -94,17 +95,17 @@ def test_transactions(group: GroupScript) -> None:
         (given_classic, 6, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_a_stale_transaction_is_refused_with_a_code_that_its_version_knows(
+def test_a_stale_transaction_is_refused_with_a_code_of_its_version(
     group: GroupScript, member: Callable[..., GivenMember], version: int, error: ErrorCode
 ) -> None:
-    """A classic member knows generations only."""
+    """A classic member knows only generations."""
     group.given_consumer_group(member("m", assigned=FOO_0))
     stale = group.commit("m", 9, FOO_0, is_transactional=True, version=version)[1]
     assert stale.error == error
 
 
-def test_who_may_fetch(group: GroupScript) -> None:
-    """Whoever names no member, or a member with its epoch."""
+def test_a_fetch_without_a_member_or_with_a_valid_epoch_is_accepted(group: GroupScript) -> None:
+    """All other fetches are refused."""
     group.given_consumer_group(given_native("n1"), given_classic("c1"))
     assert group.fetch().error == ErrorCode.NONE
     assert group.fetch("n1", 10).error == ErrorCode.NONE
@@ -129,7 +130,7 @@ def test_who_may_fetch(group: GroupScript) -> None:
 def test_which_fetches_name_a_member(
     group: GroupScript, member_id: str | None, epoch: int, error: ErrorCode
 ) -> None:
-    """Without member and epoch anybody may look. DEV D28: a classic member need not know its
+    """A fetch without member and epoch is not checked. DEV D28: a classic member may omit its
     epoch."""
     group.given_consumer_group(given_native("n1"), given_classic("c1"))
     assert group.fetch(member_id, epoch).error == error
@@ -148,7 +149,7 @@ def test_which_fetches_name_a_member(
 def test_which_transactions_name_a_member(
     group: GroupScript, member_id: str, instance_id: str | None, epoch: int, error: ErrorCode
 ) -> None:
-    """One that says anything of its consumer is checked (KIP-447)."""
+    """One with any data of its consumer is checked (KIP-447)."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0, instance_id="i1"))
     how = {"instance_id": instance_id, "is_transactional": True, "version": 5}
     assert group.commit(member_id, epoch, FOO_0, **how)[1].error == error  # type: ignore[arg-type]

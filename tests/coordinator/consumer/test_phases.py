@@ -18,8 +18,8 @@ PREPARE = MemberPhase.PREPARE_REBALANCE
 COMPLETING = MemberPhase.COMPLETING_REBALANCE
 TOLD, JOINED, SYNCED, GONE = PhaseEvent
 
-# What the member is in, what happens, what it is in then; how its timers, of which 3 s have
-# passed of 10, are then: (join, sync).
+# The phase, the event, the next phase, and the remaining seconds of the timers (join, sync). Each
+# timer started at 10 s, 3 s ago.
 MOVES: list[tuple[MemberPhase, PhaseEvent, MemberPhase | None, tuple[int | None, int | None]]] = [
     (STABLE, TOLD, PREPARE, (10_000, None)),
     (STABLE, JOINED, COMPLETING, (None, 10_000)),
@@ -38,7 +38,7 @@ MOVES: list[tuple[MemberPhase, PhaseEvent, MemberPhase | None, tuple[int | None,
 
 @pytest.fixture
 def step(group: GroupScript) -> StepBuilder:
-    """A step on a group with the classic member c1, in Stable."""
+    """A step on a group with the classic member c1 in Stable."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     return StepBuilder(
         group.engine.state, config=group.config, topics=group.topics, now_ms=group.now_ms
@@ -57,14 +57,14 @@ def left_ms(step: StepBuilder, kind: DeadlineKind) -> int | None:
 
 
 @pytest.mark.parametrize(("before", "event", "after", "timers"), MOVES)
-def test_where_an_event_leads(
+def test_each_event_leads_to_its_phase(
     step: StepBuilder,
     before: MemberPhase,
     event: PhaseEvent,
     after: MemberPhase | None,
     timers: tuple[int | None, int | None],
 ) -> None:
-    """The join timer runs in PrepareRebalance, and being told again does not extend it; the sync
+    """The join timer runs in PrepareRebalance, and repeated requests do not extend it. The sync
     timer runs in CompletingRebalance, and each JoinGroup restarts it (rule 5.9)."""
     bring_to(step, before)
     assert step.consumer.phases["c1"] is before
@@ -80,7 +80,7 @@ def test_where_an_event_leads(
 
 
 def test_every_pair_is_decided() -> None:
-    """The table has a move for each, and the test above one row for each."""
+    """The table has a move for each pair, and the test above a row."""
     pairs = set(itertools.product(MemberPhase, PhaseEvent))
     assert {(phase, event) for phase, moves in NEXT.items() for event in moves} == pairs
     assert {(before, event) for before, event, _, _ in MOVES} == pairs
@@ -91,14 +91,14 @@ def test_every_pair_is_decided() -> None:
 def test_only_classic_members_have_a_phase(
     step: StepBuilder, member_id: str, event: PhaseEvent
 ) -> None:
-    """An event for anybody else is a fault of ours, and changes nothing."""
+    """An event for any other member is an internal error and changes nothing."""
     with pytest.raises(InvariantError):
         move_phase(step, member_id, event)
     assert step.records == []
 
 
 def phases(group: GroupScript) -> dict[str, str]:
-    """As admin tools see them."""
+    """The phases in the admin view."""
     return {member.member_id: member.phase for member in group.view().members}
 
 
@@ -106,8 +106,8 @@ def timers(group: GroupScript, member_id: str) -> set[DeadlineKind]:
     return {key.kind for key in group.engine.state.deadlines if key.owner == member_id}
 
 
-def test_a_member_goes_through_all_of_them(group: GroupScript) -> None:
-    """Told, joined, synced; a view tells where it is."""
+def test_a_member_passes_through_all_phases(group: GroupScript) -> None:
+    """The admin view shows each phase."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     assert phases(group) == {"c1": "Stable", "n1": ""}
     group.native("n2")
@@ -122,7 +122,7 @@ def test_a_member_goes_through_all_of_them(group: GroupScript) -> None:
 @pytest.mark.parametrize("phase", [PREPARE, COMPLETING])
 @pytest.mark.parametrize("how", ["left", "fenced", "replaced", "native", "native, new id", "down"])
 def test_a_removed_member_leaves_no_timer(group: GroupScript, phase: MemberPhase, how: str) -> None:
-    """Whichever way it goes: neither a phase nor a timer of a rejoin is left."""
+    """Neither its phase nor a timer remains."""
     group.given_consumer_group(
         given_classic("c1", instance_id="i1"), given_classic("c2"), given_native("n1")
     )
@@ -149,7 +149,7 @@ def test_a_removed_member_leaves_no_timer(group: GroupScript, phase: MemberPhase
 def test_an_upgrade_asks_waiting_members_to_rejoin(
     group: GroupScript, waits: bool, phase: MemberPhase
 ) -> None:
-    """The others hear it by heartbeat."""
+    """The others learn it from their heartbeats."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0,)}), given_classic_group_member("c2")
     )
@@ -160,7 +160,7 @@ def test_an_upgrade_asks_waiting_members_to_rejoin(
 
 
 def test_after_a_restart_a_member_behind_the_target_has_to_rejoin(group: GroupScript) -> None:
-    """The others start in Stable, whatever they were in."""
+    """The others start in Stable, whatever their phase was."""
     group.given_consumer_group(
         given_classic("c1", epoch=9), given_classic("c2"), given_native("n1")
     )

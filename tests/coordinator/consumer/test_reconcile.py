@@ -1,4 +1,4 @@
-"""One member is brought towards its target (rule 3.7)."""
+"""Reconciliation of one member with its target (rule 3.7)."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ some = st.frozensets(st.sampled_from(ALL))
 
 @st.composite
 def currents(draw: st.DrawFn) -> Assignment:
-    """What a member may hold at assignment epoch 7."""
+    """Any assignment of a member at assignment epoch 7."""
     state = draw(st.sampled_from(MemberState))
     assigned = draw(some)
     pending = frozenset[Partition]()
@@ -46,7 +46,7 @@ def currents(draw: st.DrawFn) -> Assignment:
 
 @st.composite
 def goals(draw: st.DrawFn) -> Goal:
-    """Any target, any claim of the client, any partitions that others hold."""
+    """Any target, owned partitions of the client, and partitions held by others."""
     taken = draw(some)
     return Goal(
         target=draw(some),
@@ -65,7 +65,7 @@ def held(current: Assignment) -> set[Partition]:
 def test_only_free_partitions_are_granted(
     current: Assignment, goal: Goal, subscription_changed: bool
 ) -> None:
-    """What a member gains was free; what it holds, it holds once."""
+    """New partitions were free, and each partition is held once."""
     after = reconcile(current, goal, subscription_changed=subscription_changed)
     assert all(goal.is_free(partition) for partition in after.assigned.keys() - held(current))
     assert all(
@@ -78,7 +78,7 @@ def test_only_free_partitions_are_granted(
 def test_a_partition_that_a_client_still_owns_stays_held(
     current: Assignment, goal: Goal, subscription_changed: bool
 ) -> None:
-    """A partition is let go only when the client has said that it owns it no longer."""
+    """The group releases a partition only after the client has stated that it no longer owns it."""
     after = reconcile(current, goal, subscription_changed=subscription_changed)
     let_go = held(current) - held(after)
     if goal.owned is None:
@@ -88,10 +88,10 @@ def test_a_partition_that_a_client_still_owns_stays_held(
 
 
 @given(currents(), goals(), st.booleans())
-def test_revocations_come_before_acquisitions(
+def test_revocations_precede_acquisitions(
     current: Assignment, goal: Goal, subscription_changed: bool
 ) -> None:
-    """A member that has something to give up keeps its epoch and gains nothing."""
+    """A member that has partitions to revoke keeps its epoch and gains nothing."""
     after = reconcile(current, goal, subscription_changed=subscription_changed)
     if after.state is MemberState.UNREVOKED_PARTITIONS:
         assert after.member_epoch == current.member_epoch
@@ -102,9 +102,9 @@ def test_revocations_come_before_acquisitions(
 
 
 @given(currents(), goals())
-def test_an_advance_is_keep_and_give(current: Assignment, goal: Goal) -> None:
-    """At the epoch of the target: what it had of it, and what of the rest is free. Stable, or
-    waiting for what is withheld."""
+def test_an_advance_keeps_and_grants_target_partitions(current: Assignment, goal: Goal) -> None:
+    """At the target's epoch the member has the target partitions that it had, and those that are
+    free. It is Stable, or waits for the others."""
     after = reconcile(current, goal, subscription_changed=False)
     if after.member_epoch != goal.assignment_epoch or after is current:
         return
@@ -121,8 +121,8 @@ def test_an_advance_is_keep_and_give(current: Assignment, goal: Goal) -> None:
 
 @given(currents(), goals(), st.booleans())
 def test_epochs_only_grow(current: Assignment, goal: Goal, subscription_changed: bool) -> None:
-    """And never beyond the target's. The epoch before a change is the previous one, by which a
-    member is known whose answer was lost (rule 3.4)."""
+    """They do not exceed the target's. The previous epoch admits a member whose answer was lost
+    (rule 3.4)."""
     after = reconcile(current, goal, subscription_changed=subscription_changed)
     assert current.member_epoch <= after.member_epoch <= goal.assignment_epoch
     assert after is current or after.previous_epoch == current.member_epoch
@@ -130,7 +130,7 @@ def test_epochs_only_grow(current: Assignment, goal: Goal, subscription_changed:
 
 @given(currents(), goals())
 def test_a_member_that_cannot_advance_is_unchanged(current: Assignment, goal: Goal) -> None:
-    """At the target, or before it has revoked: only its own change of mind trims a member."""
+    """At the target, or before it has revoked, only a changed subscription trims the assignment."""
     after = reconcile(current, goal, subscription_changed=False)
     at_target = current.state is MemberState.STABLE and current.member_epoch == 7
     waits = current.state is MemberState.UNREVOKED_PARTITIONS and goal.owned is None
@@ -139,17 +139,18 @@ def test_a_member_that_cannot_advance_is_unchanged(current: Assignment, goal: Go
 
 
 @given(currents(), goals())
-def test_an_unsubscribed_topic_is_gone_at_once(current: Assignment, goal: Goal) -> None:
-    """No answer names a topic that the member has just unsubscribed (KAFKA-19431)."""
+def test_an_unsubscribed_topic_is_revoked_at_once(current: Assignment, goal: Goal) -> None:
+    """No answer contains a topic that the member has just unsubscribed (KAFKA-19431)."""
     after = reconcile(current, goal, subscription_changed=True)
     assert {partition.topic_id for partition in after.assigned} <= goal.topic_ids
 
 
 @given(currents(), some)
-def test_a_member_that_follows_the_protocol_gets_there(
+def test_a_member_that_follows_the_protocol_reaches_its_target(
     current: Assignment, target: frozenset[Partition]
 ) -> None:
-    """Two rounds at most, when nobody stands in the way: give up, then take."""
+    """At most two rounds are needed if no other member holds the partitions: revoke, then
+    acquire."""
     for _ in range(3):
         goal = Goal(
             target=target,
@@ -164,7 +165,7 @@ def test_a_member_that_follows_the_protocol_gets_there(
 
 
 def test_a_partition_moves_only_after_it_is_given_up(group: GroupScript) -> None:
-    """A revoked partition is free only once its old owner stops reporting it."""
+    """A revoked partition is free only once its old owner no longer states it."""
     group.given_consumer_group(
         given_native("a", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
         given_native("b", target={"foo": (1,)}),
@@ -176,7 +177,7 @@ def test_a_partition_moves_only_after_it_is_given_up(group: GroupScript) -> None
     assert reply.member_epoch == 10
     assert group.named(reply.assignment) == {"foo": (0,)}
     assert group.native("b", 11).assignment is None
-    assert group.native("a", 10).member_epoch == 10  # it does not say
+    assert group.native("a", 10).member_epoch == 10  # the heartbeat does not state owned partitions
     assert group.native("a", 10, owned={"foo": (0,)}).member_epoch == 11
     reply = group.native("b", 11)
     assert reply.member_epoch == 11
@@ -185,7 +186,7 @@ def test_a_partition_moves_only_after_it_is_given_up(group: GroupScript) -> None
 
 
 def test_a_commit_in_flight_holds_its_partitions(group: GroupScript) -> None:
-    """The new owner could otherwise begin before that commit."""
+    """Otherwise the new owner could start before that commit."""
     group.given_consumer_group(
         given_native("a", assigned={"foo": (0,)}, target={}),
         given_native("b", target={"foo": (0,)}),
@@ -202,8 +203,8 @@ def test_a_commit_in_flight_holds_its_partitions(group: GroupScript) -> None:
     assert group.named(group.native("b", 11).assignment) == {"foo": (0,)}
 
 
-def test_the_deadline_to_revoke(group: GroupScript) -> None:
-    """It begins with the revocation, a heartbeat does not move it, and it ends with the advance."""
+def test_the_revocation_deadline_starts_with_the_revocation(group: GroupScript) -> None:
+    """A heartbeat does not move the deadline, and the advance ends it."""
     group.given_consumer_group(
         given_native("a", assigned={"foo": (0, 1)}, target={"foo": (0,)}), epoch=11
     )
@@ -216,8 +217,9 @@ def test_the_deadline_to_revoke(group: GroupScript) -> None:
     assert group.left_ms(DeadlineKind.REVOCATION, "a") is None
 
 
-def test_all_that_a_member_waits_for_must_be_free(group: GroupScript) -> None:
-    """Part of it is no reason to rejoin; a rejoin for another reason takes it (rule 5.7)."""
+def test_a_member_rejoins_only_when_all_awaited_partitions_are_free(group: GroupScript) -> None:
+    """Some free partitions are no reason to rejoin, but a rejoin for another reason takes them
+    (rule 5.7)."""
     group.given_consumer_group(
         given_classic("c", target={"foo": (0, 1)}, state=MemberState.UNRELEASED_PARTITIONS),
         given_native("n", assigned={"foo": (1,)}, target={}),
@@ -228,11 +230,11 @@ def test_all_that_a_member_waits_for_must_be_free(group: GroupScript) -> None:
 
 
 @pytest.mark.parametrize(("given", "left_ms"), [(given_native, 10_000), (given_classic, 6_000)])
-def test_more_to_revoke_is_more_time_for_a_native_member_only(
+def test_a_further_revocation_extends_the_deadline_of_native_members_only(
     make_group: MakeGroup, given: Callable[..., GivenMember], left_ms: int
 ) -> None:
-    """Each further revocation of a native member has its own deadline (rule 3.12). DEV D4: a
-    classic one could put off its end for ever by unsubscribing topic after topic."""
+    """Each further revocation of a native member restarts its deadline (rule 3.12). DEV D4: a
+    classic member could otherwise extend it for ever by unsubscribing topic after topic."""
     group = make_group(topics=make_topics(foo=2, bar=1))
     both = {"foo": (0, 1), "bar": (0,)}
     m1 = given("m1", topics=("foo", "bar"), assigned=both, target={"foo": (0,), "bar": (0,)})
@@ -258,7 +260,7 @@ def test_more_to_revoke_is_more_time_for_a_native_member_only(
 def test_a_member_does_not_wait_for_its_own_commit(
     group: GroupScript, committer: str, error: ErrorCode
 ) -> None:
-    """A commit in flight holds a partition against others, not against its committer."""
+    """A commit in flight blocks other members, not its committer."""
     group.given_consumer_group(
         given_classic("c1", target={"foo": (0,)}, state=MemberState.UNRELEASED_PARTITIONS),
         given_native("n1", pending={"foo": (0,)}, state=MemberState.UNREVOKED_PARTITIONS),
@@ -268,9 +270,9 @@ def test_a_member_does_not_wait_for_its_own_commit(
     assert group.beat("c1", 10).error == error
 
 
-def test_a_member_that_joins_at_epoch_0_counts_as_a_member(group: GroupScript) -> None:
-    """A group that was converted at generation 0 takes one in that subscribes to nothing, and so
-    bumps nothing: it has a current assignment all the same, empty and of epoch 0."""
+def test_a_member_that_joins_at_epoch_0_has_an_assignment(group: GroupScript) -> None:
+    """The group was converted at generation 0, and the member subscribes to nothing, so its join
+    bumps no epoch. Its assignment is empty, with epoch 0."""
     group.given_classic_group(given_classic_group_member("c1", {"foo": (0, 1, 2)}), generation=0)
     assert group.native("n1", topics=()).member_epoch == 0
     assert group.current("n1") == Assignment(member_epoch=0, previous_epoch=0)

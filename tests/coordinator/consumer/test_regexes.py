@@ -15,7 +15,7 @@ REFRESH_MS = GroupConfig().consumer_regex_refresh_interval_ms
 
 
 def written(group: GroupScript) -> dict[str, set[str] | None]:
-    """What the last step says of regular expressions, None for a tombstone."""
+    """The regular expressions that the last step wrote; None for a tombstone."""
     return {
         record.regex: None if record.value is None else set(record.value.topics)
         for record in group.last_step.durable
@@ -35,7 +35,7 @@ def resolving(group: GroupScript) -> set[str]:
 
 @pytest.fixture
 def resolved(group: GroupScript) -> GroupScript:
-    """n1 subscribes with f.*, which was resolved to foo; it has all of it at epoch 2."""
+    """n1 subscribes with f.*, which is resolved to foo, and has all partitions at epoch 2."""
     group.native("n1", regex="f.*")
     group.resolve()
     group.native("n1", 1)
@@ -44,8 +44,8 @@ def resolved(group: GroupScript) -> GroupScript:
 
 
 def test_an_unresolved_regex_matches_no_topic(group: GroupScript) -> None:
-    """The member waits at the first epoch; what comes out bumps, and the next heartbeat brings
-    its partitions."""
+    """The member waits at the first epoch. The resolution bumps the epoch, and the next heartbeat
+    returns the partitions."""
     reply = group.native("n1", regex="f.*")
     assert (reply.member_epoch, reply.assignment) == (1, frozenset())
     assert (resolving(group), causes(group)) == ({"f.*"}, [])
@@ -56,7 +56,7 @@ def test_an_unresolved_regex_matches_no_topic(group: GroupScript) -> None:
 
 
 def test_the_result_of_a_resolution_from_before_a_load_is_ignored(group: GroupScript) -> None:
-    """It may have waited for the log, and names other regular expressions."""
+    """It may have waited for the log, and contain other regular expressions."""
     group.native("n1", regex="f.*")
     step = group.feed(RegexesResolved(topics={"g.*": frozenset()}, version=9))
     assert step.records == ()
@@ -65,7 +65,7 @@ def test_the_result_of_a_resolution_from_before_a_load_is_ignored(group: GroupSc
 
 
 def test_one_resolution_at_a_time(group: GroupScript) -> None:
-    """Who comes meanwhile has to wait for the next one."""
+    """A member that joins during a resolution waits for the next one."""
     group.native("n1", regex="f.*")
     group.native("n1", 1)
     assert resolving(group) == set()
@@ -80,8 +80,8 @@ def test_one_resolution_at_a_time(group: GroupScript) -> None:
     assert resolving(group) == {"f.*", "b.*"}
 
 
-def test_a_resolution_that_failed(group: GroupScript) -> None:
-    """Nothing is kept, and the next heartbeat asks again."""
+def test_a_failed_resolution_is_repeated(group: GroupScript) -> None:
+    """Its result is not stored, and the next heartbeat requests another one."""
     group.native("n1", regex="f.*")
     assert group.resolve(fails=True).durable == ()
     group.native("n1", 1)
@@ -89,13 +89,13 @@ def test_a_resolution_that_failed(group: GroupScript) -> None:
 
 
 def test_an_unexpected_resolution_is_ignored(resolved: GroupScript) -> None:
-    """After a restart, say."""
+    """It may arrive after a restart."""
     step = resolved.feed(RegexesResolved(topics={"f.*": frozenset()}, version=9))
     assert step.records == ()
 
 
 def test_two_resolutions_are_ten_seconds_apart(resolved: GroupScript) -> None:
-    """However many topics appear."""
+    """This holds however many topics appear."""
     resolved.topics = make_topics(2, 2, foo=3, far=1)
     resolved.wait(RESOLUTIONS_APART_MS)
     resolved.native("n1", 2)
@@ -106,7 +106,7 @@ def test_two_resolutions_are_ten_seconds_apart(resolved: GroupScript) -> None:
 
 
 def test_the_age_of_a_resolution_is_that_of_its_names(group: GroupScript) -> None:
-    """However long it took to match them."""
+    """The duration of the matching does not count."""
     group.native("n1", regex="f.*")
     group.wait(5_000)
     group.resolve()
@@ -117,7 +117,7 @@ def test_the_age_of_a_resolution_is_that_of_its_names(group: GroupScript) -> Non
 
 
 def test_a_topic_that_appeared_is_picked_up(resolved: GroupScript) -> None:
-    """Names that nobody could match yet are a reason to look; the rest is an ordinary bump."""
+    """A new topic name requires a new resolution. Its result bumps the epoch as usual."""
     resolved.topics = make_topics(2, 2, foo=3, far=1, bar=5)
     resolved.wait(RESOLUTIONS_APART_MS + 1)
     resolved.native("n1", 2)
@@ -127,7 +127,7 @@ def test_a_topic_that_appeared_is_picked_up(resolved: GroupScript) -> None:
 
 
 def test_a_topic_that_matches_nothing(resolved: GroupScript) -> None:
-    """Then only the record is new: its version and time."""
+    """Only the version and the time of the record change."""
     resolved.topics = make_topics(2, 2, foo=3, bar=1)
     resolved.wait(RESOLUTIONS_APART_MS + 1)
     resolved.native("n1", 2)
@@ -139,7 +139,7 @@ def test_a_topic_that_matches_nothing(resolved: GroupScript) -> None:
 
 
 def test_a_topic_that_was_deleted(resolved: GroupScript) -> None:
-    """The metadata hash tells at once; the regular expression forgets it when it is refreshed."""
+    """The metadata hash shows it at once. The resolution drops the topic when it is refreshed."""
     resolved.topics = make_topics(2, 1, bar=1)
     resolved.wait(40_000)
     reply = resolved.native("n1", 2, owned={"foo": (0, 1, 2)})
@@ -171,7 +171,7 @@ def test_the_refresh_interval_is_a_setting(make_group: MakeGroup) -> None:
 
 
 def test_names_and_regex_are_united(make_group: MakeGroup) -> None:
-    """Each member has the topics of either."""
+    """Each member has the union of both."""
     group = make_group(topics=make_topics(foo=1, bar=1, zar=1))
     group.native("n1", topics=("bar",), regex="f.*")
     assert group.assigned("n1") == {"bar": (0,)}
@@ -181,8 +181,8 @@ def test_names_and_regex_are_united(make_group: MakeGroup) -> None:
     assert group.assigned("n1") == {"bar": (0,), "foo": (0,)}
 
 
-def test_a_regex_that_another_member_has_bumps_at_once(resolved: GroupScript) -> None:
-    """It is resolved already."""
+def test_a_resolved_regex_of_another_member_bumps_at_once(resolved: GroupScript) -> None:
+    """It needs no resolution."""
     resolved.wait(1_000)
     reply = resolved.native("n2", regex="f.*")
     assert (reply.member_epoch, causes(resolved)) == (3, [EpochCause.MEMBER_JOINED])
@@ -192,8 +192,8 @@ def test_a_regex_that_another_member_has_bumps_at_once(resolved: GroupScript) ->
     assert causes(resolved) == [EpochCause.SUBSCRIPTION_CHANGED]
 
 
-def test_the_last_member_with_a_regex_takes_it_along(resolved: GroupScript) -> None:
-    """While another has it, it stays."""
+def test_leaving_of_the_last_subscriber_deletes_a_regex(resolved: GroupScript) -> None:
+    """It stays while another member subscribes to it."""
     resolved.native("n2", regex="f.*")
     resolved.native("n1", -1)
     assert written(resolved) == {}
@@ -206,8 +206,8 @@ def test_the_last_member_with_a_regex_takes_it_along(resolved: GroupScript) -> N
 
 
 def test_another_regex(make_group: MakeGroup) -> None:
-    """The old one goes and its partitions must be given up at once. The new one is resolved with
-    the next heartbeat: when it came, the result of the old one stood and was fresh."""
+    """The old one is deleted, and its partitions must be revoked at once. The next heartbeat
+    resolves the new one, because the result of the old one was fresh."""
     group = make_group(topics=make_topics(foo=1, bar=1))
     group.native("n1", regex="f.*")
     group.resolve()
@@ -223,7 +223,7 @@ def test_another_regex(make_group: MakeGroup) -> None:
 
 
 def test_an_empty_regex_clears(resolved: GroupScript) -> None:
-    """That bumps; null is no change."""
+    """That bumps the epoch; null is no change."""
     resolved.native("n1", 2)
     assert causes(resolved) == []
     resolved.native("n1", 2, regex="", owned={"foo": (0, 1, 2)})
@@ -234,9 +234,9 @@ def test_an_empty_regex_clears(resolved: GroupScript) -> None:
     assert resolved.current("n1").pending_revocation.keys() == partitions({"foo": (0, 1, 2)})
 
 
-def test_from_one_regex_to_one_that_matches_nothing(make_group: MakeGroup) -> None:
-    """DEV D18: the target that it leaves behind is computed anew, though the hash says nothing, for
-    somebody else subscribes to the same topic."""
+def test_a_change_to_a_regex_without_matches_computes_a_new_target(make_group: MakeGroup) -> None:
+    """DEV D18: its old target needs a new owner. The metadata hash does not change, because another
+    member subscribes to the same topic."""
     group = make_group(topics=make_topics(foo=2))
     group.native("n1", regex="f.*")
     group.resolve()
@@ -255,7 +255,7 @@ def test_from_one_regex_to_one_that_matches_nothing(make_group: MakeGroup) -> No
 
 
 def test_from_one_regex_to_another_before_there_was_a_target(group: GroupScript) -> None:
-    """The epoch was bumped for topics that nobody subscribes to any more: the hash tells."""
+    """The epoch was bumped for topics without subscribers, as the metadata hash shows."""
     group.native("n1", regex="f.*")
     group.resolve()
     group.native("n1", 1, regex="x.*")
@@ -267,7 +267,7 @@ def test_from_one_regex_to_another_before_there_was_a_target(group: GroupScript)
 
 
 def test_a_member_that_takes_over_an_instance_drops_its_own_regex(make_group: MakeGroup) -> None:
-    """The epoch is bumped for what it leaves behind, and for no topic of its own any more."""
+    """The epoch is bumped for its former target, not for a topic of its own."""
     group = make_group(topics=make_topics(foo=1, bar=1))
     group.given_consumer_group(
         given_native("n1", instance_id="i1", assigned={"foo": (0,)}),
@@ -282,7 +282,7 @@ def test_a_member_that_takes_over_an_instance_drops_its_own_regex(make_group: Ma
 
 @pytest.mark.parametrize("regex", ["(", "a{1001}", "(?=a)"])
 def test_an_invalid_regex_is_refused(group: GroupScript, regex: str) -> None:
-    """Refused with the reason, and nothing has happened."""
+    """The answer has the reason, and nothing changes."""
     group.given_consumer_group(given_native("n1"))
     for reply in (group.native("n1", 10, regex=regex), group.native("n2", regex=regex)):
         assert reply.error is ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -291,7 +291,7 @@ def test_an_invalid_regex_is_refused(group: GroupScript, regex: str) -> None:
 
 
 def test_too_many_regular_expressions(group: GroupScript) -> None:
-    """A member may still change its own, and use one that is there."""
+    """A member may still change its own expression, or use an existing one."""
     for number in range(REGEXES_MAX):
         group.native(f"n{number}", regex=f"topic-{number}")
     assert group.native("late", regex="late").error is ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -300,7 +300,7 @@ def test_too_many_regular_expressions(group: GroupScript) -> None:
 
 
 def test_a_restart_keeps_resolved_regexes(resolved: GroupScript) -> None:
-    """The regular expression stands, and nobody resolves it again before it is due."""
+    """The result stays valid, and is not refreshed before it is due."""
     resolved.restart()
     reply = resolved.native("n1", 2)
     assert (reply.member_epoch, resolving(resolved)) == (2, set())
@@ -308,7 +308,7 @@ def test_a_restart_keeps_resolved_regexes(resolved: GroupScript) -> None:
 
 
 def test_a_restart_forgets_a_running_resolution(group: GroupScript) -> None:
-    """The next heartbeat asks again."""
+    """The next heartbeat requests another one."""
     group.native("n1", regex="f.*")
     group.restart()
     group.native("n1", 1)
@@ -316,7 +316,7 @@ def test_a_restart_forgets_a_running_resolution(group: GroupScript) -> None:
 
 
 def test_offsets_of_a_matched_topic_are_not_deleted(resolved: GroupScript) -> None:
-    """Somebody subscribes to it, if not by its name."""
+    """The member subscribes to it without its name."""
     assert resolved.delete_offsets("foo", "bar").subscribed == {"foo"}
 
 
@@ -328,7 +328,7 @@ def test_admins_see_the_regex(resolved: GroupScript) -> None:
 
 
 def test_regexes_and_names_that_mean_the_same_are_balanced_alike(make_group: MakeGroup) -> None:
-    """DEV D15: what counts is the topics, however a member names them."""
+    """DEV D15: only the topics count, however a member subscribes to them."""
     group = make_group(topics=make_topics(foo=4))
     group.native("n1", regex="f.*")
     group.resolve()
@@ -340,22 +340,23 @@ def test_regexes_and_names_that_mean_the_same_are_balanced_alike(make_group: Mak
 
 
 def test_a_group_without_a_regex_requests_no_resolution(group: GroupScript) -> None:
-    """Topic names need nobody who knows all topics."""
+    """Subscriptions by name do not need all topic names of the cluster."""
     group.native("n1")
     assert group.last_step.resolution is None
     assert group.engine.state.resolution is None
 
 
 def test_a_regex_without_matches_bumps_no_epoch(group: GroupScript) -> None:
-    """Its record says so, and that is all."""
+    """Only its record is written."""
     group.native("n1", regex="x.*")
     group.resolve()
     assert (written(group), causes(group)) == ({"x.*": set()}, [])
     assert group.consumer.epoch == 1
 
 
-def test_one_of_two_leaves_a_target_behind(group: GroupScript) -> None:
-    """DEV D18: one that has too much is enough, whoever else has the same regular expression."""
+def test_one_subscriber_with_an_outdated_target_is_enough(group: GroupScript) -> None:
+    """DEV D18: the epoch is bumped for it, even if other members have the same regular
+    expression."""
     group.given_consumer_group(
         given_native("n1", topics=(), regex="f.*", assigned={"foo": (0, 1)}),
         given_native("n2", topics=(), regex="x.*"),

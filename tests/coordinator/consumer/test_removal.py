@@ -14,7 +14,7 @@ from tests.support.group_script import GroupScript
 
 
 def test_a_member_is_deleted_in_the_order_of_dependency(group: GroupScript) -> None:
-    """Assignment, target, member: a cut in between leaves nothing that hangs in the air."""
+    """The order is assignment, target, member. A cut between them leaves no dangling record."""
     group.native("n1")
     group.native("n2")
     group.native("n1", -1)
@@ -44,9 +44,9 @@ def test_inherited_partitions_cannot_be_committed_with_an_epoch_before_the_repla
     assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_the_deadline_to_revoke_survives_a_replacement(group: GroupScript) -> None:
-    """DEV D4: a static classic member that keeps coming back without its member id and
-    still owns what it must give up gains no time."""
+def test_the_revocation_deadline_survives_a_replacement(group: GroupScript) -> None:
+    """DEV D4: a static classic member that repeatedly returns without its member id, and still owns
+    partitions that it must revoke, gains no time."""
     token = group.send_join(instance_id="i1", rebalance_timeout_ms=30_000)
     group.wait(3_000)
     first = group.answer(token, JoinGroupReply).member_id
@@ -62,7 +62,7 @@ def test_the_deadline_to_revoke_survives_a_replacement(group: GroupScript) -> No
 
 
 def test_a_replacement_inherits_all_but_the_epoch(group: GroupScript) -> None:
-    """The new id has what the old one had, and is brought to the assignment epoch at once."""
+    """The new member has the old one's assignment, and advances to the assignment epoch at once."""
     group.native("n1", instance_id="i1")
     before = group.current("n1")
     group.native("n1", -2, instance_id="i1")
@@ -75,7 +75,7 @@ def test_a_replacement_inherits_all_but_the_epoch(group: GroupScript) -> None:
 
 
 def test_an_unwritten_record_needs_no_tombstone(group: GroupScript) -> None:
-    """A member that came before the next target was due has none, and hands none on."""
+    """A member that joined before the next target was due has no target to delete."""
     group.native("n1")
     group.native("n2", instance_id="i2")
     group.native("n2", -2, instance_id="i2")

@@ -1,4 +1,4 @@
-"""When a member's description bumps the group epoch (rule 3.5)."""
+"""Changes of a member's description that bump the group epoch (rule 3.5)."""
 
 import pytest
 
@@ -27,17 +27,17 @@ def causes(group: GroupScript) -> list[EpochCause]:
 def test_other_names_bump(
     group: GroupScript, topics: tuple[str, ...] | None, cause: list[EpochCause]
 ) -> None:
-    """The set counts, also when it becomes empty."""
+    """Only the set of names counts, even if it becomes empty."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     group.native("n1", 10, topics=topics)
     assert causes(group) == cause
 
 
 @pytest.mark.parametrize(("topics", "cause"), [(("foo",), [EpochCause.MEMBER_JOINED]), ((), [])])
-def test_a_new_member_bumps_if_it_wants_something(
+def test_a_new_member_with_a_subscription_bumps(
     group: GroupScript, topics: tuple[str, ...], cause: list[EpochCause]
 ) -> None:
-    """One that is subscribed to nothing changes nobody's partitions."""
+    """A member without subscription changes no assignment."""
     assert group.native("n1", topics=topics).member_epoch == 1 + len(cause)
     group.given_consumer_group(given_native("n1", assigned=ALL))
     assert group.native("n2", topics=topics).member_epoch == 10 + len(cause)
@@ -45,7 +45,7 @@ def test_a_new_member_bumps_if_it_wants_something(
 
 
 def test_a_change_that_affects_no_assignment_bumps_no_epoch(group: GroupScript) -> None:
-    """A timeout is written, and that is all; so is a wish for the assignor that is in force."""
+    """A new timeout is only written, and so is a preference for the current assignor."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     group.native("n1", 10, assignor="uniform", rebalance_timeout_ms=1)
     assert group.consumer.members["n1"].server_assignor == "uniform"
@@ -53,7 +53,7 @@ def test_a_change_that_affects_no_assignment_bumps_no_epoch(group: GroupScript) 
 
 
 def test_another_assignor_bumps(group: GroupScript) -> None:
-    """DEV D66: one that most members ask for now; a wish that changes no majority waits."""
+    """DEV D66: the epoch is bumped if another assignor now has most votes."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 2)}), given_native("n2", assigned={"foo": (1,)})
     )
@@ -66,7 +66,7 @@ def test_another_assignor_bumps(group: GroupScript) -> None:
 
 
 def test_another_rack_bumps(group: GroupScript) -> None:
-    """DEV D66. Staying where it is, or saying nothing of it, does not."""
+    """DEV D66. The same rack, or a heartbeat without rack, does not bump."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     group.native("n1", 10, rack_id="a")
     assert causes(group) == [EpochCause.RACK_CHANGED]
@@ -76,7 +76,7 @@ def test_another_rack_bumps(group: GroupScript) -> None:
 
 
 def test_a_topic_that_grew_bumps(group: GroupScript) -> None:
-    """Once: the hash is compared again only when the image has changed."""
+    """It bumps once, because the hash is compared only when the image changes."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     group.native("n1", 10)
     assert TopicsChecked(group.topics.version) in group.last_step.records

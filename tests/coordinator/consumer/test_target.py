@@ -1,4 +1,4 @@
-"""When the target is computed, by which assignor, and what of it is written (rule 3.6)."""
+"""The target assignment: its time, its assignor and its records (rule 3.6)."""
 
 import pytest
 from hypothesis import given, settings
@@ -22,8 +22,8 @@ from tests.support.group_script import GroupScript, make_topics, topic_id
 ALL = {"foo": (0, 1, 2)}
 
 
-def test_at_most_once_per_interval(group: GroupScript) -> None:
-    """Until then the old target is in force, and the group sits in Assigning."""
+def test_a_target_is_computed_once_per_interval(group: GroupScript) -> None:
+    """Until then the old target applies, and the group is in Assigning."""
     group.native("n1")
     reply = group.native("n2")
     assert (reply.member_epoch, reply.assignment) == (2, frozenset())
@@ -36,13 +36,13 @@ def test_at_most_once_per_interval(group: GroupScript) -> None:
 
 
 def test_a_target_without_timestamp_does_not_delay_the_next(group: GroupScript) -> None:
-    """As after a conversion."""
+    """A conversion writes such a target."""
     group.given_consumer_group(given_native("n1", assigned=ALL), timestamp_ms=0)
     assert group.native("n2").member_epoch == 11
 
 
 def test_only_changed_targets_are_written(make_group: MakeGroup) -> None:
-    """A member without topics has nothing, before and after."""
+    """A member without topics has an empty target before and after."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}),
@@ -55,8 +55,9 @@ def test_only_changed_targets_are_written(make_group: MakeGroup) -> None:
     assert [(r.epoch, r.assignor) for r in targets] == [(11, "uniform")]
 
 
-def test_most_members_choose_the_assignor(group: GroupScript) -> None:
-    """Members without a wish do not vote; without any wish it is the first configured one."""
+def test_the_members_vote_for_the_assignor(group: GroupScript) -> None:
+    """Members without a preference do not vote. Without votes the first configured assignor is
+    used."""
     config = GroupConfig(consumer_assignors=("range", "uniform"))
     group.native("n1")
     assert preferred_assignor(group.consumer, config) == "range"
@@ -71,7 +72,7 @@ def test_most_members_choose_the_assignor(group: GroupScript) -> None:
 
 
 def test_an_empty_group_computes_no_target(group: GroupScript) -> None:
-    """As in Kafka 4.3, where its assignment epoch stays behind until somebody joins."""
+    """As in Kafka 4.3, its assignment epoch lags until a member joins."""
     group.native("n1")
     group.native("n1", -1)
     group.wait(1_000)
@@ -90,8 +91,8 @@ def failing_assignors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("failing_assignors")
 def test_a_failed_assignor_writes_no_record(group: GroupScript) -> None:
-    """UNKNOWN_SERVER_ERROR to whoever asked, by heartbeat or by JoinGroup (rules 3.6, 5.2 row 11);
-    the member has not joined."""
+    """The requester gets UNKNOWN_SERVER_ERROR, by heartbeat or JoinGroup (rules 3.6, 5.2 row 11),
+    and does not become a member."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     assert group.native("n2").error is ErrorCode.UNKNOWN_SERVER_ERROR
     assert group.last_step.records == ()
@@ -107,7 +108,7 @@ def test_a_failed_assignor_writes_no_record(group: GroupScript) -> None:
 
 @pytest.mark.usefixtures("failing_assignors")
 def test_an_assignor_that_fails_on_a_timer_is_retried(make_group: MakeGroup) -> None:
-    """A group of classic members tries again, and time goes on for everybody else."""
+    """The timer of a group with only classic members retries it. Other timers are not delayed."""
     policy = MigrationPolicy.UPGRADE
     config = GroupConfig(reconnect_timeout_ms=0, consumer_migration_policy=policy)
     group = make_group(config=config)
@@ -127,8 +128,8 @@ def test_an_assignor_that_fails_on_a_timer_is_retried(make_group: MakeGroup) -> 
 
 
 def test_the_assignor_sees_the_union_of_names_and_regexes(group: GroupScript) -> None:
-    """A member counts once for a topic that it subscribes to in two ways; topics that do not exist
-    are left out."""
+    """A topic counts once per member even if name and regular expression match it. Nonexistent
+    topics are omitted."""
     group.topics = make_topics(foo=3, bar=2)
     group.native("n1", topics=("foo", "missing"), regex="fo+|ba.")
     group.native("n2", topics=("foo",))
@@ -144,7 +145,7 @@ def test_the_assignor_sees_the_union_of_names_and_regexes(group: GroupScript) ->
 
 
 class Cluster:
-    """Topics that grow, vanish, and return under another id."""
+    """Topics that grow, vanish, and return with another id."""
 
     def __init__(self) -> None:
         self.counts = {"foo": 4, "bar": 2}
@@ -165,7 +166,7 @@ class Cluster:
         return Topics(topics, version=self.version)
 
     def change(self, name: str, count: int) -> None:
-        """A smaller count is a topic that was recreated, 0 one that was deleted."""
+        """A smaller count means a recreated topic, 0 a deleted one."""
         if count < self.counts[name]:
             self.incarnations[name] += 1
         self.counts[name] = count
@@ -182,18 +183,18 @@ DEEDS = st.one_of(
 
 
 def case_of(group: GroupScript, old: Target) -> Case:
-    """The group as the assignors' tests know it."""
+    """The group in the form of the assignors' tests."""
     spec = group_spec(group.consumer, group.topics)
     return Case(dict(spec.members), spec.partition_counts, old)
 
 
 @settings(max_examples=examples(200))
 @given(st.lists(DEEDS, max_size=14))
-def test_whatever_happens_to_a_group_its_target_is_balanced_and_sticky(
+def test_every_target_is_balanced_and_sticky(
     deeds: list[tuple[str, str, tuple[str, ...] | int | None]],
 ) -> None:
-    """Members come, go and subscribe otherwise, topics grow and vanish. With equal subscriptions,
-    of all balanced targets it is one with the fewest moves, and only what changed is written."""
+    """Members join, leave and change their subscriptions; topics grow and vanish. With equal
+    subscriptions no balanced target needs fewer moves, and only changes are written."""
     cluster = Cluster()
     group = GroupScript(
         config=GroupConfig(consumer_assignment_interval_ms=0), topics=cluster.image()
@@ -232,13 +233,13 @@ def check_target(group: GroupScript, old: Target) -> None:
 
 
 def test_the_first_target_is_computed_whatever_the_clock_says(group: GroupScript) -> None:
-    """There is none before it to keep a distance from."""
+    """No earlier target imposes an interval."""
     group.now_ms = 0
     assert group.named(group.native("n1").assignment) == {"foo": (0, 1, 2)}
 
 
-def test_the_range_assignor_knows_static_members(make_group: MakeGroup) -> None:
-    """They come first, by instance id, so that a restart under another member id moves nothing."""
+def test_the_range_assignor_ranks_static_members_first(make_group: MakeGroup) -> None:
+    """They are ranked by instance id, so a restart with another member id moves nothing."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     group.native("a", assignor="range")
     group.native("b", instance_id="i1", assignor="range")

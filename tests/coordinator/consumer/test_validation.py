@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must look like (rule 3.2)."""
+"""Validation of a ConsumerGroupHeartbeat (rule 3.2)."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -42,8 +42,8 @@ FOO_0 = partitions({"foo": (0,)})
         replace(STAY, version=0, member_id="", member_epoch=-2, instance_id="i"),
     ],
 )
-def test_what_passes(event: ConsumerHeartbeatReceived) -> None:
-    """A subscription to nothing is one; v0 makes no id on joining."""
+def test_valid_heartbeats_pass(event: ConsumerHeartbeatReceived) -> None:
+    """An empty subscription is valid. With v0 the client need not generate an id."""
     check_heartbeat(event, GroupConfig())
 
 
@@ -68,8 +68,8 @@ def test_what_passes(event: ConsumerHeartbeatReceived) -> None:
         (replace(STAY, server_assignor=""), ErrorCode.UNSUPPORTED_ASSIGNOR),
     ],
 )
-def test_what_does_not_pass(event: ConsumerHeartbeatReceived, code: ErrorCode) -> None:
-    """Before anybody looks at the group."""
+def test_invalid_heartbeats_are_refused(event: ConsumerHeartbeatReceived, code: ErrorCode) -> None:
+    """The check does not depend on the group."""
     with pytest.raises(GroupError) as refusal:
         check_heartbeat(event, GroupConfig())
     assert refusal.value.code is code

@@ -1,4 +1,4 @@
-"""A consumer group of classic members alone (DEV D6), and who may be in it (DEV D60)."""
+"""A consumer group with only classic members (DEV D6), and its admission (DEV D60)."""
 
 from dataclasses import replace
 
@@ -22,13 +22,13 @@ def under(make_group: MakeGroup, policy: MigrationPolicy) -> GroupScript:
 
 
 def restart_under(group: GroupScript, **changes: object) -> None:
-    """The gateway comes back with other settings."""
+    """Restart the gateway with other settings."""
     group.config = replace(group.config, **changes)  # type: ignore[arg-type]
     group.restart()
 
 
 def test_it_computes_its_target_itself(make_group: MakeGroup) -> None:
-    """After the interval, as long as no native member is there to do it."""
+    """The group waits for the interval, and computes only if it has no native member."""
     group = under(make_group, MigrationPolicy.UPGRADE)
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0),
@@ -46,8 +46,8 @@ def test_it_computes_its_target_itself(make_group: MakeGroup) -> None:
 
 
 def test_a_native_member_that_left_temporarily_does_not_block_the_group(group: GroupScript) -> None:
-    """It sends no heartbeats, and its session may last for a minute: what another member had would
-    have no owner until then, and a topic that grew would not be seen."""
+    """The member sends no heartbeats, and its session may last a minute. Until then another
+    leaver's partitions would have no owner, and topic changes would go unnoticed."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0),
         given_classic("c2", assigned={"foo": (1,)}),
@@ -71,8 +71,8 @@ def test_a_native_member_that_left_temporarily_does_not_block_the_group(group: G
 def test_a_member_asked_to_rejoin_is_admitted(
     make_group: MakeGroup, policy: MigrationPolicy
 ) -> None:
-    """Whatever the policy: the group itself asks for the JoinGroup, and the refusal would end every
-    client of it."""
+    """This holds under any policy: the group itself asks for the JoinGroup, and a refusal would end
+    the client."""
     group = under(make_group, policy)
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0),
@@ -89,8 +89,10 @@ def test_a_member_asked_to_rejoin_is_admitted(
 
 
 @pytest.mark.parametrize("policy", NO_DOWNGRADE)
-def test_a_new_member_mixes_nothing(make_group: MakeGroup, policy: MigrationPolicy) -> None:
-    """A classic consumer that is restarted comes back under a new id."""
+def test_a_new_classic_member_is_admitted_to_a_classic_only_group(
+    make_group: MakeGroup, policy: MigrationPolicy
+) -> None:
+    """A classic consumer that restarts returns with a new id."""
     group = under(make_group, policy)
     group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_classic("c2"))
     group.leave("c2")
@@ -103,10 +105,10 @@ def test_a_new_member_mixes_nothing(make_group: MakeGroup, policy: MigrationPoli
     [{"consumer_migration_policy": MigrationPolicy.DOWNGRADE}, {"classic_max_size": 2}],
     ids=["policy", "size"],
 )
-def test_it_is_downgraded_once_that_is_allowed(
+def test_the_group_is_downgraded_once_the_policy_allows_it(
     make_group: MakeGroup, change: dict[str, object]
 ) -> None:
-    """By the first sign of life after the restart that brought another policy or limit."""
+    """The first request after the restart with another policy or limit triggers it."""
     policy = MigrationPolicy.UPGRADE
     if "classic_max_size" in change:
         policy = MigrationPolicy.BIDIRECTIONAL
@@ -126,7 +128,8 @@ def test_it_is_downgraded_once_that_is_allowed(
 
 
 def test_the_last_native_member_becomes_classic_under_its_own_id(group: GroupScript) -> None:
-    """Kafka runs no downgrade test then; here the group is classic as soon as that is allowed."""
+    """Kafka does not check for a downgrade then. Here the group becomes classic as soon as the
+    policy allows it."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_native("n1", assigned=REST)
     )

@@ -1,4 +1,4 @@
-"""Consumer to classic (rule 6); the scenarios tell the whole stories."""
+"""Downgrades (rule 6). The scenarios cover complete histories."""
 
 import pytest
 
@@ -15,9 +15,9 @@ GOOD = subscription(["foo"])
 JUNK = b"\x00\x01 junk"
 
 
-def test_metadata_that_cannot_be_read_stops_no_downgrade(group: GroupScript) -> None:
-    """A JoinGroup is judged by its first protocol. When another one wins the vote, the downgrade
-    must not fail for its bytes: a timer has nobody to refuse."""
+def test_unreadable_metadata_does_not_prevent_a_downgrade(group: GroupScript) -> None:
+    """JoinGroup checks only the first protocol. If the members select another one, its bytes must
+    not fail the downgrade, because a timer has no request to refuse."""
     group.native("n1")
     first = group.join(version=3, protocols=(("range", GOOD), ("sticky", JUNK))).member_id
     group.join(version=3, protocols=(("sticky", GOOD),))
@@ -28,14 +28,14 @@ def test_metadata_that_cannot_be_read_stops_no_downgrade(group: GroupScript) -> 
                 member_id,
                 protocols=group.consumer.members[member_id].classic.protocols,  # type: ignore[union-attr]
             )
-    group.wait(9_000)  # n1's session is over
+    group.wait(9_000)  # n1's session expires
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
     assert group.classic.core.protocol == "sticky"
     assert group.classic.members[first].assignment[:2] == b"\x00\x01"
 
 
-def test_metadata_that_cannot_be_read_stops_no_view(group: GroupScript) -> None:
-    """After an upgrade the first protocol in a member's list may be one that was never selected."""
+def test_unreadable_metadata_does_not_prevent_a_view(group: GroupScript) -> None:
+    """After an upgrade the first protocol in a member's list may never have been selected."""
     tokens = [
         group.send_join(version=3, protocols=(("sticky", JUNK), ("range", GOOD))),
         group.send_join(version=3, protocols=(("range", GOOD),)),
@@ -49,7 +49,7 @@ def test_metadata_that_cannot_be_read_stops_no_view(group: GroupScript) -> None:
 def test_a_replacement_rebalances_unless_every_member_has_synced(
     make_group: MakeGroup, has_synced: bool
 ) -> None:
-    """A SyncGroup that is still to come names the protocol of its JoinGroup, not the vote's."""
+    """A later SyncGroup names the protocol of its JoinGroup, not the selected one."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     group.native("n1", instance_id="i1")
     mine = (("sticky", GOOD), ("range", GOOD))
@@ -65,8 +65,8 @@ def test_a_replacement_rebalances_unless_every_member_has_synced(
 
 
 def test_a_member_that_waits_for_a_partition_causes_a_rebalance(group: GroupScript) -> None:
-    """Whoever has it would keep it otherwise: c1 shall get foo-1, and n2 comes back classic before
-    it has given it up."""
+    """c1 shall get foo-1, and n2 returns as classic before it has revoked it. Without a rebalance
+    the owner would keep it."""
     group.given_consumer_group(
         given_classic(
             "c1",
@@ -80,11 +80,12 @@ def test_a_member_that_waits_for_a_partition_causes_a_rebalance(group: GroupScri
     assert group.is_parked(group.send_join(instance_id="i2"))
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
     kinds = {key.kind for key in group.engine.state.deadlines}
-    assert DeadlineKind.NEW_MEMBER_JOIN not in kinds, "it is a member of old"
+    assert DeadlineKind.NEW_MEMBER_JOIN not in kinds, "it is not a new member"
 
 
-def test_a_conversion_keeps_the_members_identities(group: GroupScript) -> None:
-    """Client, timeouts, instance and protocols; of a quiet group the first by id leads."""
+def test_a_downgrade_keeps_the_members_identities(group: GroupScript) -> None:
+    """Client, timeouts, instance and protocols stay. In a quiet group the member with the first id
+    leads."""
     c3 = given_classic("c3", instance_id="i3", session_timeout_ms=7_000, rebalance_timeout_ms=8_000)
     group.given_consumer_group(c3, given_classic("c1"), given_native("n2", instance_id="n2"))
     before = group.consumer.members["c3"]
@@ -98,8 +99,8 @@ def test_a_conversion_keeps_the_members_identities(group: GroupScript) -> None:
 
 
 def test_a_downgrade_stores_pending_revocations_as_assigned(group: GroupScript) -> None:
-    """It holds that as well until it has revoked it: after a restart the log alone says so, and a
-    new member must not get it (DEV D17)."""
+    """The member holds them until it has revoked them. After a restart only the log shows that, and
+    no new member may get them (DEV D17)."""
     group.given_consumer_group(
         given_classic(
             "c1",
@@ -118,7 +119,7 @@ def test_a_downgrade_stores_pending_revocations_as_assigned(group: GroupScript) 
 
 
 def test_the_first_member_leads_after_a_downgrade(group: GroupScript) -> None:
-    """Whoever joins again first; if the leader does, no other does."""
+    """The first member to rejoin leads, unless the leader rejoins."""
     group.given_consumer_group(given_classic("c1"), given_classic("c2"), given_native("n1"))
     group.native("n1", -1)
     tokens = [group.send_join(member_id) for member_id in ("c2", "c1")]

@@ -1,4 +1,4 @@
-"""The embedded consumer protocol as conversions read and write it."""
+"""Conversion of the embedded consumer protocol."""
 
 import pytest
 
@@ -25,7 +25,7 @@ TOPICS = make_topics(foo=3)
 
 @pytest.mark.parametrize("user_data", [None, b""])
 def test_an_assignment_without_user_data_is_read(user_data: bytes | None) -> None:
-    """Null and zero-length user data are fine (rule 4.2)."""
+    """User data may be null or empty (rule 4.2)."""
     assignment = embedded_assignment({"foo": [0, 2]}, user_data=user_data)
 
     assert read_stored_assignment(assignment, TOPICS, protocol="range") == partitions(
@@ -34,7 +34,7 @@ def test_an_assignment_without_user_data_is_read(user_data: bytes | None) -> Non
 
 
 def test_a_custom_assignors_user_data_is_refused() -> None:
-    """One byte of it is enough: it would be lost (KAFKA-18134)."""
+    """Even one byte would be lost (KAFKA-18134)."""
     assignment = embedded_assignment({"foo": [0]}, user_data=b"\0")
 
     with pytest.raises(GroupError, match="custom assignor") as refusal:
@@ -45,26 +45,26 @@ def test_a_custom_assignors_user_data_is_refused() -> None:
 
 @pytest.mark.parametrize("protocol", ["sticky", "cooperative-sticky"])
 def test_user_data_of_a_sticky_assignor_is_accepted(protocol: str) -> None:
-    """DEV D23: librdkafka's leader copies each member's sticky memory into its assignment."""
+    """DEV D23: librdkafka's leader copies each member's sticky data into its assignment."""
     assignment = embedded_assignment({"foo": [1]}, user_data=b"\0\0\0\1\0\1t")
 
     assert read_stored_assignment(assignment, TOPICS, protocol=protocol) == partitions({"foo": [1]})
 
 
 def test_zero_bytes_are_no_partitions() -> None:
-    """A member that never synced has no assignment at all (rule 4.2)."""
+    """A member that never synced has no assignment (rule 4.2)."""
     assert read_stored_assignment(b"", TOPICS, protocol="range") == frozenset()
 
 
 def test_unknown_topics_are_dropped() -> None:
-    """A topic that is gone from the cluster takes its partitions along (scenario 15)."""
+    """The partitions of a deleted topic are dropped (scenario 15)."""
     assignment = embedded_assignment({"foo": [0], "gone": [1]})
 
     assert read_stored_assignment(assignment, TOPICS, protocol="range") == partitions({"foo": [0]})
 
 
-def test_garbage_is_refused_with_the_code_that_the_caller_names() -> None:
-    """The same bytes are INCONSISTENT_GROUP_PROTOCOL in a JoinGroup, GROUP_ID_NOT_FOUND in a
+def test_garbage_is_refused_with_the_callers_code() -> None:
+    """The same bytes cause INCONSISTENT_GROUP_PROTOCOL in a JoinGroup and GROUP_ID_NOT_FOUND in a
     conversion (rules 4.2, 5.2)."""
     for code in (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_ID_NOT_FOUND):
         with pytest.raises(GroupError, match="malformed") as refusal:
@@ -107,7 +107,7 @@ def test_an_assignment_starts_with_the_members_version_and_is_never_zero_bytes(
     ],
 )
 def test_any_bytes_have_a_version(metadata: bytes, version: int) -> None:
-    """Where only the version counts, junk counts as the oldest: a timer cannot refuse it."""
+    """Unreadable bytes count as the oldest version, because a timer cannot refuse them."""
     assert version_of(metadata) == version
 
 

@@ -13,8 +13,8 @@ def draft_of(group: GroupScript) -> StepBuilder:
     )
 
 
-def test_one_bump_for_all(group: GroupScript) -> None:
-    """The target is not computed at that moment."""
+def test_fencing_several_members_bumps_the_epoch_once(group: GroupScript) -> None:
+    """The target is not computed in the same step."""
     group.given_consumer_group(given_native("n1"), given_native("n2"), given_native("n3"))
     step = draft_of(group)
     fence(step, dict.fromkeys(["n1", "n2"], RemovalCause.SESSION_EXPIRED))
@@ -29,7 +29,7 @@ def test_one_bump_for_all(group: GroupScript) -> None:
 
 
 def test_the_last_member_leaves_an_empty_consumer_group(group: GroupScript) -> None:
-    """Nobody is left who would be classic."""
+    """No classic member remains to downgrade for."""
     group.given_consumer_group(given_native("n1"))
     step = draft_of(group)
     fence(step, dict.fromkeys(["n1"], RemovalCause.LEFT))
@@ -39,7 +39,7 @@ def test_the_last_member_leaves_an_empty_consumer_group(group: GroupScript) -> N
 
 
 def test_the_last_native_member_makes_the_group_classic(group: GroupScript) -> None:
-    """The removal has its cause there as well."""
+    """The record of the removal has its cause in this case as well."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     step = draft_of(group)
     fence(step, dict.fromkeys(["n1"], RemovalCause.REMOVED_BY_ADMIN))

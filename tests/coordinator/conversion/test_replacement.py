@@ -1,4 +1,4 @@
-"""An empty consumer group and a classic joiner (rule 6.6)."""
+"""A classic joiner of an empty consumer group (rule 6.6)."""
 
 from coordinator.records import EpochCause, GroupEpoch
 from coordinator.volatile import DeadlineKind
@@ -6,8 +6,9 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_script import GroupScript
 
 
-def test_a_member_id_means_nothing_to_an_empty_consumer_group(group: GroupScript) -> None:
-    """Nobody can have an id here: UNKNOWN_MEMBER_ID, and the consumer group stays."""
+def test_a_join_with_a_member_id_is_refused_by_an_empty_consumer_group(group: GroupScript) -> None:
+    """The group knows no member ids. The answer is UNKNOWN_MEMBER_ID, and the consumer group
+    stays."""
     group.native("n1")
     group.native("n1", -1)
     assert group.join("n1").error == ErrorCode.UNKNOWN_MEMBER_ID
@@ -15,7 +16,7 @@ def test_a_member_id_means_nothing_to_an_empty_consumer_group(group: GroupScript
 
 
 def test_no_timer_of_the_consumer_group_outlives_it(group: GroupScript) -> None:
-    """An empty one has none, not even for the target that its last leave made due."""
+    """An empty group has no timer, not even for the target that the last leave made due."""
     group.native("n1")
     group.native("n1", -1)
     assert not group.engine.state.deadlines

@@ -1,4 +1,4 @@
-"""Classic to consumer (rule 4); the scenarios tell the whole stories."""
+"""Upgrades (rule 4). The scenarios cover complete histories."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def causes(group: GroupScript) -> list[EpochCause]:
 def test_a_native_member_that_outlived_its_session_joins_again(
     group: GroupScript, group_is: str
 ) -> None:
-    """DEV D49: nobody else was native, so the group is no consumer group any more.
+    """DEV D49: no other member was native, so the group is no longer a consumer group.
     GROUP_ID_NOT_FOUND would end the client; UNKNOWN_MEMBER_ID makes it join at epoch 0."""
     match group_is:
         case "classic":
@@ -61,8 +61,10 @@ def test_a_native_member_that_outlived_its_session_joins_again(
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DOWNGRADE, MigrationPolicy.DISABLED])
-def test_the_policy_decides_about_a_rejoin(make_group: MakeGroup, policy: MigrationPolicy) -> None:
-    """The member hears at epoch 0 why it may not come back."""
+def test_the_policy_decides_about_a_native_rejoin(
+    make_group: MakeGroup, policy: MigrationPolicy
+) -> None:
+    """The member learns the reason at epoch 0."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     group.given_classic_group(given_classic_group_member("c1"))
     assert group.native("n1", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
@@ -71,17 +73,17 @@ def test_the_policy_decides_about_a_rejoin(make_group: MakeGroup, policy: Migrat
 
 
 def test_a_native_member_does_not_take_its_instance_back(group: GroupScript) -> None:
-    """Its classic successor has the instance id. If both joined again for ever, neither would
-    consume: the older one is fenced, as in a consumer group."""
+    """Its classic successor has the instance id. If both rejoined for ever, neither would consume,
+    so the older one is fenced, as in a consumer group."""
     group.given_classic_group(given_classic_group_member("c1", instance_id="i1"))
     refused = group.native("n1", 10, instance_id="i1")
     assert refused.error == ErrorCode.FENCED_INSTANCE_ID
     assert group.native("n2", 10, instance_id="i2").error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_protocol_that_a_member_dropped_in_the_meantime_is_not_used(group: GroupScript) -> None:
-    """The selected protocol may be one that a parked JoinGroup no longer offers: then the one
-    that would be selected now counts (as DEV D2 says of the first rebalance)."""
+def test_a_protocol_that_a_member_dropped_is_not_used(group: GroupScript) -> None:
+    """A parked JoinGroup may no longer offer the selected protocol. The upgrade then uses the
+    protocol that would be selected now (as DEV D2 does for the first rebalance)."""
     both = (("range", FOO), ("sticky", FOO))
     ids = group.stable_classic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}}, protocols=both)
     assert group.classic.core.protocol == "range"
@@ -93,8 +95,9 @@ def test_a_protocol_that_a_member_dropped_in_the_meantime_is_not_used(group: Gro
 
 
 def test_a_member_that_lagged_at_the_downgrade_continues_from_there(group: GroupScript) -> None:
-    """A native member left and another came, before the classic one could rejoin: it still owns
-    what it owned then, so nobody else gets that, and its epoch is known."""
+    """A native member left and another joined before the classic one could rejoin. The classic
+    member still owns its partitions, so no other member gets them, and the group knows its
+    epoch."""
     group.given_consumer_group(
         given_classic("c1", epoch=9, assigned={"foo": (0, 1, 2)}, target={"foo": (0,)}),
         given_native("n1", target={"foo": (1, 2)}, state=MemberState.UNRELEASED_PARTITIONS),
@@ -109,7 +112,7 @@ def test_a_member_that_lagged_at_the_downgrade_continues_from_there(group: Group
 
 
 def test_a_pending_revocation_survives_a_downgrade_and_upgrade(group: GroupScript) -> None:
-    """With a deadline, as before."""
+    """Its deadline survives as well."""
     group.given_consumer_group(
         given_classic(
             "c1",
@@ -128,7 +131,8 @@ def test_a_pending_revocation_survives_a_downgrade_and_upgrade(group: GroupScrip
 
 
 def test_a_restart_after_the_downgrade_makes_no_second_owner(group: GroupScript) -> None:
-    """The log has what each member holds, not what it was to get: that may be another's still."""
+    """The log has the partitions that each member holds, not its target, which another member may
+    still hold."""
     group.given_consumer_group(
         given_classic("c1", epoch=9, assigned={"foo": (0, 1)}, target={"foo": (0,)}),
         given_classic("c2", target={"foo": (1,)}, state=MemberState.UNRELEASED_PARTITIONS),
@@ -142,8 +146,8 @@ def test_a_restart_after_the_downgrade_makes_no_second_owner(group: GroupScript)
 
 
 def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScript) -> None:
-    """c2 is gone, and c1 comes back native with the same topics: that alone would bump nothing,
-    and what c2 had would stay unassigned."""
+    """c2 leaves, and c1 returns as native with the same topics. That alone bumps nothing, and the
+    partitions of c2 would stay unassigned."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0,)}, instance_id="i1"),
         given_classic_group_member("c2", {"foo": (1, 2)}),
@@ -157,8 +161,8 @@ def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScr
 
 
 def test_a_topic_that_grew_before_an_upgrade_is_not_forgotten(group: GroupScript) -> None:
-    """c1 led and did not look at its topics any more when it was restarted as a native member: that
-    alone would bump nothing, and nobody would ever get the new partition."""
+    """c1 led and no longer watched its topics when it restarted as a native member. That alone
+    bumps nothing, and the new partition would never be assigned."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0,)}, instance_id="i1"),
         given_classic_group_member("c2", {"foo": (1, 2)}),
@@ -172,9 +176,8 @@ def test_a_topic_that_grew_before_an_upgrade_is_not_forgotten(group: GroupScript
 
 
 def test_a_member_that_has_not_synced_is_asked_to_rejoin(group: GroupScript) -> None:
-    """The leader has synced, so the group is Stable; but the SyncGroup of b is still to come. It
-    names the protocol of the classic group, which b likes less than another: a refusal would be
-    fatal for it."""
+    """The leader has synced, so the group is Stable, but b has not. Its SyncGroup names the
+    protocol of the classic group, which is not its first, and a refusal would end its client."""
     both = (("sticky", FOO), ("range", FOO))
     leader = group.send_join(instance_id="i1", protocols=both[::-1])
     follower = group.send_join(instance_id="i2", protocols=both)
@@ -187,8 +190,8 @@ def test_a_member_that_has_not_synced_is_asked_to_rejoin(group: GroupScript) -> 
     assert late.error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_who_changes_the_group_anyway_is_the_cause(group: GroupScript) -> None:
-    """One bump, and the log names the joiner."""
+def test_a_joiner_that_changes_the_group_is_the_cause_of_the_bump(group: GroupScript) -> None:
+    """The epoch is bumped once, and the log names the joiner."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0,)}),
         given_classic_group_member("c2"),
@@ -200,15 +203,15 @@ def test_who_changes_the_group_anyway_is_the_cause(group: GroupScript) -> None:
 
 
 def test_an_empty_group_has_no_rebalance_to_interrupt(group: GroupScript) -> None:
-    """A joiner that subscribes to nothing bumps nothing, whatever was there before it."""
+    """A joiner without subscription bumps nothing, whatever the group's history."""
     group.given_classic_group(given_classic_group_member("c1"))
     group.leave("c1")
     assert group.native("n1", topics=()).member_epoch == 1
 
 
 def test_a_partition_that_a_cooperative_member_is_revoking_is_not_free(group: GroupScript) -> None:
-    """It was assigned less than it owned when it joined: until it has told that it revoked the
-    rest, nobody else may have that."""
+    """The member was assigned less than it owned at its join. Until it has stated the revocation,
+    no other member may get the rest."""
     owns = {"foo": (0, 1, 2)}
     c1 = given_classic_group_member("c1", {"foo": (0,)}, metadata=subscription(["foo"], owned=owns))
     group.given_classic_group(c1, generation=4)
@@ -226,7 +229,8 @@ def test_a_partition_that_a_cooperative_member_is_revoking_is_not_free(group: Gr
 def test_a_cooperative_member_keeps_an_assignment_discarded_by_an_interrupted_rebalance(
     group: GroupScript,
 ) -> None:
-    """A join phase that interrupts another wipes the assignments; nobody told the members."""
+    """A join phase that interrupts another discards the assignments, but the members do not learn
+    that."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0, 1)}),
         given_classic_group_member("c2", {"foo": (2,)}),
@@ -240,8 +244,8 @@ def test_a_cooperative_member_keeps_an_assignment_discarded_by_an_interrupted_re
     assert group.assigned("c1") == {"foo": (0, 1)}
 
 
-def test_of_two_owners_the_one_of_the_newer_generation_is_believed(group: GroupScript) -> None:
-    """As the cooperative assignors do: the other one missed that it lost the partition."""
+def test_the_claim_of_the_newer_generation_wins(group: GroupScript) -> None:
+    """The cooperative assignors do the same: the other member missed that it lost the partition."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0,)}),
         given_classic_group_member("c2", {"foo": (0,)}),
@@ -249,14 +253,14 @@ def test_of_two_owners_the_one_of_the_newer_generation_is_believed(group: GroupS
     )
     group.send_join("c1", owned={"foo": (0, 1)}, generation=3, embedded_version=2)
     group.send_join("c2", owned={"foo": (0,)}, generation=4, embedded_version=2)
-    group.send_join(instance_id="i3")  # the join phase is over: this interrupts the sync phase
+    group.send_join(instance_id="i3")  # the join phase is over, so this interrupts the sync phase
     group.native("n1")
     assert group.assigned("c1") == {"foo": (1,)}
     assert group.assigned("c2") == {"foo": (0,)}
 
 
-def test_a_claim_of_an_earlier_group_of_the_name_is_believed_last(group: GroupScript) -> None:
-    """Its generation is one that this group has yet to reach: it says nothing about now."""
+def test_a_claim_from_an_earlier_group_of_the_same_name_loses(group: GroupScript) -> None:
+    """This group has not reached its generation, so it proves nothing."""
     group.given_classic_group(
         given_classic_group_member("c1"), given_classic_group_member("c2"), generation=4
     )
@@ -268,9 +272,9 @@ def test_a_claim_of_an_earlier_group_of_the_name_is_believed_last(group: GroupSc
     assert group.current("c1").held.keys() == group.topics.partitions({"foo": (1,)}.items())
 
 
-def test_what_a_member_gives_up_during_the_upgrade_is_for_somebody(group: GroupScript) -> None:
-    """A static member comes back native with the same topics, which alone would bump nothing, and
-    foo-2, which c1 is giving up, would stay unassigned."""
+def test_partitions_given_up_during_the_upgrade_get_an_owner(group: GroupScript) -> None:
+    """A static member returns as native with the same topics. That alone bumps nothing, and foo-2,
+    which c1 gives up, would stay unassigned."""
     owns = subscription(["foo"], owned={"foo": (0, 1, 2)})
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0,)}, metadata=owns),
@@ -284,8 +288,9 @@ def test_what_a_member_gives_up_during_the_upgrade_is_for_somebody(group: GroupS
     assert frozenset.union(*targets) == partitions({"foo": (0, 1, 2)})
 
 
-def test_a_conversion_keeps_the_members_identities(group: GroupScript) -> None:
-    """Client, timeouts, instance and protocols; topics have an order, an empty rack is none."""
+def test_an_upgrade_keeps_the_members_identities(group: GroupScript) -> None:
+    """Client, timeouts, instance and protocols stay. Topics are sorted, and an empty rack counts as
+    none."""
     metadata = subscription(["foo", "bar"], rack_id="", version=3)
     group.given_classic_group(given_classic_group_member("c1", {"foo": (0,)}, metadata=metadata))
     before = group.classic.members["c1"]
@@ -299,16 +304,16 @@ def test_a_conversion_keeps_the_members_identities(group: GroupScript) -> None:
     assert (after.topic_names, after.rack_id) == (("bar", "foo"), None)
 
 
-def test_a_member_takes_along_its_rack(group: GroupScript) -> None:
-    """The embedded subscription names it from version 3 on (KIP-881)."""
+def test_an_upgrade_keeps_the_racks_of_classic_members(group: GroupScript) -> None:
+    """The embedded subscription has the rack from version 3 on (KIP-881)."""
     metadata = subscription(["foo"], rack_id="eu-west-1a", version=3)
     group.given_classic_group(given_classic_group_member("c1", {"foo": (0,)}, metadata=metadata))
     group.native("n1")
     assert group.consumer.members["c1"].rack_id == "eu-west-1a"
 
 
-def test_a_sticky_groups_memory_stops_no_upgrade(group: GroupScript) -> None:
-    """DEV D23: what librdkafka's leaders keep in assignments is known to the engine anyway."""
+def test_sticky_user_data_does_not_prevent_an_upgrade(group: GroupScript) -> None:
+    """DEV D23: the engine already knows the data that librdkafka's leaders keep in assignments."""
     stored = embedded_assignment({"foo": (0, 1, 2)}, user_data=b"memory")
     c1 = replace(given_classic_group_member("c1", assignment=stored), protocols=(("sticky", FOO),))
     value = ClassicGroupValue(

@@ -1,4 +1,4 @@
-"""Which classic member of a consumer group speaks (rule 5.6 rows 3 to 6)."""
+"""The sender of a classic request to a consumer group (rule 5.6 rows 3 to 6)."""
 
 import pytest
 
@@ -24,10 +24,10 @@ from tests.support.group_script import GroupScript
         ("n1", None, 9, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_may_speak(
+def test_the_sender_must_be_a_classic_member(
     group: GroupScript, member_id: str, instance_id: str | None, generation: int, code: ErrorCode
 ) -> None:
-    """The instance is looked at first, then the member, then the generation."""
+    """The instance is checked first, then the member, then the generation."""
     group.given_consumer_group(given_classic("c1", instance_id="i1"), given_native("n1"))
     step = StepBuilder(group.engine.state, config=group.config, topics=group.topics, now_ms=0)
     if code is ErrorCode.NONE:

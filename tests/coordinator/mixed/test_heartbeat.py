@@ -1,4 +1,4 @@
-"""Heartbeat on a consumer group (rule 5.7); scenarios 42 to 44 tell its answers."""
+"""Heartbeat on a consumer group (rule 5.7). Scenarios 42 to 44 cover its answers."""
 
 from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.volatile import DeadlineKind
@@ -11,7 +11,7 @@ FOO_0 = {"foo": (0,)}
 
 
 def test_a_heartbeat_writes_no_record(group: GroupScript) -> None:
-    """No bump, no target, no record; whatever it says, the session starts anew."""
+    """It bumps nothing and computes no target. It restarts the session, whatever its answer."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_native("n1"), epoch=11, assignment_epoch=10
     )
@@ -32,8 +32,8 @@ def test_a_member_asked_to_rejoin_stays_in_the_group(group: GroupScript) -> None
 
 
 def test_classic_members_alone_notice_that_a_topic_grew(make_group: MakeGroup) -> None:
-    """DEV D6: nobody else would look. The next target is computed after the interval, and
-    then the members are told to rejoin."""
+    """DEV D6: no native member would check. The group computes the next target after the interval,
+    and then asks the members to rejoin."""
     policy = MigrationPolicy.UPGRADE
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     group.given_consumer_group(
@@ -50,8 +50,8 @@ def test_classic_members_alone_notice_that_a_topic_grew(make_group: MakeGroup) -
     assert group.synced("c1", 11) == {"foo": (0, 1, 2, 3)}
 
 
-def test_beside_native_members_a_classic_heartbeat_looks_at_no_topic(group: GroupScript) -> None:
-    """As in Kafka; the next native heartbeat does."""
+def test_beside_native_members_a_classic_heartbeat_checks_no_topic(group: GroupScript) -> None:
+    """As in Kafka, the next native heartbeat does."""
     group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_native("n1"))
     group.topics = make_topics(2, foo=4)
     group.beat("c1", 10)
@@ -60,8 +60,8 @@ def test_beside_native_members_a_classic_heartbeat_looks_at_no_topic(group: Grou
     assert group.consumer.epoch == 11
 
 
-def test_a_heartbeat_names_its_own_instance(group: GroupScript) -> None:
-    """A client whose instance id somebody else has by now is told so (KIP-345)."""
+def test_a_heartbeat_with_a_foreign_instance_id_is_fenced(group: GroupScript) -> None:
+    """The client learns that another member has its instance id (KIP-345)."""
     group.given_consumer_group(
         given_classic("c1", instance_id="i1"), given_classic("c2"), given_native("n1")
     )

@@ -10,7 +10,7 @@ from tests.support.group_script import GroupScript, subscription
 
 
 def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupScript) -> None:
-    """What a JoinGroup does not say about a member is kept (rule 5.4)."""
+    """A JoinGroup does not clear the fields that it omits (rule 5.4)."""
     group.native("n1")
     member_id = group.join(instance_id="i1").member_id
     assert group.join(member_id).error == ErrorCode.NONE
@@ -18,7 +18,7 @@ def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupSc
 
 
 def test_an_empty_instance_id_is_not_no_instance_id(group: GroupScript) -> None:
-    """A dynamic member does not take over from one that sent an empty instance id."""
+    """A dynamic member does not replace one that sent an empty instance id."""
     group.native("n1")
     static = group.join(instance_id="").member_id
     dynamic = group.join(version=3).member_id
@@ -27,8 +27,9 @@ def test_an_empty_instance_id_is_not_no_instance_id(group: GroupScript) -> None:
     assert not group.consumer.instances
 
 
-def test_the_last_native_member_turned_classic_under_its_own_id(group: GroupScript) -> None:
-    """The downgrade test runs whenever an instance id is given and held (rule 6.2)."""
+def test_the_last_native_member_that_turns_classic_triggers_a_downgrade(group: GroupScript) -> None:
+    """The group checks for a downgrade whenever a member with a known instance id joins, even under
+    its own member id (rule 6.2)."""
     group.native("n1", instance_id="i1")
     reply = group.join("n1", instance_id="i1")
     assert reply.generation == 2
@@ -36,9 +37,9 @@ def test_the_last_native_member_turned_classic_under_its_own_id(group: GroupScri
     assert group.synced("n1", 2, instance_id="i1") == {"foo": (0, 1, 2)}
 
 
-def test_a_fenced_client_does_not_come_back_owning(group: GroupScript) -> None:
-    """DEV D16: it would believe in its partitions until SyncGroup, and its last
-    commits for them would pass. Owning nothing it may come back, with its old id (rule 5.3)."""
+def test_a_fenced_client_cannot_rejoin_with_owned_partitions(group: GroupScript) -> None:
+    """DEV D16: it would use its partitions until SyncGroup, and its last commits for them would
+    pass. Without owned partitions it may rejoin under its old id (rule 5.3)."""
     group.given_consumer_group(given_native("n1", assigned={"foo": (0, 1, 2)}))
     reply = group.join("fenced", owned={"foo": (0,)})
     assert (reply.error, reply.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
@@ -52,8 +53,8 @@ def test_a_fenced_client_does_not_come_back_owning(group: GroupScript) -> None:
 def test_a_member_that_left_temporarily_returns_by_joining(
     group: GroupScript, instance_id: str | None
 ) -> None:
-    """DEV D26: at epoch 0, as a native one comes back. In Kafka it would go on at -2 as long as it
-    has something to revoke, a generation with which no SyncGroup and no commit makes sense."""
+    """DEV D26: at epoch 0, like a native member that returns. In Kafka it keeps epoch -2 while it
+    has partitions to revoke, and neither SyncGroup nor a commit can use that generation."""
     group.given_consumer_group(
         given_native("n1", target={"foo": (0,)}),
         given_native("n2", assigned={"foo": (0, 1)}, target={"foo": (1,)}, instance_id="i2"),
@@ -68,7 +69,7 @@ def test_a_member_that_left_temporarily_returns_by_joining(
 
 
 def test_a_member_that_left_temporarily_gets_its_partitions_back(group: GroupScript) -> None:
-    """With nothing to give up there is nothing in between."""
+    """If it has nothing to revoke, it gets them at once."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}),
         given_classic("c2", assigned={"foo": (1, 2)}, instance_id="i2"),
@@ -78,9 +79,9 @@ def test_a_member_that_left_temporarily_gets_its_partitions_back(group: GroupScr
     assert group.synced("c2", 10) == {"foo": (1, 2)}
 
 
-def test_what_a_join_says_of_a_member_and_what_it_leaves_out(group: GroupScript) -> None:
-    """Where it runs, its topics in order, and its rack if its version has one; the preferred
-    assignor of a native member that comes back classic is kept, as the rack is."""
+def test_a_join_keeps_the_fields_that_it_omits(group: GroupScript) -> None:
+    """A JoinGroup sets the client, the sorted topics, and the rack if its version has one. A native
+    member that returns as classic keeps its preferred assignor and its rack."""
     group.native("n1")
     group.native("n2", instance_id="i2", rack_id="r1", assignor="range")
     joined = group.join(instance_id="i2", topics=("foo", "bar", "foo")).member_id
@@ -92,8 +93,8 @@ def test_what_a_join_says_of_a_member_and_what_it_leaves_out(group: GroupScript)
     assert group.consumer.members[joined].rack_id == "r2"
 
 
-def test_a_member_of_a_full_group_joins_again(make_group: MakeGroup) -> None:
-    """It has its place."""
+def test_a_member_of_a_full_group_may_rejoin(make_group: MakeGroup) -> None:
+    """It is already a member."""
     group = make_group(config=GroupConfig(consumer_max_size=2))
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     assert group.join("c1").error == ErrorCode.NONE

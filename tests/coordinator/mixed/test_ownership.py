@@ -1,4 +1,4 @@
-"""What a JoinGroup proves of the partitions that its sender owns (deviation D5)."""
+"""The partitions that a JoinGroup proves its sender to own (deviation D5)."""
 
 import pytest
 
@@ -15,14 +15,14 @@ HELD = {**dict.fromkeys(OLD, 5), **dict.fromkeys(NEW, 7)}
 @pytest.mark.parametrize(
     ("generation", "listed", "owned"),
     [
-        (7, (), ()),  # eager: it revoked all, and says as of when
+        (7, (), ()),  # eager: it revoked everything, and states its generation
         (7, (0,), (0,)),
         (9, (0,), (0,)),
-        (6, (), (1,)),  # made before foo-1 was granted: proves nothing about it
+        (6, (), (1,)),  # sent before foo-1 was granted: proves nothing about it
         (5, (0,), (0, 1)),
         (4, (), (0, 1)),
         (0, (), (0, 1)),
-        (-1, (), ()),  # starts anew, or never says
+        (-1, (), ()),  # a client that starts, or never states a generation
         (-1, (0,), (0,)),
         (6, (0, 1, 2), (0, 1, 2)),
     ],
@@ -30,7 +30,7 @@ HELD = {**dict.fromkeys(OLD, 5), **dict.fromkeys(NEW, 7)}
 def test_an_owned_list_does_not_release_later_grants(
     generation: int, listed: tuple[int, ...], owned: tuple[int, ...]
 ) -> None:
-    """foo-0 was granted at epoch 5, foo-1 at 7."""
+    """foo-0 was granted at epoch 5, foo-1 at epoch 7."""
     subscription = Subscription(
         topics=("foo",),
         owned_partitions=(TopicPartition(topic="foo", partitions=listed),),
@@ -40,7 +40,7 @@ def test_an_owned_list_does_not_release_later_grants(
 
 
 def given_a_late_grant(group: GroupScript) -> None:
-    """c1 was granted foo-0 at epoch 10, and shall give it to n2 now, at epoch 11."""
+    """c1 was granted foo-0 at epoch 10, and must give it to n2 at epoch 11."""
     group.given_consumer_group(
         given_classic("c1", assigned={"foo": (0,)}, target={}),
         given_native("n2", target={"foo": (0,)}),
@@ -50,8 +50,8 @@ def given_a_late_grant(group: GroupScript) -> None:
 
 @pytest.mark.parametrize("owned", [{}, {"foo": (1,)}])
 def test_a_stale_join_releases_no_partition(group: GroupScript, owned: Owned) -> None:
-    """It was made in generation 9 and arrives when c1 has long joined again, at 10: foo-0 is not in
-    its list because c1 did not have it then."""
+    """It was sent in generation 9, and arrives after c1 has rejoined at 10. Its list lacks foo-0,
+    because c1 did not own it then."""
     given_a_late_grant(group)
     reply = group.join("c1", owned=owned, generation=9, embedded_version=3)
     assert reply.generation == 10
@@ -66,10 +66,10 @@ def test_a_stale_join_releases_no_partition(group: GroupScript, owned: Owned) ->
 @pytest.mark.parametrize(
     ("generation", "embedded_version"), [(10, 3), (10, 2), (-1, 3), (9, 1), (9, 0)]
 )
-def test_a_list_of_this_generation_or_of_none_is_believed(
+def test_a_list_with_the_current_generation_or_none_counts(
     group: GroupScript, generation: int, embedded_version: int
 ) -> None:
-    """Eager clients that state their generation, those that reset it, and older ones."""
+    """Eager clients send both kinds, and older clients send no generation."""
     given_a_late_grant(group)
     reply = group.join("c1", generation=generation, embedded_version=embedded_version)
     assert reply.generation == 11
@@ -77,7 +77,7 @@ def test_a_list_of_this_generation_or_of_none_is_believed(
 
 
 def test_a_stale_join_does_not_end_a_revocation(group: GroupScript) -> None:
-    """What is pending counts as what is assigned: only a list that was made since proves it."""
+    """Pending partitions count like assigned ones: only a newer list proves a revocation."""
     group.given_consumer_group(
         given_classic(
             "c1", pending={"foo": (0,)}, target={}, state=MemberState.UNREVOKED_PARTITIONS

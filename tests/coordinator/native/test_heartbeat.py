@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (rules 3.5 to 3.9); the scenarios tell who may speak."""
+"""ConsumerGroupHeartbeat (rules 3.5 to 3.9). The scenarios cover its admission."""
 
 from dataclasses import replace
 
@@ -21,7 +21,8 @@ ALL = {"foo": (0, 1, 2)}
 
 
 def test_the_first_member_of_a_new_group(group: GroupScript) -> None:
-    """Epoch 2, all partitions, and five kinds of records in Kafka's order (rule 8.2)."""
+    """It gets epoch 2 and all partitions, with five kinds of records in Kafka's order (rule
+    8.2)."""
     reply = group.native("n1")
     assert (reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == ("n1", 2, 5_000)
     assert group.named(reply.assignment) == ALL
@@ -51,7 +52,7 @@ def test_a_full_heartbeat_returns_the_assignment(
     timeout_ms: int,
     tells: bool,
 ) -> None:
-    """Others only when it changed (rule 3.8)."""
+    """Other heartbeats return it only if it changed (rule 3.8)."""
     group.native("n1")
     reply = group.native("n1", 2, topics=topics, owned=owned, rebalance_timeout_ms=timeout_ms)
     assert (reply.assignment is not None) is tells
@@ -60,7 +61,7 @@ def test_a_full_heartbeat_returns_the_assignment(
 
 
 def test_an_absent_field_keeps_its_value(group: GroupScript) -> None:
-    """Topics, timeout, assignor, rack and instance id alike."""
+    """This applies to topics, timeout, assignor, rack and instance id."""
     group.native("n1", instance_id="i1", assignor="range", rack_id="r1", rebalance_timeout_ms=7_000)
     before = group.consumer.members["n1"]
     group.native("n1", 2)
@@ -72,7 +73,7 @@ def test_an_absent_field_keeps_its_value(group: GroupScript) -> None:
 
 
 def test_a_member_is_shown_with_its_client(group: GroupScript) -> None:
-    """Where it runs is for admins to see; its topics have an order, whatever it sent."""
+    """Admins see where the member runs, and its topics in order."""
     group.native("n1", topics=("foo", "bar", "foo"))
     (view,) = group.view().members
     assert (view.client_id, view.client_host) == ("client", "/127.0.0.1")
@@ -80,7 +81,7 @@ def test_a_member_is_shown_with_its_client(group: GroupScript) -> None:
 
 
 def test_a_classic_member_turns_native_in_place(group: GroupScript) -> None:
-    """Its id, its partitions and its epoch stay; the timers of a classic member end."""
+    """Its id, partitions and epoch stay, and its classic timers stop."""
     group.given_consumer_group(given_classic("c1", epoch=9, assigned=ALL), given_native("n1"))
     assert group.left_ms(DeadlineKind.JOIN, "c1") is not None
     reply = group.native("c1")
@@ -92,9 +93,9 @@ def test_a_classic_member_turns_native_in_place(group: GroupScript) -> None:
     assert group.beat("c1", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_unsubscription_counts_at_once(make_group: MakeGroup) -> None:
-    """The client still owns the topic: it has to give it up at the same epoch, although the
-    next target is not due (KAFKA-19431)."""
+def test_an_unsubscription_takes_effect_at_once(make_group: MakeGroup) -> None:
+    """The client still owns the topic. It must revoke it at the same epoch, although the next
+    target is not due (KAFKA-19431)."""
     group = make_group(topics=make_topics(foo=3, bar=1))
     both = {**ALL, "bar": (0,)}
     group.native("n1", topics=("foo", "bar"))
@@ -109,8 +110,8 @@ def test_an_unsubscription_counts_at_once(make_group: MakeGroup) -> None:
 
 
 def test_a_late_join_releases_no_partition(group: GroupScript) -> None:
-    """DEV D25: it states to own nothing because joining does. Its member has partitions by now, and
-    goes on using what it was not told to revoke."""
+    """DEV D25: a join always states no partitions. Its member has partitions by now, and continues
+    to use those that it was not asked to revoke."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
         given_native("n2", target={"foo": (1,)}),
@@ -124,7 +125,7 @@ def test_a_late_join_releases_no_partition(group: GroupScript) -> None:
 
 
 def test_a_rejoining_member_gives_up_partitions_it_does_not_confirm(group: GroupScript) -> None:
-    """The heartbeat after joining states what it owns (rule 3.9)."""
+    """The heartbeat after the join states the owned partitions (rule 3.9)."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
         given_native("n2", target={"foo": (1,)}),
@@ -136,12 +137,12 @@ def test_a_rejoining_member_gives_up_partitions_it_does_not_confirm(group: Group
 
 
 @pytest.mark.parametrize("was_told_to_revoke", [False, True])
-def test_a_rejoining_member_is_assigned_what_it_holds(
+def test_a_rejoining_member_is_assigned_the_partitions_it_holds(
     group: GroupScript, was_told_to_revoke: bool
 ) -> None:
-    """Though its target shares nothing with that. A client that believes to have nothing takes
-    an empty assignment for no change: it would acknowledge nothing, and nothing would move before
-    its rebalance timeout."""
+    """Even if its target differs completely. To a client without partitions an empty assignment is
+    no change. It would acknowledge nothing, and no partition would move before its rebalance
+    timeout."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}, target={"foo": (1,)}),
         given_native("n2", assigned={"foo": (1,)}, target={"foo": (0,)}),
@@ -157,7 +158,7 @@ def test_a_rejoining_member_is_assigned_what_it_holds(
     assert group.named(group.native("n2", 10, owned={}).assignment) == {"foo": (0,)}
 
 
-def test_joining_again_gives_no_more_time_to_revoke(group: GroupScript) -> None:
+def test_rejoining_does_not_extend_the_revocation_deadline(group: GroupScript) -> None:
     """Otherwise a member could keep its partitions for ever (deviation D4)."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}, target={"foo": (1,)}),
@@ -174,7 +175,7 @@ def test_joining_again_gives_no_more_time_to_revoke(group: GroupScript) -> None:
 
 
 def test_a_rejoining_member_gets_free_partitions_at_once(group: GroupScript) -> None:
-    """Nothing of that takes a proof."""
+    """Free partitions need no proof."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}, target={"foo": (0, 1)}), epoch=11
     )
@@ -183,7 +184,7 @@ def test_a_rejoining_member_gets_free_partitions_at_once(group: GroupScript) -> 
 
 
 def test_a_revocation_is_repeated_until_it_is_acknowledged(group: GroupScript) -> None:
-    """Its answer may be lost or withheld, and librdkafka goes on with short heartbeats."""
+    """Its answer may be lost or withheld, and librdkafka continues with short heartbeats."""
     group.given_consumer_group(
         given_native("n1", assigned=ALL, target={"foo": (0,)}),
         given_native("n2", target={"foo": (1, 2)}),
@@ -197,8 +198,8 @@ def test_a_revocation_is_repeated_until_it_is_acknowledged(group: GroupScript) -
 
 
 def test_a_grant_at_the_same_epoch_is_repeated_until_it_is_acknowledged(group: GroupScript) -> None:
-    """The member that waited for the partition has the epoch already: nothing that it sends
-    shows whether it has heard."""
+    """The member that waited for the partition already has the epoch, so no request of it shows
+    whether it received the answer."""
     group.given_consumer_group(
         given_native("n1", assigned=ALL, target={"foo": (0,)}),
         given_native("n2", target={"foo": (1, 2)}),
@@ -217,7 +218,7 @@ def test_a_grant_at_the_same_epoch_is_repeated_until_it_is_acknowledged(group: G
 def test_revoking_an_unacknowledged_grant_makes_the_member_state_what_it_owns(
     group: GroupScript, is_topic_deleted: bool, is_loaded_again: bool
 ) -> None:
-    """It may believe just what it is told: it would take that for no change, and acknowledge
+    """The member may own exactly the new assignment. It would see no change and acknowledge
     nothing. COORDINATOR_NOT_AVAILABLE makes clients state everything (deviation D67)."""
     group.given_consumer_group(
         given_native("n1", assigned=ALL, target={"foo": (0,)}),
@@ -226,7 +227,7 @@ def test_revoking_an_unacknowledged_grant_makes_the_member_state_what_it_owns(
     )
     group.native("n2", 10, owned={})
     group.native("n1", 10, owned={"foo": (0,)})
-    assert group.named(group.native("n2", 11).assignment) == {"foo": (1, 2)}  # which is lost
+    assert group.named(group.native("n2", 11).assignment) == {"foo": (1, 2)}  # this answer is lost
     if is_topic_deleted:
         group.topics = make_topics(version=2)
     else:
@@ -241,7 +242,7 @@ def test_revoking_an_unacknowledged_grant_makes_the_member_state_what_it_owns(
 
 
 def test_a_member_that_acknowledged_a_grant_revokes_as_usual(group: GroupScript) -> None:
-    """It states what it owns, and is told what to keep."""
+    """It states its partitions, and learns which to keep."""
     group.given_consumer_group(
         given_native("n1", assigned=ALL, target={"foo": (0,)}),
         given_native("n2", target={"foo": (1, 2)}),
@@ -262,7 +263,7 @@ def test_a_member_that_acknowledged_a_grant_revokes_as_usual(group: GroupScript)
 def test_the_answer_repeats_until_a_member_states_the_new_epoch(
     group: GroupScript,
 ) -> None:
-    """It goes no further meanwhile: its next step would make the epoch that it states too old."""
+    """It does not advance meanwhile, because that would outdate the epoch that it states."""
     group.given_consumer_group(
         given_native("n1", target=ALL), given_native("n2", assigned=ALL, target={}), epoch=11
     )
@@ -277,8 +278,8 @@ def test_the_answer_repeats_until_a_member_states_the_new_epoch(
 
 
 def test_after_a_load_every_assignment_is_repeated(group: GroupScript) -> None:
-    """Until a member acknowledges; one that has nothing to acknowledge hears it for its rebalance
-    timeout, wherever in its session its first heartbeat comes."""
+    """The repetition ends with the acknowledgement. A member with nothing to acknowledge receives
+    it for its rebalance timeout, whenever in its session its first heartbeat comes."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}), given_native("n2", assigned={"foo": (1, 2)})
     )
@@ -296,7 +297,7 @@ def test_after_a_load_every_assignment_is_repeated(group: GroupScript) -> None:
 
 
 def test_a_static_member_that_left_starts_without_partitions(group: GroupScript) -> None:
-    """It is let in because it said goodbye: what it shall not keep is free at once."""
+    """It left cleanly, so the partitions that it loses are free at once."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),
         given_native("n2", target={"foo": (1,)}),

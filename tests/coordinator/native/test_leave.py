@@ -1,4 +1,4 @@
-"""Goodbyes of native members (rule 3.10)."""
+"""Native members that leave (rule 3.10)."""
 
 import pytest
 
@@ -12,8 +12,8 @@ FOO_0 = {"foo": (0,)}
 
 
 @pytest.mark.parametrize("epoch", [-1, -2])
-def test_a_goodbye_to_another_kind_of_group(group: GroupScript, epoch: int) -> None:
-    """GROUP_ID_NOT_FOUND, also when there is no group."""
+def test_a_native_leave_needs_a_consumer_group(group: GroupScript, epoch: int) -> None:
+    """Other kinds of groups, and no group, answer GROUP_ID_NOT_FOUND."""
     assert group.native("n1", epoch, instance_id="i1").error == ErrorCode.GROUP_ID_NOT_FOUND
     group.given_classic_group(given_classic_group_member("c1", FOO_0))
     assert group.native("c1", epoch, instance_id="i1").error == ErrorCode.GROUP_ID_NOT_FOUND
@@ -30,14 +30,14 @@ def test_a_goodbye_to_another_kind_of_group(group: GroupScript, epoch: int) -> N
 def test_a_leave_with_foreign_ids_is_refused(
     group: GroupScript, member_id: str, instance_id: str | None, error: ErrorCode
 ) -> None:
-    """Nobody is removed by mistake."""
+    """No member is removed by mistake."""
     group.given_consumer_group(given_native("n1", instance_id="i1"), given_native("n2"))
     assert group.native(member_id, -1, instance_id=instance_id).error == error
     assert group.consumer.members.keys() == {"n1", "n2"}
 
 
-def test_a_static_member_that_leaves_for_a_while(group: GroupScript) -> None:
-    """It keeps what it is assigned, no longer what it had to give up, and its session goes on."""
+def test_a_static_member_that_leaves_temporarily_keeps_its_partitions(group: GroupScript) -> None:
+    """It keeps its assigned partitions but not the pending ones, and its session continues."""
     n1 = given_native(
         "n1",
         instance_id="i1",
@@ -59,8 +59,8 @@ def test_a_static_member_that_leaves_for_a_while(group: GroupScript) -> None:
     assert group.native("n1", 10, instance_id="i1").error == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_classic_member_may_say_goodbye_this_way(group: GroupScript) -> None:
-    """Its id is as good as any."""
+def test_a_classic_member_may_leave_by_native_heartbeat(group: GroupScript) -> None:
+    """Its member id is valid there as well."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     assert group.native("c1", -1).member_epoch == -1
     assert group.consumer.members.keys() == {"n1"}
