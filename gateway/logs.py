@@ -5,11 +5,12 @@ into every line, and Trio's child tasks inherit it. The stream is stderr for eve
 stdout carries results only.
 """
 
+import contextlib
 import logging
 import os
 import sys
 import traceback
-from typing import Literal, TextIO, TypeAlias
+from typing import Literal, TextIO, TypeAlias, cast
 
 import structlog
 
@@ -17,6 +18,22 @@ from gateway.readable import escaped
 
 LogFormat: TypeAlias = Literal["console", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+
+class _Lossy:
+    """Drops lines that cannot be written, because the terminal is gone or the disk is full: an
+    error would end the task that logs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 def configure(
@@ -34,7 +51,7 @@ def configure(
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[log_level.upper()]
         ),
-        logger_factory=structlog.WriteLoggerFactory(stream),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _Lossy(stream))),
         # A cached logger would keep the old configuration, and tests capture logs by changing it.
         cache_logger_on_first_use=False,
     )

@@ -1,6 +1,5 @@
 """The process behind `groupferry serve`: settings, signals, open files, the state folder."""
 
-import os
 import resource
 import signal
 import sys
@@ -181,16 +180,6 @@ async def _run_settings(
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)
 
 
-def _lose_terminal() -> bool:
-    """Whether the log went to a terminal, which now takes no more lines."""
-    if not sys.stderr.isatty():
-        return False
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stderr.fileno())
-    os.close(nowhere)
-    return True
-
-
 def _private_topics(settings: Settings) -> tuple[str, ...]:
     state_topic = settings.state_topic if settings.state == "kafka" else None
     return tuple(filter(None, (state_topic, settings.events_topic)))
@@ -211,10 +200,11 @@ async def _obey_signals(
     SIGHUP means that the terminal is gone, which ends a gateway as SIGTERM does; where there is
     none, it asks a service to read its files again, and there is nothing to read again.
     """
+    has_terminal = sys.stderr.isatty()  # at SIGHUP it no longer is one
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         task_status.started()
         async for number in received:
-            if number == signal.SIGHUP and not _lose_terminal():
+            if number == signal.SIGHUP and not has_terminal:
                 log.info("reload_ignored", reason="settings are read at the start only")
                 continue
             log.info("stop_asked", signal=signal.Signals(number).name)

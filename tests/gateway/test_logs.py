@@ -1,5 +1,6 @@
 """Log lines: what they hold, for whom, and what they must never hold."""
 
+import errno
 import io
 import json
 from collections.abc import Iterator
@@ -73,6 +74,20 @@ def test_nothing_that_a_client_wrote_steers_the_terminal(log_format: logs.LogFor
     for unseen in "\x1b\x07\x9b\u202e":
         assert unseen not in stream.getvalue()
     assert "owned" in stream.getvalue()
+
+
+def test_a_line_that_cannot_be_written_is_dropped() -> None:
+    """The terminal is gone, or the disk is full: neither may end what wanted to say something."""
+
+    class Broken(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+        def flush(self) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    logs.configure(stream=Broken())
+    structlog.get_logger().info("member_joined", member_id="m")
 
 
 def test_lines_below_the_level_are_dropped() -> None:

@@ -1,14 +1,19 @@
 """How the gateway starts, and how it ends."""
 
+import fcntl
+import json
+import os
 import resource
 import signal
 import socket
 import subprocess
 import sys
+import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -16,6 +21,7 @@ from structlog.testing import capture_logs
 
 from gateway import serve, settings
 from gateway.cluster import cluster
+from gateway.events.line_files import FOLDER_NAME
 from gateway.state_folder import locked
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
@@ -63,15 +69,14 @@ def test_a_cluster_that_hangs_is_named_and_given_up(
 
 @asynccontextmanager
 async def process(
-    folder: Path, upstream: tuple[str, int], port: int
+    folder: Path, upstream: tuple[str, int], port: int, **options: Any
 ) -> AsyncIterator[trio.Process]:
     """`groupferry serve`, killed at the end of the block if it is still there."""
     arguments = [f"--upstream={upstream[0]}:{upstream[1]}", f"--listen=127.0.0.1:{port}"]
     arguments += [f"--state-dir={folder}", "--group-initial-rebalance-delay-ms=60000"]
     async with trio.open_nursery() as nursery:
-        run = partial(
-            trio.run_process, check=False, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE} | options
+        run = partial(trio.run_process, check=False, **options)
         command = [sys.executable, "-c", PROGRAM, "serve", *arguments]
         started: trio.Process = await nursery.start(run, command)
         yield started
@@ -165,6 +170,33 @@ async def test_a_hangup_of_a_service_changes_nothing(tmp_path: Path) -> None:
                 await client.frame()
             gateway.send_signal(signal.SIGTERM)
             assert await gateway.wait() == 0
+
+
+async def test_a_lost_terminal_drains(tmp_path: Path) -> None:
+    """The system sends SIGHUP when the window is closed, and no line can be written any more."""
+    port = free_port()
+    ours, theirs = os.openpty()
+    with trio.fail_after(30):
+        async with (
+            running_mock_cluster(1) as upstream,
+            process(
+                tmp_path,
+                upstream.bootstrap[0],
+                port,
+                stderr=theirs,
+                start_new_session=True,
+                preexec_fn=partial(fcntl.ioctl, theirs, termios.TIOCSCTTY, 0),
+            ) as gateway,
+        ):
+            os.close(theirs)
+            said = b""
+            async with trio.lowlevel.FdStream(ours) as terminal:
+                while b"gateway_started" not in said:
+                    said += await terminal.receive_some()
+            assert await gateway.wait() == 0
+    (file,) = (tmp_path / FOLDER_NAME).iterdir()
+    told = [json.loads(line)["event"] for line in file.read_text().splitlines()]
+    assert told[-3:] == ["drain_started", "drain_finished", "gateway_ended"]
 
 
 async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
