@@ -1,1 +1,1 @@
-"""Everything of groupferry that touches the world: sockets, config, logs, the command line."""
+"""All of groupferry that does IO: sockets, configuration, logs, the command line."""

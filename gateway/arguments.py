@@ -21,28 +21,30 @@ INTERVAL_S_MAX = 24 * 60 * 60
 SEEDS_MAX = 1_000_000
 SEED_MAX = 2**63 - 1
 PREFIX = re.compile("[a-zA-Z0-9._-]{1,200}")
-"""What Kafka takes in a topic's name; the rest of that name fits into the 249 it may have."""
+"""The characters that Kafka allows in topic names. The length leaves room for the rest of a
+name."""
 
 WRONG_CALL = 2
-"""The exit status of a call that cannot be meant."""
+"""The exit status for wrong arguments."""
 
 _SERVE_EPILOG = f"""\
-Each setting can be given in three places; the first one wins: its flag, its environment variable
-({settings.ENVIRONMENT_PREFIX} and its name, for example {settings.ENVIRONMENT_PREFIX}LISTEN), its
-name in the TOML file that --config or {settings.ENVIRONMENT_PREFIX}CONFIG names. Kafka's own
-configs keep their dotted names in the file.
+Each setting can be given in three places: as a flag, as an environment variable
+({settings.ENVIRONMENT_PREFIX} and its name, such as {settings.ENVIRONMENT_PREFIX}LISTEN), and by
+its name in the TOML file that --config or {settings.ENVIRONMENT_PREFIX}CONFIG names. A flag
+overrides a variable, and a variable overrides the file. Kafka's own configs keep their dotted names
+in the file.
 """
 
 
 class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose complaints are one line."""
+    """An ArgumentParser that prints errors as one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_CALL, f"groupferry: {message}; see {self.prog} --help\n")
 
 
 class _ShowsDefaults(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows the default of an option that has one."""
+    """Shows the defaults of options that have one."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         has_default = action.default is not None and action.default is not False
@@ -53,7 +55,7 @@ _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands; `command` in its result names the one that was called."""
+    """The parser of all commands; `command` in its result is the name of the command."""
     whole = _Parser(
         prog="groupferry",
         description="Moves a live Kafka consumer group to the new rebalance protocol and back.",
@@ -83,8 +85,8 @@ def _add_serve(commands: _Commands) -> None:
 def _add_state(commands: _Commands) -> None:
     state = commands.add_parser(
         "state",
-        help="print what the state log holds, one JSON line per record",
-        description="Print the records of the state log, also of a gateway that is running.",
+        help="print the contents of the state log, one JSON line per record",
+        description="Print the records of the state log, even while a gateway is running.",
         allow_abbrev=False,
     )
     _add_state_dir(state)
@@ -104,19 +106,19 @@ def _add_events(commands: _Commands) -> None:
     events = commands.add_parser(
         "events",
         help="print what happened to the groups",
-        description="Print the events in a gateway's folder, also of one that is running.",
+        description="Print the events in a gateway's folder, even while it is running.",
         allow_abbrev=False,
     )
     _add_state_dir(events)
     events.add_argument("--group", metavar="ID", help="events of this group only")
-    events.add_argument("--follow", action="store_true", help="and those to come, until Ctrl-C")
-    events.add_argument("--json", action="store_true", help="the JSON lines as they are")
+    events.add_argument("--follow", action="store_true", help="also print new events, until Ctrl-C")
+    events.add_argument("--json", action="store_true", help="print the JSON lines unchanged")
 
 
 def _add_demo(commands: _Commands) -> None:
     demo = commands.add_parser(
         "demo",
-        help="roll a group of real consumers there and back, with nothing but this machine",
+        help="roll a group of real consumers there and back on this machine",
         description="Roll a group of real consumers to the new protocol and back, one by one.",
         formatter_class=_ShowsDefaults,
         allow_abbrev=False,
@@ -130,18 +132,18 @@ def _add_demo(commands: _Commands) -> None:
     demo.add_argument(
         "--prefix",
         type=_prefix,
-        help="there, of the topic and the group that are made and removed (default: a random one)",
+        help="prefix for the temporary topic and group in that cluster (default: a random one)",
     )
     demo.add_argument(
         "--state-dir",
         type=Path,
         metavar="DIR",
-        help="a new folder for what the gateway keeps, its events above all (default: none)",
+        help="a new folder for the gateway's state and events (default: none)",
     )
     defaults = Options()
     for name, most, default, about in (
         ("--consumers", CONSUMERS_MAX, defaults.consumers, "members of the group"),
-        ("--partitions", PARTITIONS_MAX, defaults.partitions, "of the topic that they consume"),
+        ("--partitions", PARTITIONS_MAX, defaults.partitions, "partitions of the topic"),
         ("--rate", RATE_MAX, defaults.rate, "records per second, over all partitions"),
     ):
         demo.add_argument(name, type=_count(most), metavar="N", default=default, help=about)
@@ -152,20 +154,20 @@ def _add_demo(commands: _Commands) -> None:
         help="partition.assignment.strategy of the classic members",
     )
     demo.add_argument("--static", action="store_true", help="members with a group.instance.id")
-    demo.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    demo.add_argument("--json", action="store_true", help="print one JSON document on stdout")
     demo.add_argument(
-        "--log-format", choices=get_args(logs.LogFormat), default="console", help="on stderr"
+        "--log-format", choices=get_args(logs.LogFormat), default="console", help="format on stderr"
     )
     demo.add_argument(
-        "--log-level", choices=get_args(logs.LogLevel), default="info", help="least that is shown"
+        "--log-level", choices=get_args(logs.LogLevel), default="info", help="lowest level shown"
     )
 
 
 def _add_report(commands: _Commands) -> None:
     report = commands.add_parser(
         "report",
-        help="say what the migration did, from the events of any number of gateways",
-        description="Make tables and a page from events, on Spark.",
+        help="report on a migration, from the events of any number of gateways",
+        description="Make tables and a page from events, with Spark.",
         formatter_class=_ShowsDefaults,
         allow_abbrev=False,
     )
@@ -175,43 +177,43 @@ def _add_report(commands: _Commands) -> None:
     report.add_argument(
         "--events-topic",
         metavar="TOPIC",
-        help="a topic with events, as well or instead; needs Spark's Kafka source (see --jars)",
+        help="a topic with events, instead of INPUTs or besides; see --jars",
     )
     report.add_argument(
         "--upstream",
         type=_addresses,
         metavar="HOST:PORT[,...]",
-        help="the cluster that has the topic",
+        help="the cluster of the topic",
     )
     report.add_argument(
-        "--output", required=True, metavar="DIR", help="a folder for the page and the tables"
+        "--output", required=True, metavar="DIR", help="folder for the page and the tables"
     )
     report.add_argument(
         "--check",
         action="store_true",
-        help="status 1 if a partition had two owners, an offset went back, or events are missing or"
-        " told in two ways",
+        help="exit with status 1 if a partition had two owners, an offset went back, a commit was"
+        " lost, or events are missing or contradictory",
     )
     report.add_argument(
-        "--top", type=_count(TOP_MAX), metavar="N", default=50, help="worst groups on the page"
+        "--top", type=_count(TOP_MAX), metavar="N", default=50, help="groups with a section"
     )
     report.add_argument(
         "--follow",
         action="store_true",
-        help="go on with what comes, until Ctrl-C; also where it was",
+        help="process new events until Ctrl-C; started again, continue there",
     )
     report.add_argument(
         "--interval",
         type=_count(INTERVAL_S_MAX),
         metavar="S",
         default=60,
-        help="with --follow: seconds from one report to the next",
+        help="with --follow: shortest time between two reports, in seconds",
     )
     report.add_argument(
         "--jars",
         type=_jars,
         metavar="JAR[,...]",
-        help="for Spark, such as those of its Kafka source",
+        help="jars for Spark, such as those of its Kafka source",
     )
     _add_spark_options(report)
 
@@ -220,22 +222,22 @@ def _add_simulate(commands: _Commands) -> None:
     simulate = commands.add_parser(
         "simulate",
         help="try to break the group engine, in simulated time",
-        description="Play seeded runs of one group under faults, and check it at every step."
-        " With --output, --master or --conf on Spark: all seeds, whatever breaks, a row for each.",
+        description="Play seeded runs of one group under faults, and check every step."
+        " With --output, --master or --conf on Spark: all seeds, even after a failure, a row each.",
         formatter_class=_ShowsDefaults,
         allow_abbrev=False,
     )
     simulate.add_argument(
         "--output",
         metavar="DIR",
-        help="on Spark: a new folder for the rows, Parquet (default: seeds-FIRST-LAST)",
+        help="a new folder for Parquet rows, written by Spark (default: seeds-FIRST-LAST)",
     )
     _add_spark_options(simulate)
     simulate.add_argument(
-        "--seeds", type=_count(SEEDS_MAX), metavar="N", default=200, help="how many runs"
+        "--seeds", type=_count(SEEDS_MAX), metavar="N", default=200, help="number of runs"
     )
     simulate.add_argument(
-        "--first-seed", type=_count(SEED_MAX, least=0), metavar="S", default=0, help="of the first"
+        "--first-seed", type=_count(SEED_MAX, least=0), metavar="S", default=0, help="first seed"
     )
 
 
@@ -244,7 +246,7 @@ def _add_state_dir(command: argparse.ArgumentParser) -> None:
         "--state-dir",
         metavar="DIR",
         default=os.environ.get(f"{settings.ENVIRONMENT_PREFIX}STATE_DIR"),
-        help="the gateway's folder (default: that of its own --state-dir)",
+        help="the gateway's state folder (default: the gateway's own default)",
     )
 
 
@@ -259,7 +261,7 @@ def _add_spark_options(command: argparse.ArgumentParser) -> None:
         type=_spark_setting,
         action="append",
         metavar="KEY=VALUE",
-        help="a setting of Spark, as often as needed",
+        help="a Spark setting; can be repeated",
     )
 
 
@@ -278,7 +280,7 @@ def _spark_setting(text: str) -> tuple[str, str]:
 
 
 def _jars(text: str) -> str:
-    """Patterns and URLs as well, as Spark takes them; it only warns of a file that is not there."""
+    """Check the files here, patterns included, because Spark only warns of missing ones."""
     for each in text.split(","):
         if ":" not in each and not glob(each):  # noqa: PTH207  (also absolute ones)
             raise argparse.ArgumentTypeError(f"there is no {each!r}")

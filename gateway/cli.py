@@ -1,7 +1,6 @@
 """The entry point of `groupferry`.
 
-Owns nothing but the first half second, in which the commands are loaded: Ctrl-C shows no traceback
-then either.
+While it loads the commands, which takes half a second, Ctrl-C prints no traceback either.
 """
 
 import signal
@@ -15,9 +14,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = 0
     try:
         with loading():
-            from gateway import commands  # this is what takes the time
+            from gateway import commands  # slow to load
 
         status = commands.run(argv)
-    except* KeyboardInterrupt:  # in a group if it came just before trio was told who obeys signals
+    except* KeyboardInterrupt:  # in a group if it came before trio had a signal handler
         status = 128 + signal.SIGINT
     return status

@@ -1,7 +1,7 @@
 """The commands: `groupferry serve`, `state`, `events`, `demo`, `report`, `simulate`, `--version`.
 
-Owns exit statuses and what is printed about a refusal: one line per reason on stderr, never
-a traceback. 0 is success, 1 a run that failed, 2 a wrong call, 128 plus its number a signal.
+Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
+success, 1 for a failed run, 2 for wrong arguments, 128 plus its number after a signal.
 """
 
 import argparse
@@ -42,8 +42,8 @@ def run(argv: Sequence[str] | None) -> int:
     status = 0
     try:
         status = command(options)
-        print(end="", flush=True)  # now, for when Python ends it would complain itself
-    except BrokenPipeError:  # whoever reads the output has enough
+        print(end="", flush=True)  # otherwise Python would report a broken pipe at its end
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except settings.SettingsError as error:
         for line in error.lines:
@@ -66,11 +66,11 @@ def _demo(options: argparse.Namespace) -> int:
     if options.upstream:
         open_upstream = partial(borrowed, options.upstream, options.prefix or random_prefix())
     elif options.prefix:
-        _say("--prefix: only with --upstream, for what is made there")
+        _say("--prefix: works only with --upstream")
         return WRONG_CALL
     elif options.rate > options.partitions * RATE_PER_PARTITION_MAX:
         most = options.partitions * RATE_PER_PARTITION_MAX
-        _say(f"--rate: at most {most} for {options.partitions} partitions, the demo is in memory")
+        _say(f"--rate: at most {most} for {options.partitions} partitions in the embedded cluster")
         return WRONG_CALL
     folder: Path | None = options.state_dir
     if folder is not None and (why := _not_new(folder)):
@@ -103,19 +103,19 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _not_new(folder: Path) -> str | None:
-    """Why the demo cannot have this folder: its cluster is a new one each time, and what an earlier
-    one left behind would be told as if it were of the same."""
+    """Why the demo cannot use this folder. Its cluster is new each time, and events of an earlier
+    run would be taken for events of this one."""
     try:
         is_empty = not any(folder.iterdir())
     except FileNotFoundError:
         return None
     except OSError as error:
         return f"{folder}: {error.strerror}"
-    return None if is_empty else f"{folder} is not empty, give a new folder"
+    return None if is_empty else f"{folder} is not empty; give a new folder"
 
 
 def _report_line(folder: Path) -> str:
-    """The command that reports on what happened in the demo."""
+    """The command that reports on the demo's events."""
     words = ["groupferry", "report", f"{folder / FOLDER_NAME}", "--output", f"{folder / 'report'}"]
     return shlex.join(words)
 
@@ -141,7 +141,7 @@ def _events(options: argparse.Namespace) -> int:
         folder = settings.state_folder(options.state_dir) / FOLDER_NAME
         if show_events.run(folder, options.group, follows=options.follow, as_json=options.json):
             return 0
-    except BrokenPipeError:  # of the output, not of the files
+    except BrokenPipeError:  # concerns the output, not the files
         raise
     except (ValueError, OSError) as error:
         _say(str(error))
@@ -177,15 +177,15 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _cannot_be_meant(report: argparse.Namespace) -> str | None:
-    """Why these options of a report do not go together."""
+    """Why these options of a report conflict; None if they do not."""
     if report.follow and report.check:
-        return "--check: not with --follow, which has no last word"
+        return "--check: does not work with --follow, which has no final verdict"
     if report.events_topic and not report.upstream:
-        return "--events-topic: needs --upstream, the cluster that has it"
+        return "--events-topic: needs --upstream, the cluster of the topic"
     if report.upstream and not report.events_topic:
-        return "--upstream: needs --events-topic, a topic there"
+        return "--upstream: needs --events-topic, a topic in that cluster"
     if not (report.inputs or report.events_topic):
-        return "there is nothing to report on: give an INPUT, or --events-topic"
+        return "nothing to report on: give an INPUT or --events-topic"
     return None
 
 

@@ -1,11 +1,11 @@
-"""The fields of a model as a table of Markdown: name, type and meaning, from its JSON schema."""
+"""Renders a model's fields as a Markdown table of name, type and meaning, from its JSON schema."""
 
 from collections.abc import Iterator
 from typing import Any
 
 
 def field_table(schema: dict[str, Any], *, without: str = "") -> Iterator[str]:
-    """Line by line, but for one of the fields."""
+    """The lines of the table, without one of the fields if requested."""
     yield "| field | type | meaning |"
     yield "|---|---|---|"
     for name, field in schema["properties"].items():

@@ -1,7 +1,4 @@
-"""A running gateway: cluster, groups and data path put together, and ended in the right order.
-
-It decides which part knows which.
-"""
+"""A running gateway: connects cluster, groups and data path, and shuts them down in order."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -43,18 +40,18 @@ ANCHORS_PER_GROUP = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayConfig:
-    """What a gateway is told at its start."""
+    """The configuration of a gateway."""
 
     upstream: tuple[Address, ...]
     data_path: DataPathConfig
     groups: GroupConfig
     max_groups: int
     max_groups_per_address: int | None = None
-    """Of them, those that clients of one address began; None: all."""
+    """How many of them clients of one address may begin; None means all."""
     forward_patterns: tuple[str, ...] = ()
-    """Regular expressions: groups whose id matches stay with the cluster."""
+    """Patterns (* and ?) of group ids that stay with the cluster."""
     shows_members: bool = True
-    """Whether DescribeGroups shows the members of consumer groups."""
+    """Whether DescribeGroups lists the members of consumer groups."""
     anchor_linger_s: float = ANCHOR_LINGER_S
     private_topics: tuple[str, ...] = ()
     """The gateway's own topics, which no client may use."""
@@ -70,12 +67,12 @@ async def run_gateway(
     stop: trio.Event,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a gateway until `stop`, then drain it. Cancelled, it closes everything at once.
+    """Run a gateway until `stop`, then drain it. Cancellation closes everything at once.
 
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
-    start, ListenError if a port cannot be had.
+    start, ListenError if a port is not available.
     """
-    # The groups' kind of clock: a step of the wall clock must not put events out of order.
+    # The same kind of clock as the groups': a step of the wall clock must not reorder events.
     clock = Clock()
     journal = Journal(state_log.id, sinks, now_ms=clock.now_ms)
     offsets = OffsetReporter(journal.tell, clock.now_ms)
@@ -86,7 +83,7 @@ async def run_gateway(
             can_hold = not is_embedded(cluster.versions)
             groups = config.groups
             if can_hold:
-                # Not time but the anchor tells when a commit can no longer be stored.
+                # The anchor, not a timer, tells when a lost commit can no longer be stored.
                 groups = replace(groups, lost_commit_hold_ms=None)
             gateway = Gateway(log_id=state_log.id)
             hosting = Hosting(
@@ -134,7 +131,7 @@ async def run_gateway(
                 shows_members=config.shows_members,
                 tell=journal.tell,
             )
-            await cluster.topics_for(config.private_topics)  # from now on their ids are known
+            await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
             cluster.needed_topics = lambda: {*config.private_topics, *registry.topic_names()}
             private_names = PrivateNames(
                 config.private_topics,

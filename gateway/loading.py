@@ -1,7 +1,7 @@
-"""Ctrl-C while modules are loaded.
+"""Handles Ctrl-C while modules are loaded, by ending the process at once.
 
-Owns that it ends the process at once: Python can swallow a KeyboardInterrupt in the middle of an
-import (in a callback of its own), or make a RuntimeError of it (in `__set_name__`, before 3.12).
+Python can swallow a KeyboardInterrupt during an import (in one of its own callbacks), or turn it
+into a RuntimeError (in `__set_name__`, before 3.12).
 """
 
 import os
@@ -14,9 +14,9 @@ from typing import NoReturn
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Around imports that take a while, as long as nothing is open that had to be closed."""
+    """Use it around slow imports, as long as nothing is open that needs closing."""
     before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:  # ignored, say, as in a shell's background job
+    if before is not signal.default_int_handler:  # for example ignored, in a background job
         yield
         return
     signal.signal(signal.SIGINT, _end)

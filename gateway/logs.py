@@ -1,8 +1,7 @@
-"""Log lines: coloured ones for people, JSON for machines, always to one stream.
+"""Log lines: coloured for people, JSON for machines, always to one stream.
 
-Owns structlog's configuration and nothing else. What is bound with structlog's contextvars goes
-into every line, and Trio's child tasks inherit it. The stream is stderr for every command, so that
-stdout carries results only.
+Values bound with structlog's contextvars are in every line, and Trio's child tasks inherit them.
+The stream is stderr for every command, so that stdout has results only.
 """
 
 import contextlib
@@ -58,7 +57,7 @@ def configure(
 
 
 def _renderers(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.Processor]:
-    # Values of local variables may be somebody's data, or a secret: tracebacks go without them.
+    # Local variables may contain user data or secrets, so tracebacks leave them out.
     if log_format == "json":
         without_locals = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         return [
@@ -77,7 +76,7 @@ def _renderers(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.P
 def _escape(
     _logger: object, _method: str, line: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """What is no string is shown as Python writes it, which escapes by itself."""
+    """Escape strings. The renderer uses Python's repr for other values, which escapes by itself."""
     return {
         name: escaped(value) if isinstance(value, str) else value for name, value in line.items()
     }

@@ -1,7 +1,7 @@
-"""Values as people read them in one line of a terminal, whoever they came from.
+"""Formats untrusted values as one line for a terminal.
 
-Client and group ids are chosen by strangers: what one of them holds must not move the cursor, hide
-a name or turn the direction of a line. Whatever reaches a terminal goes through `escaped`.
+Clients choose their own ids and group ids: they must not move the cursor, hide a name or reverse
+the direction of a line. Everything that reaches a terminal goes through `escaped`.
 """
 
 import json
@@ -14,26 +14,26 @@ UNSEEN = re.compile(
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffc\ufff0-\ufff8\ud800-\udfff"
     "\U000e0000-\U000e0fff]"
 )
-"""Control characters, marks of direction, and what has no width."""
+"""Control characters, direction marks, and characters without a width."""
 
 _PLAIN = re.compile(r"[\w./:@+>-]+", re.ASCII)
 
 
 def escaped(line: str) -> str:
-    """One line with an escape, as JSON has it, for each character that steers a terminal or that
-    nobody can see. JSON stays the same JSON."""
+    """One line with JSON escapes in place of characters that control the terminal or are invisible.
+    JSON stays equivalent JSON."""
     return UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f"), line)
 
 
 def shown(value: Any) -> str:
-    """As it is if it is plain; otherwise as JSON, so that no client id steers the terminal."""
+    """A plain string unchanged; any other value as escaped JSON."""
     if isinstance(value, str) and _PLAIN.fullmatch(value):
         return value
     return escaped(json.dumps(value, separators=(",", ":")))
 
 
 def moment(at_ms: int) -> str:
-    """In UTC, from milliseconds since 1970; the number itself if no calendar has it."""
+    """A time in milliseconds since 1970 as UTC; the number itself if it is outside the calendar."""
     try:
         at = datetime.fromtimestamp(at_ms // 1000, UTC)
     except (ValueError, OverflowError, OSError):

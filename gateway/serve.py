@@ -32,15 +32,15 @@ from gateway.state_log.sqlite import open_sqlite_log
 log = structlog.get_logger()
 
 QUIET_START_S = 3.0
-"""A start that takes longer says what it waits for."""
+"""After this time, the gateway logs what its start is waiting for."""
 FILES_PER_CONNECTION = 2
-"""A client's socket and its broker's."""
+"""The client's socket and the upstream socket."""
 FILES_BESIDES = 256
-"""Listeners, pipes, our own connections to the cluster, and what Python has open."""
+"""Other files: listeners, pipes, the gateway's connections to the cluster, and Python's own."""
 
 
 def run(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT; the exit status, 1 if the gateway could not start."""
+    """Serve until SIGTERM or SIGINT. Returns the exit status, 1 if the gateway could not start."""
     reason: Exception | None = None
     settings = _within_open_files(settings)
     try:
@@ -62,8 +62,8 @@ def run(settings: Settings) -> int:
 
 
 def _within_open_files(settings: Settings) -> Settings:
-    """Raise our limit of open files, for the usual 1024 turns clients away long before ours does;
-    as far as that cannot be, allow fewer connections."""
+    """Raise the limit on open files, whose usual value of 1024 is far below our own limit. If it
+    cannot be raised enough, allow fewer connections."""
     allowed = _allow_open_files(settings.max_connections * FILES_PER_CONNECTION + FILES_BESIDES)
     besides = min(FILES_BESIDES, allowed // 2)
     fitting = max(1, (allowed - besides) // FILES_PER_CONNECTION)
@@ -74,7 +74,7 @@ def _within_open_files(settings: Settings) -> Settings:
 
 
 def _allow_open_files(wanted: int) -> int:
-    """How many files may be open from now on: as many as wanted, or as many as we can have."""
+    """Raise the limit on open files to `wanted` if possible. Returns the limit."""
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY or allowed >= wanted:
         return wanted
@@ -99,7 +99,7 @@ async def _run_until_signal(settings: Settings) -> None:
 
 
 async def _tell_of_waiting(upstream: tuple[Address, ...], started: trio.Event) -> None:
-    """A start that takes long waits for the cluster."""
+    """Log that a slow start is waiting for the cluster."""
     with trio.move_on_after(QUIET_START_S):
         await started.wait()
         return
@@ -195,17 +195,18 @@ async def _obey_signals(
     everything: trio.CancelScope,
     task_status: trio.TaskStatus[None],
 ) -> None:
-    """The first signal drains, a second one ends the drain; before the start there is none.
+    """The first signal drains, and a second one ends the drain. Before the start is complete, the
+    first one ends the process.
 
-    SIGHUP means that the terminal is gone, which ends a gateway as SIGTERM does; where there is
-    none, it asks a service to read its files again, and there is nothing to read again.
+    SIGHUP with a terminal means that the terminal has closed, and acts like SIGTERM. Without one,
+    it asks a service to reload its files, of which the gateway has none.
     """
     has_terminal = sys.stderr.isatty()  # at SIGHUP it no longer is one
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         task_status.started()
         async for number in received:
             if number == signal.SIGHUP and not has_terminal:
-                log.info("reload_ignored", reason="settings are read at the start only")
+                log.info("reload_ignored", reason="settings are read only at the start")
                 continue
             log.info("stop_asked", signal=signal.Signals(number).name)
             if stop.is_set() or not started.is_set():

@@ -1,10 +1,9 @@
-"""The settings of `groupferry serve`: one table of fields, three places to set each.
+"""The settings of `groupferry serve`: one table of fields, with three places to set each.
 
-Owns names, defaults and bounds. A field `listen` is the flag `--listen`, the environment variable
-`GROUPFERRY_LISTEN` and the key `listen` of the TOML file named by `--config`; the flag wins over
-the variable, the variable over the file. What Kafka has a broker config for is named like it:
-`group.max.size` in the file, `--group-max-size` as a flag. Must not know what settings are used
-for, with one exception: the engine's own are handed over as its `GroupConfig`.
+The field `listen` is the flag `--listen`, the environment variable `GROUPFERRY_LISTEN`, and the key
+`listen` of the TOML file named by `--config`. The flag overrides the variable, and the variable
+overrides the file. A setting that is a broker config in Kafka has Kafka's name: `group.max.size` in
+the file, `--group-max-size` as a flag.
 """
 
 import argparse
@@ -33,7 +32,7 @@ from gateway.logs import LogFormat, LogLevel
 
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
 STATE_TOPIC = "groupferry-state"
-# What a pod is told of each Service in its namespace, one of which may well be called groupferry.
+# Kubernetes sets such variables for each Service of a namespace; one may be called groupferry.
 _OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_[A-Z]+(_[A-Z]+)?)?)$")
 _SEE_HELP = "see groupferry serve --help"
 StateKind = Literal["memory", "sqlite", "kafka"]
@@ -41,7 +40,7 @@ _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
 
 
 class SettingsError(Exception):
-    """Settings that cannot be used; each line of `lines` names one and says what to do."""
+    """Invalid settings. Each line of `lines` names one and says what to do."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("; ".join(lines))
@@ -49,7 +48,7 @@ class SettingsError(Exception):
 
 
 class Address(NamedTuple):
-    """A host and a port, written HOST:PORT; an IPv6 host stands in brackets."""
+    """A host and a port, written HOST:PORT, with brackets around an IPv6 host."""
 
     host: str
     port: int
@@ -59,11 +58,11 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> "Address":
-        """Read HOST:PORT; ValueError if it is anything else."""
+        """Parse HOST:PORT. Raises ValueError."""
         if isinstance(text, Address):
             return text
         if "://" in str(text):
-            raise ValueError(f"{text}: TLS and SASL are not supported yet, give plain HOST:PORT")
+            raise ValueError(f"{text}: TLS and SASL are not supported yet; give plain HOST:PORT")
         host, _, port = str(text).strip().rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
@@ -75,12 +74,12 @@ class Address(NamedTuple):
 
 
 def addresses(text: str) -> tuple[Address, ...]:
-    """Read HOST:PORT[,...]; ValueError if it is anything else."""
+    """Parse HOST:PORT[,...]. Raises ValueError."""
     return tuple(map(Address.parse, text.split(",")))
 
 
 def _listed(value: object) -> object:
-    """Split the text of a flag or a variable at its commas; a file may hold a real list."""
+    """Split the text of a flag or a variable at commas. A file may have a real list."""
     if isinstance(value, str):
         return tuple(item.strip() for item in value.split(",") if item.strip())
     return value
@@ -88,19 +87,19 @@ def _listed(value: object) -> object:
 
 def _host_only(value: object) -> object:
     if isinstance(value, str) and (":" in value.rpartition("]")[2] and value.count(":") == 1):
-        raise ValueError(f"{value}: give a host without a port, the ports follow `listen`")
+        raise ValueError(f"{value}: give a host without a port; the ports follow `listen`")
     return value
 
 
 def state_folder(value: object) -> Path:
-    """The folder of this name, the user's own if there is none. Raises ValueError."""
+    """The given folder, or the user's default one. Raises ValueError."""
     if value:
         return Path(str(value)).expanduser()
     base = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state")
     try:
         return Path(base).expanduser() / "groupferry"
     except RuntimeError:
-        raise ValueError("this user has no home directory, so give a folder") from None
+        raise ValueError("this user has no home directory; give a folder") from None
 
 
 def _lower(value: object) -> object:
@@ -129,7 +128,7 @@ _BETWEEN = (
         "group_consumer_max_assignment_interval_ms",
     ),
 )
-"""A setting, and the two that bound it."""
+"""A setting, and the two settings that bound it."""
 
 _TopicName = Annotated[str, Field(pattern=f"^{TOPIC_NAME}$")]
 _Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
@@ -139,7 +138,7 @@ _Address = Annotated[Address, NoDecode, BeforeValidator(Address.parse)]
 
 
 class Settings(BaseSettings):
-    """All of them, checked; SettingsError comes from `load`, not from here."""
+    """All settings, validated. `load` turns validation errors into SettingsError."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
@@ -154,30 +153,29 @@ class Settings(BaseSettings):
         description="bootstrap address for clients; the brokers take the ports after it",
     )
     advertise: Annotated[str, Field(min_length=1), BeforeValidator(_host_only)] | None = Field(
-        None, description="host that clients are told to connect to; that of `listen` if not set"
+        None, description="host that clients are told to connect to; by default that of `listen`"
     )
     state_dir: Annotated[Path, BeforeValidator(state_folder)] = Field(
         None,
         validate_default=True,
-        description="folder for the gateway's state; $XDG_STATE_HOME/groupferry if not set",
+        description="folder for the gateway's state; by default $XDG_STATE_HOME/groupferry",
     )
     state: Annotated[StateKind, BeforeValidator(_lower)] = Field(
         "sqlite",
-        description="where the groups are kept: sqlite, a file in `state_dir`; kafka, a topic of"
-        " the cluster; or memory, which forgets them when the gateway ends",
+        description="storage for the groups: sqlite, a file in `state_dir`; kafka, a topic of the"
+        " cluster; or memory, which is lost when the gateway exits",
     )
     state_topic: _TopicName = Field(
-        STATE_TOPIC, description="the topic for `state` kafka, made if it is not there"
+        STATE_TOPIC, description="the topic for `state` kafka, created if missing"
     )
     events_topic: _TopicName | None = Field(
         None,
-        description="a topic of the cluster that the events are written to as well, made if it is"
-        " not there",
+        description="a topic of the cluster to which events are written too, created if missing",
     )
     log_format: LogFormat = Field("console", description="console for people, json for machines")
     log_level: LogLevel = Field("info", description="debug, info, warning or error")
     groups_forward: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
-        (), description="patterns (* and ?) of group ids that are only forwarded, never hosted"
+        (), description="patterns (* and ?) of group ids that are always forwarded, never hosted"
     )
 
     describe_groups_consumer: Annotated[Literal["members", "dead"], BeforeValidator(_lower)] = (
@@ -192,8 +190,8 @@ class Settings(BaseSettings):
     group_initial_rebalance_delay_ms: _Delay = 3_000
     group_pending_id_timeout_ms: _Milliseconds = Field(
         INT32_MAX,
-        description="how long an unused member id holds up a classic rebalance; the client's"
-        " session timeout if that is shorter",
+        description="how long an unused member id delays a classic rebalance; at most the client's"
+        " session timeout",
     )
     group_max_size: _Count = INT32_MAX
     group_consumer_session_timeout_ms: _Milliseconds = 45_000
@@ -216,26 +214,26 @@ class Settings(BaseSettings):
         int, Field(ge=RESOLUTIONS_APART_MS, le=INT32_MAX)
     ] = 600_000
 
-    max_connections: _Count = Field(2_000, description="client connections at a time")
+    max_connections: _Count = Field(2_000, description="most client connections at a time")
     max_connections_per_address: _Count | None = Field(
         None,
-        description="client connections of one address at a time; half of `max_connections` if not"
-        " set",
+        description="most client connections from one address; by default half of"
+        " `max_connections`",
     )
-    max_groups: _Count = Field(10_000, description="hosted groups at a time")
+    max_groups: _Count = Field(10_000, description="most hosted groups at a time")
     max_groups_per_address: _Count | None = Field(
         None,
-        description="hosted groups at a time that clients of one address began; half of"
-        " `max_groups` if not set",
+        description="most hosted groups begun from one client address; by default half of"
+        " `max_groups`",
     )
     broker_timeout_ms: _Milliseconds = Field(
         3_000,
-        description="how long a broker may take to be connected to, and to answer what a member"
-        " asks; the member's heartbeats wait behind that, so keep it below every session timeout",
+        description="how long a broker may take to accept a connection and to answer members;"
+        " their heartbeats wait behind, so keep it below every session timeout",
     )
     anchor_linger_ms: _Milliseconds = Field(
         60_000,
-        description="how long a group without members is kept from others in the cluster",
+        description="how long the gateway holds a group in the cluster after its last member",
     )
     drain_timeout_ms: _Milliseconds = Field(
         10_000, description="how long SIGTERM waits for requests in flight"
@@ -243,11 +241,11 @@ class Settings(BaseSettings):
 
     @property
     def advertised_host(self) -> str:
-        """The host that clients are told to connect to."""
+        """The host in the addresses that clients are told."""
         return self.advertise or self.listen.host
 
     def group_config(self) -> GroupConfig:
-        """Return what the engine is to go by."""
+        """The engine's configuration."""
         return GroupConfig(
             classic_min_session_timeout_ms=self.group_min_session_timeout_ms,
             classic_max_session_timeout_ms=self.group_max_session_timeout_ms,
@@ -271,11 +269,11 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        """Check what no field can check alone, as Kafka does for its own configs."""
+        """Check settings against each other, as Kafka does for its configs."""
         if self.listen.host in _ANY_ADDRESS and self.advertise is None:
             raise ValueError(
-                f"advertise: no client can connect to {self.listen.host}, "
-                "so give the host name under which they reach the gateway"
+                f"advertise: clients cannot connect to {self.listen.host}; "
+                "give the host name under which they reach the gateway"
             )
         if self.events_topic == self.state_topic:
             raise ValueError(f"events_topic: {self.events_topic} is the topic of the state log")
@@ -302,22 +300,22 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (no secrets in a .env file)
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (no secrets yet)
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flag over variable over file."""
+        """Flags override variables, and variables override the file."""
         path = init_settings().get("config") or env_settings().get("config")
         in_file = read_file(Path(path)) if path else {}
         return (init_settings, env_settings, InitSettingsSource(settings_cls, in_file))
 
 
 def load(flags: Mapping[str, str]) -> Settings:
-    """Return the settings, from these flags (field name to text), the environment and the file.
+    """The settings from these flags (text by field name), the environment and the file.
 
-    SettingsError if any is wrong, all of them at once.
+    Raises SettingsError with one line for each invalid setting.
     """
     lines = list(_unknown_variables())
     try:
         settings = Settings(**dict[str, Any](flags))
     except ValidationError as wrong:
-        # A list can be wrong in an item and, for that reason, as a whole: one line is enough.
+        # A list may be invalid in an item and therefore as a whole: one line is enough.
         first = {error["loc"][:1]: error for error in reversed(wrong.errors())}
         lines += [_explained(error, flags) for error in reversed(first.values())]
     if lines:
@@ -333,13 +331,13 @@ def _unknown_variables() -> Iterator[str]:
             continue
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {ENVIRONMENT_PREFIX}{close[0]}?" if close else _SEE_HELP
-        yield f"{variable}: there is no such setting; {hint}"
+        yield f"{variable}: no such setting; {hint}"
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Return the file's settings by field name; SettingsError if it cannot be read.
+    """The file's settings by field name. Raises SettingsError if the file cannot be read.
 
-    A dotted key is a table in TOML; here it is a name again.
+    TOML reads a dotted key as nested tables; here it becomes one name again.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -359,17 +357,17 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def file_key(field_name: str) -> str:
-    """Return a field's name in the file and in messages: Kafka's own names have dots."""
+    """A field's name in the file and in messages: Kafka's own names have dots."""
     return field_name.replace("_", ".") if field_name.startswith("group") else field_name
 
 
 def flag(field_name: str) -> str:
-    """Return a field's flag."""
+    """A field's flag."""
     return "--" + field_name.replace("_", "-")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Give the parser one flag per setting; those not given stay out of its result."""
+    """Add one flag per setting. Flags that are not given stay out of the result."""
     for name, field in Settings.model_fields.items():
         if field.is_required():
             default = "required"
@@ -377,7 +375,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             default = ""
         else:
             default = f"default {_as_text(field.default)}"
-        about = field.description or f"as Kafka's broker config {file_key(name)}"
+        about = field.description or f"Kafka's broker config {file_key(name)}"
         parser.add_argument(
             flag(name),
             dest=name,
@@ -394,9 +392,9 @@ def _as_text(value: object) -> str:
 
 
 def _explained(error: ErrorDetails, flags: Mapping[str, str]) -> str:
-    """Say in one line which setting is wrong, where it came from, and what would be right."""
+    """One line that says which setting is invalid, where it came from, and what would be valid."""
     cause = error.get("ctx", {}).get("error")
-    if not error["loc"]:  # found by `_fit_together`, which names the setting itself
+    if not error["loc"]:  # from `_fit_together`, whose messages name the setting
         return str(cause)
     name = str(error["loc"][0])
     if error["type"] == "missing":
@@ -405,7 +403,7 @@ def _explained(error: ErrorDetails, flags: Mapping[str, str]) -> str:
     if error["type"] == "extra_forbidden":
         close = difflib.get_close_matches(name, Settings.model_fields, n=1)
         hint = f"did you mean {file_key(close[0])}?" if close else _SEE_HELP
-        return f"{name}: there is no such setting in the config file; {hint}"
+        return f"{name}: no such setting in the config file; {hint}"
     if error["type"] == "too_short":
         return f"{_where(name, flags)}: give at least one"
     why = str(cause or error["msg"].replace("Input ", f"{error['input']!r} "))

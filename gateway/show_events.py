@@ -1,6 +1,6 @@
-"""`groupferry events`: what happened, for people or as the JSON lines that there are.
+"""`groupferry events`: prints events, as text for people or as their JSON lines.
 
-Changes nothing and takes no lock, so it can look while a gateway runs.
+Changes nothing and takes no lock, so it can run beside a gateway.
 """
 
 import sys
@@ -16,7 +16,7 @@ NO_GROUP = "-"
 
 
 def run(folder: Path, group_id: str | None, *, follows: bool, as_json: bool) -> bool:
-    """Print the events, of one group or of all; False if the folder has none. Raises OSError."""
+    """Print the events, optionally of one group. False if the folder has none. Raises OSError."""
     if not follows and not any(folder.glob(PATTERN)):
         return False
     for line in read_lines(folder, follows=follows):

@@ -1,6 +1,6 @@
-"""`groupferry state`: what the state log holds, one JSON line per record.
+"""`groupferry state`: prints the contents of the state log, one JSON line per record.
 
-Changes nothing and takes no lock, so it can look while a gateway runs.
+Changes nothing and takes no lock, so it can run beside a gateway.
 """
 
 import json
@@ -29,7 +29,7 @@ from kafka_codecs.declaration import Struct
 
 
 def of_folder(folder: Path, group_id: str | None) -> bool:
-    """Print the records of the log in SQLite, of one group or of all; False if there is none.
+    """Print the records of a SQLite log, optionally of one group. False if there is no log.
 
     Raises StateLogUnusable.
     """
@@ -42,7 +42,7 @@ def of_folder(folder: Path, group_id: str | None) -> bool:
 
 
 def of_topic(upstream: Sequence[Address], topic: str, group_id: str | None) -> None:
-    """Print the records of the log in the cluster, of one group, or of all and of the log itself.
+    """Print the records of a log in the cluster: all of them, or those of one group.
 
     Raises StateLogError.
     """
@@ -98,7 +98,7 @@ def _as_json(name: str, value: Any) -> Any:
 
 
 def _embedded(name: str, data: bytes) -> Any:
-    """What a member's client or its leader wrote: decoded if it is what it should be, else hex."""
+    """Bytes from a member's client or its leader: decoded if they are well-formed, else as hex."""
     decode = decode_assignment if name == "assignment" else decode_subscription
     try:
         version, decoded = decode(data)

@@ -19,7 +19,7 @@ SEEDS_PER_TASK = 4
 def sweep(first_seed: int, seeds: int) -> Generator[Outcome, None, None]:
     """The outcomes in the order of the seeds. Closing the generator stops the sweep."""
     workers = min(len(os.sched_getaffinity(0)), WORKERS_MAX, seeds)
-    # Ctrl-C reaches all processes, and is for this one to act on.
+    # Ctrl-C reaches all processes, but only this one handles it.
     pool = ProcessPoolExecutor(
         workers, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
     )
@@ -31,7 +31,7 @@ def sweep(first_seed: int, seeds: int) -> Generator[Outcome, None, None]:
 
 
 def run(first_seed: int, seeds: int) -> tuple[bool, str]:
-    """Whether nothing broke, and the report."""
+    """Play the seeds. Returns whether none broke, and the report."""
     totals: Counter[str] = Counter()
     outcomes = sweep(first_seed, seeds)
     for outcome in outcomes:
@@ -45,7 +45,7 @@ def run(first_seed: int, seeds: int) -> tuple[bool, str]:
 
 
 def failure(outcome: Outcome) -> str:
-    """The end of the transcript, what broke, and how to see it again."""
+    """The end of the transcript, the broken invariant, and the command that replays it."""
     return "\n".join(
         (
             *outcome.transcript,
@@ -59,5 +59,5 @@ def failure(outcome: Outcome) -> str:
 
 
 def replay_command(seed: int) -> str:
-    """The one command that plays exactly this seed again."""
+    """The command that plays exactly this seed again."""
     return f"groupferry simulate --seeds 1 --first-seed {seed}"

@@ -1,4 +1,4 @@
-"""The state folder of a gateway, and the lock that lets one process at a time own it."""
+"""The state folder of a gateway, and the lock that makes one process its owner."""
 
 import fcntl
 import os
@@ -10,20 +10,20 @@ from pathlib import Path
 LOCK_NAME = "lock"
 
 _ROOT = 0
-"""Owns the volumes of containers, and may do anything anyway."""
+"""Root owns the volumes of containers, and has all rights anyway."""
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class StateFolderError(Exception):
-    """The folder cannot be used; says in one line why."""
+    """The folder cannot be used. The message says why, in one line."""
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make the folder if it is missing and keep it from other processes for the block, and from
-    other users: it is the owner's alone, and so is what the process writes meanwhile.
+    """Create the folder if it is missing, and lock it during the block against other processes.
+    Only its owner can access the folder and the files that the process writes meanwhile.
 
-    The lock ends with the process, however that ends. Raises StateFolderError.
+    The lock ends with the process, however it ends. Raises StateFolderError.
     """
     before = os.umask(0o077)
     try:
@@ -38,7 +38,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _opened(folder: Path) -> int:
-    """The lock's file, in a folder where nobody else can put anything in our way."""
+    """Open the lock file, in a folder where no other user can create files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _make_private(folder)
@@ -51,12 +51,12 @@ def _opened(folder: Path) -> int:
 
 
 def _make_private(folder: Path) -> None:
-    """Raises StateFolderError for a folder of somebody else's, or one with links to elsewhere."""
+    """Raises StateFolderError for another user's folder, or one that contains symbolic links."""
     found = folder.stat()
     if found.st_uid not in {os.geteuid(), _ROOT}:
         raise StateFolderError(
             f"the state folder {folder} belongs to another user (uid {found.st_uid}), who could"
-            " change what is in it; give another --state-dir"
+            " change its contents; give another --state-dir"
         )
     if found.st_uid == os.geteuid() and found.st_mode & _OF_OTHERS:
         folder.chmod(stat.S_IMODE(found.st_mode) & ~_OF_OTHERS)
@@ -64,7 +64,7 @@ def _make_private(folder: Path) -> None:
         for entry in entries:
             if entry.is_symlink() and not entry.is_dir():
                 raise StateFolderError(
-                    f"{entry.path} is a symbolic link, and what it points to would be overwritten:"
+                    f"{entry.path} is a symbolic link, and its target would be overwritten:"
                     " remove it, or give another --state-dir"
                 )
 
@@ -78,7 +78,7 @@ def _lock(folder: Path, descriptor: int) -> None:
         holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
         raise StateFolderError(
             f"the state folder {folder} is in use by another groupferry (process {holder}):"
-            " stop that one, or give another --state-dir"
+            " stop it, or give another --state-dir"
         ) from None
     except OSError as error:
         raise StateFolderError(

@@ -79,7 +79,7 @@ def test_a_folder_is_for_one_demo(folder: Path) -> None:
     refused = demo(folder)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == (
-        f"groupferry: --state-dir: {folder} is not empty, give a new folder\n"
+        f"groupferry: --state-dir: {folder} is not empty; give a new folder\n"
     )
     file = folder / "lock"
     assert demo(file).stderr == f"groupferry: --state-dir: {file}: Not a directory\n"

@@ -27,11 +27,14 @@ def told(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> st
             ("demo", "--rate", "1001", "--partitions", "1"),
             "--rate: at most 1000 for 1 partitions",
         ),
-        (("demo", "--prefix", "mine"), "--prefix: only with --upstream"),
+        (("demo", "--prefix", "mine"), "--prefix: works only with --upstream"),
         (("report", "--output=r"), "nothing to report on"),
         (("report", "--output=r", "--events-topic=events"), "needs --upstream"),
         (("report", "--output=r", "in", "--upstream=kafka:9092"), "needs --events-topic"),
-        (("report", "--output=r", "in", "--follow", "--check"), "--check: not with --follow"),
+        (
+            ("report", "--output=r", "in", "--follow", "--check"),
+            "--check: does not work with --follow",
+        ),
         (
             ("simulate", "--seeds=2", f"--first-seed={SEED_MAX}"),
             f"the last of 2 seeds would be above {SEED_MAX}",
@@ -49,7 +52,7 @@ def test_a_demo_wants_a_new_folder(capsys: pytest.CaptureFixture[str], tmp_path:
     """What an earlier one left behind would be told as if it were of the same cluster."""
     (tmp_path / "lock").touch()
     line = told(capsys, WRONG_CALL, "demo", f"--state-dir={tmp_path}")
-    assert line.endswith(f"{tmp_path} is not empty, give a new folder")
+    assert line.endswith(f"{tmp_path} is not empty; give a new folder")
     line = told(capsys, WRONG_CALL, "demo", f"--state-dir={tmp_path / 'lock'}")
     assert line.endswith("Not a directory")
 

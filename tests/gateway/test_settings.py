@@ -157,7 +157,7 @@ def test_anything_else_is_no_address(text: str) -> None:
         ({"upstream": ","}, "--upstream: give at least one"),
         ({"upstream": "SASL_SSL://k:1"}, "TLS and SASL are not supported yet"),
         ({"listen": "19092"}, "--listen: 19092 is not HOST:PORT"),
-        ({"listen": "0.0.0.0:1"}, "advertise: no client can connect to 0.0.0.0"),
+        ({"listen": "0.0.0.0:1"}, "advertise: clients cannot connect to 0.0.0.0"),
         ({"advertise": "h:1"}, "--advertise: h:1: give a host without a port"),
         ({"log_format": "xml"}, "--log-format: 'xml' should be 'console' or 'json'"),
         ({"max_groups": "0"}, "--max-groups: '0' should be greater than or equal to 1"),
@@ -218,8 +218,8 @@ def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("GROUPFERRY_MAX_GROUP", "7")
     monkeypatch.setenv("GROUPFERRY_XYZ", "")
     assert refusal({"upstream": "k:1"}) == [
-        "GROUPFERRY_MAX_GROUP: there is no such setting; did you mean GROUPFERRY_MAX_GROUPS?",
-        "GROUPFERRY_XYZ: there is no such setting; see groupferry serve --help",
+        "GROUPFERRY_MAX_GROUP: no such setting; did you mean GROUPFERRY_MAX_GROUPS?",
+        "GROUPFERRY_XYZ: no such setting; see groupferry serve --help",
     ]
 
 

@@ -202,4 +202,7 @@ def test_what_goes_on_has_no_verdict_to_end_with() -> None:
     """A wrong call, told before Spark starts."""
     found = report("events", "--output", "report", "--follow", "--check")
     assert found.returncode == 2
-    assert found.stderr == "groupferry: --check: not with --follow, which has no last word\n"
+    assert (
+        found.stderr
+        == "groupferry: --check: does not work with --follow, which has no final verdict\n"
+    )
