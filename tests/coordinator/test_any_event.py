@@ -1,4 +1,4 @@
-"""Whatever a client sends, `handle` answers: no exception leaves it, no rule of ours breaks."""
+"""`handle` answers every request, without exceptions or broken invariants."""
 
 import pytest
 
@@ -9,7 +9,7 @@ STEPS = 120
 
 @pytest.mark.parametrize("seed", range(60))
 def test_no_event_breaks_the_engine(seed: int) -> None:
-    """InvariantError, KeyError and their kind never come out of `handle`, nor out of a view."""
+    """Neither `handle` nor a view raises InvariantError, KeyError or the like."""
     stranger = Stranger(seed)
     for _ in range(STEPS):
         stranger.step()

@@ -1,4 +1,4 @@
-"""Which kind of group a classic request meets (rules 2.2, 5.1)."""
+"""Classic requests to each kind of group (rules 2.2, 5.1)."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ RANGE = ("range", subscription(["foo"]))
 
 
 def no_group(group: GroupScript) -> None:
-    """Nobody has been here."""
+    """No client has used the group id."""
 
 
 def empty_consumer_group(group: GroupScript) -> None:
@@ -34,8 +34,8 @@ SITUATIONS = [no_group, empty_consumer_group, classic_group, consumer_group]
 
 
 @pytest.mark.parametrize("given", SITUATIONS)
-def test_a_stranger_is_unknown_everywhere(group: GroupScript, given: Situation) -> None:
-    """Heartbeat, SyncGroup and LeaveGroup of no member, in any kind of group."""
+def test_a_stranger_is_unknown_in_every_kind_of_group(group: GroupScript, given: Situation) -> None:
+    """Heartbeat, SyncGroup and LeaveGroup name a member that does not exist."""
     given(group)
     before = group.view()
     assert group.beat("x", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
@@ -46,10 +46,10 @@ def test_a_stranger_is_unknown_everywhere(group: GroupScript, given: Situation) 
 
 @pytest.mark.parametrize("given", SITUATIONS)
 @pytest.mark.parametrize("session_timeout_ms", [-1, 0, 5_999, 1_800_001])
-def test_a_session_timeout_out_of_bounds(
+def test_a_session_timeout_out_of_bounds_is_refused(
     group: GroupScript, given: Situation, session_timeout_ms: int
 ) -> None:
-    """Looked at first, whatever the group; the member id is echoed."""
+    """This check comes first in any kind of group. The answer echoes the member id."""
     given(group)
     reply = group.join("x", session_timeout_ms=session_timeout_ms)
     assert (reply.error, reply.member_id) == (ErrorCode.INVALID_SESSION_TIMEOUT, "x")
@@ -57,7 +57,7 @@ def test_a_session_timeout_out_of_bounds(
 
 @pytest.mark.parametrize("given", SITUATIONS)
 def test_a_sync_must_name_the_protocol(group: GroupScript, given: Situation) -> None:
-    """From v5 on, before anything else is looked at."""
+    """From v5 on this check comes first."""
     given(group)
     inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert group.sync("x", 1, protocol_name=None).error == inconsistent
@@ -67,12 +67,11 @@ def test_a_sync_must_name_the_protocol(group: GroupScript, given: Situation) -> 
 
 @pytest.mark.parametrize("given", SITUATIONS)
 @pytest.mark.parametrize("protocols", [(), (RANGE, RANGE)], ids=["empty", "a name twice"])
-def test_a_protocol_list_that_is_none(
+def test_an_invalid_protocol_list_is_refused(
     group: GroupScript, given: Situation, protocols: Protocols
 ) -> None:
-    """It is refused, never an exception (rule 2.2 row 7). As in Kafka, a consumer group without
-    members has become an empty classic one by then; where there was no group, none is created
-    (DEV D55)."""
+    """It causes no exception (rule 2.2 row 7). As in Kafka, a consumer group without members has
+    become an empty classic group by then. Without a group, none is created (DEV D55)."""
     given(group)
     before = group.view()
     assert group.join(protocols=protocols).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -15,13 +15,13 @@ from coordinator.config import GroupConfig, MigrationPolicy
     ],
 )
 def test_each_policy_allows_its_conversions(policy: str, upgrade: bool, downgrade: bool) -> None:
-    """For groups with members (rule 1.5)."""
+    """The policy applies to groups with members (rule 1.5)."""
     value = MigrationPolicy(policy)
     assert (value.allows_upgrade, value.allows_downgrade) == (upgrade, downgrade)
 
 
 def test_the_defaults_are_kafkas() -> None:
-    """Those that an operator would look up (rule 1.5)."""
+    """These are the settings that operators look up (rule 1.5)."""
     config = GroupConfig()
     assert config.classic_min_session_timeout_ms == 6_000
     assert config.classic_max_session_timeout_ms == 1_800_000

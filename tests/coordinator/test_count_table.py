@@ -1,4 +1,4 @@
-"""Counts that follow from other tables."""
+"""Counts derived from other tables."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from coordinator.count_table import CountTable
 
 @given(st.lists(st.text("abc"), max_size=8), st.data())
 def test_a_count_is_additions_minus_removals(words: list[str], data: st.DataObject) -> None:
-    """Nothing that counts zero times is left behind; a fork counts alone."""
+    """A key with count zero has no row. Forks count independently."""
     tally: CountTable[str] = CountTable()
     for word in words:
         tally.add(word)
@@ -26,7 +26,7 @@ def test_a_count_is_additions_minus_removals(words: list[str], data: st.DataObje
     assert dict(fork) == kept
 
 
-def test_a_key_that_was_not_added_cannot_be_removed() -> None:
-    """Counting wrong is a bug, and shows."""
+def test_removing_an_absent_key_fails() -> None:
+    """A wrong count is a bug, which must show."""
     with pytest.raises(KeyError):
         CountTable[str]().remove("a")

@@ -1,4 +1,4 @@
-"""The next deadline, found without looking at all of them."""
+"""The queue finds the next deadline without a scan."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 9
 def change(
     queue: DeadlineQueue, running: dict[DeadlineKey, int], key: DeadlineKey, at_ms: int | None
 ) -> None:
-    """Set or move a deadline, or clear it: of that the queue is not told."""
+    """Set, move or clear a deadline. The queue is not notified of a cleared one."""
     if at_ms is None:
         running.pop(key, None)
     else:
@@ -24,8 +24,8 @@ def change(
 
 
 @given(CHANGES)
-def test_the_earliest_of_those_that_run(changes: list[tuple[DeadlineKey, int | None]]) -> None:
-    """Set, moved or cleared in any order, it is the smallest of what holds now."""
+def test_the_next_deadline_is_the_earliest(changes: list[tuple[DeadlineKey, int | None]]) -> None:
+    """This holds after deadlines were set, moved or cleared in any order."""
     running: dict[DeadlineKey, int] = {}
     queue = DeadlineQueue(running)
     for key, at_ms in changes:
@@ -34,8 +34,8 @@ def test_the_earliest_of_those_that_run(changes: list[tuple[DeadlineKey, int | N
 
 
 @given(CHANGES)
-def test_those_that_are_due(changes: list[tuple[DeadlineKey, int | None]]) -> None:
-    """At any time, earliest first, each once; to ask changes nothing."""
+def test_due_deadlines_are_in_order(changes: list[tuple[DeadlineKey, int | None]]) -> None:
+    """Each due deadline is listed once, earliest first. The query changes nothing."""
     running: dict[DeadlineKey, int] = {}
     queue = DeadlineQueue(running)
     for key, at_ms in changes:
@@ -47,8 +47,8 @@ def test_those_that_are_due(changes: list[tuple[DeadlineKey, int | None]]) -> No
     assert len(queue) == length
 
 
-def test_those_that_are_not_due_are_not_looked_at() -> None:
-    """Of ten thousand, two are due."""
+def test_pending_deadlines_are_not_visited() -> None:
+    """Two of ten thousand deadlines are due."""
     asked = []
 
     class Watched(dict[DeadlineKey, int]):
@@ -62,13 +62,13 @@ def test_those_that_are_not_due_are_not_looked_at() -> None:
     assert len(asked) == 2
 
 
-def test_the_queue_knows_deadlines_that_ran_before_it() -> None:
-    """It is an index, and can be made anew at any time."""
+def test_a_new_queue_has_the_existing_deadlines() -> None:
+    """The queue is an index that can be rebuilt at any time."""
     assert DeadlineQueue({KEYS[0]: 7, KEYS[1]: 5}).next_ms({KEYS[0]: 7, KEYS[1]: 5}) == 5
 
 
 def test_the_queue_does_not_grow_with_every_heartbeat() -> None:
-    """A session that is restarted all the time leaves entries behind that no longer hold."""
+    """Each restart of a session leaves a stale entry."""
     running = {KEYS[0]: 0}
     queue = DeadlineQueue({})
     for at_ms in range(10_000):
@@ -80,8 +80,8 @@ def test_the_queue_does_not_grow_with_every_heartbeat() -> None:
     assert len(queue) < 200
 
 
-def test_a_copy_is_its_own() -> None:
-    """What is noted in one is not in the other."""
+def test_a_copy_is_independent() -> None:
+    """A deadline added to one is not in the other."""
     first, second = KEYS[:2]
     queue = DeadlineQueue({first: 5})
     copy = queue.copy()

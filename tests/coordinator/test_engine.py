@@ -1,4 +1,4 @@
-"""The engine of one group: `handle` decides, `apply` changes."""
+"""The engine of one group: `handle` decides, and `apply` changes the state."""
 
 from uuid import UUID
 
@@ -51,7 +51,7 @@ NATIVE = ConsumerHeartbeatReceived(
 
 
 def test_a_refusal_writes_no_record() -> None:
-    """No record: nothing has happened."""
+    """A refusal changes nothing."""
     step = GroupEngine("orders", GroupConfig()).handle(BEAT, now_ms=0, topics=Topics())
     assert step.records == ()
     ((token, reply),) = step.replies
@@ -61,8 +61,8 @@ def test_a_refusal_writes_no_record() -> None:
     assert "no members" in reply.why
 
 
-def test_only_the_durable_records_are_for_the_log(group: GroupScript) -> None:
-    """Deadlines and phases are not, and a heartbeat has nothing else."""
+def test_only_durable_records_go_to_the_log(group: GroupScript) -> None:
+    """Deadlines and phases do not. A heartbeat writes nothing else."""
     group.given_consumer_group(given_classic("c1", epoch=9), given_native("n1"))
     group.beat("c1", 9)
     assert group.last_step.records != ()
@@ -71,8 +71,8 @@ def test_only_the_durable_records_are_for_the_log(group: GroupScript) -> None:
     assert 0 < len(group.last_step.durable) < len(group.last_step.records)
 
 
-def test_a_step_that_is_dropped_has_not_happened(group: GroupScript) -> None:
-    """The same event decides the same again."""
+def test_a_dropped_step_has_no_effect(group: GroupScript) -> None:
+    """The same event leads to the same decision again."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     event = HeartbeatReceived(token=1, member_id="c1", instance_id=None, generation=10)
     before = snapshot(group.engine.state)
@@ -81,8 +81,8 @@ def test_a_step_that_is_dropped_has_not_happened(group: GroupScript) -> None:
     assert snapshot(group.engine.state) == before
 
 
-def test_the_next_deadline(group: GroupScript) -> None:
-    """None while nothing runs; else the earliest."""
+def test_the_next_deadline_is_the_earliest(group: GroupScript) -> None:
+    """It is None while none is running."""
     assert group.engine.next_deadline_ms() is None
     group.native("n1")
     assert group.engine.next_deadline_ms() == group.now_ms + 45_000
@@ -91,13 +91,14 @@ def test_the_next_deadline(group: GroupScript) -> None:
 
 
 def test_an_early_time_event_has_no_effect(group: GroupScript) -> None:
-    """The driver may wake up for no reason."""
+    """The driver may wake up without a reason."""
     group.native("n1")
     assert group.feed(TimePassed()).records == ()
 
 
-def test_a_deadline_that_an_earlier_one_moved_is_not_due(group: GroupScript) -> None:
-    """Both sessions end at once; the first makes the group classic, which restarts the other."""
+def test_a_deadline_that_an_earlier_one_moved_does_not_expire(group: GroupScript) -> None:
+    """Both sessions end at once. The first makes the group classic, which restarts the other
+    session."""
     group.given_consumer_group(given_classic("c1", session_timeout_ms=45_000), given_native("a"))
     group.wait(45_000)
     assert group.classic.members.keys() == {"c1"}
@@ -113,9 +114,9 @@ def test_a_deadline_that_an_earlier_one_moved_is_not_due(group: GroupScript) -> 
         ("  ", NATIVE, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_group_without_a_name(group_id: str, event: Request, error: ErrorCode) -> None:
-    """INVALID_GROUP_ID, and a JoinGroup echoes its member id; the new protocol has another code and
-    wants no blank one either."""
+def test_a_blank_group_id_is_refused(group_id: str, event: Request, error: ErrorCode) -> None:
+    """The code is INVALID_GROUP_ID, and a JoinGroup echoes its member id. The consumer protocol has
+    another code, and also refuses an id of spaces."""
     step = GroupEngine(group_id, GroupConfig()).handle(event, now_ms=0, topics=Topics())
     ((_, reply),) = step.replies
     assert reply.error == error
@@ -123,9 +124,9 @@ def test_a_group_without_a_name(group_id: str, event: Request, error: ErrorCode)
         assert reply.member_id == "c1"
 
 
-def test_a_fork_goes_its_own_way(group: GroupScript) -> None:
-    """It decides on what it was given, its deadlines and configs included; the original keeps
-    still meanwhile and notices nothing."""
+def test_a_fork_is_independent(group: GroupScript) -> None:
+    """The fork has the deadlines and configs of the original, which must not change while the fork
+    is in use."""
     group.native("n", 0)
     before, next_ms = snapshot(group.engine.state), group.engine.next_deadline_ms()
     fork = group.engine.fork()

@@ -1,4 +1,4 @@
-"""Refusals and broken rules."""
+"""Refusals and internal errors."""
 
 import pytest
 
@@ -8,14 +8,14 @@ from kafka_codecs.errors import WireError
 
 
 def test_a_refusal_says_its_code_and_why() -> None:
-    """`member_id` is what a JoinGroup answer echoes, nothing unless stated."""
+    """`member_id` is echoed by a JoinGroup answer. It is empty by default."""
     refusal = GroupError(ErrorCode.ILLEGAL_GENERATION, "generation 3 is not the current one")
     assert str(refusal) == "ILLEGAL_GENERATION: generation 3 is not the current one"
     assert (refusal.code, refusal.member_id) == (22, "")
 
 
-def test_a_broken_rule_is_no_refusal() -> None:
-    """Nobody may answer it with a code."""
+def test_an_internal_error_is_no_refusal() -> None:
+    """No answer may carry it as a code."""
     ensure(condition=True, broken_rule="never seen")
     with pytest.raises(InvariantError, match="two owners"):
         ensure(condition=False, broken_rule="two owners")

@@ -1,4 +1,4 @@
-"""What can happen to a group."""
+"""The events of a group."""
 
 from dataclasses import replace
 from typing import get_args
@@ -65,25 +65,25 @@ REQUESTS: list[Request] = [
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
-def test_each_request_knows_how_a_refusal_of_it_looks(request_: Request) -> None:
-    """Code and reason are in it."""
+def test_each_request_makes_its_refusal(request_: Request) -> None:
+    """The refusal has code and reason."""
     reply = request_.refused(GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, "full"))
     assert (reply.error, reply.why) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "full")
 
 
-def test_no_request_is_forgotten_here() -> None:
-    """The table above is the whole union."""
+def test_the_tests_cover_every_request() -> None:
+    """The table above has every type of the union."""
     assert {type(request) for request in REQUESTS} == set(get_args(Request))
 
 
-def test_a_refused_join_echoes_the_member_id_of_the_refusal() -> None:
-    """And not the id of the request (rule 5.2)."""
+def test_a_refused_join_echoes_the_errors_member_id() -> None:
+    """It does not echo the request's id (rule 5.2)."""
     refused = JOIN.refused(GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "who?", member_id="x"))
     assert isinstance(refused, JoinGroupReply)
     assert (refused.member_id, refused.generation) == ("x", -1)
 
 
-def test_a_sync_is_refused_in_its_own_way() -> None:
+def test_a_sync_during_a_load_is_asked_to_rejoin() -> None:
     """See `SyncGroupReply.refusal`."""
     sync = SyncGroupReceived(token=1, version=5, member_id="m", instance_id=None, generation=1)
     refused = sync.refused(GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading"))
@@ -107,6 +107,8 @@ def test_a_classic_heartbeat_is_not_refused_while_its_group_loads() -> None:
         (replace(NATIVE, owned=None), False),
     ],
 )
-def test_a_full_heartbeat(heartbeat: ConsumerHeartbeatReceived, is_full: bool) -> None:
-    """Timeout, a subscription of either kind, owned partitions (rule 3.9)."""
+def test_a_full_heartbeat_has_all_fields(
+    heartbeat: ConsumerHeartbeatReceived, is_full: bool
+) -> None:
+    """These are the timeout, a subscription of either kind, and the owned partitions (rule 3.9)."""
     assert heartbeat.is_full is is_full

@@ -1,4 +1,4 @@
-"""State whose fork costs nothing, and then what is looked at and written."""
+"""Lazy forks copy only fields that are used."""
 
 import pytest
 
@@ -27,8 +27,8 @@ def values(outer: Outer) -> tuple[object, ...]:
     return (dict(outer.inner.rows), outer.nothing, outer.number, dict(outer.rows))
 
 
-def test_a_fork_and_a_fork_of_it_change_alone() -> None:
-    """Values, tables, and what is in other bundles; also after it was looked at."""
+def test_forks_change_independently() -> None:
+    """This applies to values, tables and nested forkables, even after they were read."""
     outer = Outer()
     fork = outer.fork()
     assert values(fork) == values(outer) == ({"a": 1}, None, 1, {})
@@ -45,7 +45,7 @@ def test_a_fork_and_a_fork_of_it_change_alone() -> None:
 
 
 def test_an_unused_field_is_not_forked() -> None:
-    """That is what makes the step of a heartbeat cheap."""
+    """That keeps the step of a heartbeat cheap."""
     outer = Outer()
     fork = outer.fork()
     assert fork.rows is fork.rows
@@ -61,8 +61,8 @@ def _is_filled(outer: Outer, name: str) -> bool:
     return True
 
 
-def test_a_name_that_is_no_field() -> None:
-    """Is an error, in an original and in a fork."""
+def test_an_unknown_attribute_is_an_error() -> None:
+    """It is an error in an original and in a fork."""
     for outer in (Outer(), Outer().fork()):
         with pytest.raises(AttributeError):
             outer.colour  # type: ignore[attr-defined]  # noqa: B018

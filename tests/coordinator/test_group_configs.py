@@ -1,5 +1,5 @@
-"""The configs of a group. Every refusal is word for word that of Apache Kafka 4.3, which is checked
-by `tests/gateway/groups/test_config_apis_with_kafka.py`."""
+"""The configs of a group. Every refusal has the exact words of Apache Kafka 4.3, which
+`tests/gateway/groups/test_config_apis_with_kafka.py` verifies."""
 
 import pytest
 
@@ -26,7 +26,7 @@ LOOSE = GroupConfig(
 
 
 def refused(group: GroupScript, *changes: tuple[str, ConfigOperation, str | None]) -> str:
-    """Code and reason of an alteration, which left everything as it was."""
+    """Code and reason of a refused change, which changed nothing."""
     before = group.engine.state.config_overrides
     event = ConfigsReceived(
         token=900,
@@ -101,7 +101,7 @@ def refused(group: GroupScript, *changes: tuple[str, ConfigOperation, str | None
 def test_checks_run_in_kafkas_order(
     group: GroupScript, changes: list[tuple[str, ConfigOperation, str | None]], why: str
 ) -> None:
-    """The first check that fails decides; nothing of the request is done."""
+    """The first failed check decides, and nothing is changed."""
     assert refused(group, *changes) == why
 
 
@@ -110,27 +110,27 @@ def test_checks_run_in_kafkas_order(
     ["", " ", "abc", "50000.5", "50_000", "0x1", "--1", "2147483648", "-2147483649", "9" * 5_000],
 )
 def test_invalid_numbers_are_refused(group: GroupScript, text: str) -> None:
-    """As Java's parser has it; a long text is not repeated."""
+    """The syntax is that of Java's parser. The refusal shortens a long text."""
     why = refused(group, (SESSION, SET, text))
     assert why.endswith("Not a number of type INT")
     assert len(why) < QUOTED_MAX + 120
 
 
 def test_the_least_number_of_32_bits_is_a_number_that_is_too_small(group: GroupScript) -> None:
-    """As in Java, where an int goes down to -2147483648: the refusal names the least value."""
+    """As in Java, the smallest int is -2147483648. The refusal names the minimum of the config."""
     why = refused(group, (INTERVAL, SET, str(-(2**31))))
     assert why.endswith("Value must be at least 0")
 
 
 @pytest.mark.parametrize("text", ["50000", " 50000 ", "+50000", "0000050000", "\t٥٠٠٠٠\n"])  # noqa: RUF001  (Java reads these digits too)
 def test_numbers_parse_as_in_java(group: GroupScript, text: str) -> None:
-    """The value counts, however it is written."""
+    """Only the value counts, not its notation."""
     assert group.alter_configs(session_timeout=text).error == 0
     assert group.engine.state.config_overrides == {SESSION: 50_000}
 
 
-def test_a_heartbeat_comes_within_the_session(make_group: MakeGroup) -> None:
-    """Whichever of the two is the broker's."""
+def test_the_session_must_exceed_the_heartbeat_interval(make_group: MakeGroup) -> None:
+    """Either one may come from the broker."""
     group = make_group(config=LOOSE)
     for changes in ([(HEARTBEAT, SET, "10000")], [(SESSION, SET, "5000")]):
         assert refused(group, *changes) == (
@@ -140,8 +140,8 @@ def test_a_heartbeat_comes_within_the_session(make_group: MakeGroup) -> None:
     assert "must be greater than" in refused(group, (SESSION, DELETE, None))
 
 
-def test_a_group_is_not_needed(group: GroupScript) -> None:
-    """One that comes into being later goes by its configs from its first member on."""
+def test_configs_need_no_group(group: GroupScript) -> None:
+    """A group that is created later has these configs from its first member on."""
     assert group.alter_configs(session_timeout=60_000, heartbeat_interval=7_000).error == 0
     assert group.engine.state.group is None
     assert group.engine.state.is_quiet
@@ -149,8 +149,9 @@ def test_a_group_is_not_needed(group: GroupScript) -> None:
     assert group.left_ms(DeadlineKind.SESSION, "n1") == 60_000
 
 
-def test_a_change_counts_at_once(group: GroupScript) -> None:
-    """The session from the next heartbeat on, as in Kafka; deleting restores the broker's."""
+def test_a_change_takes_effect_at_once(group: GroupScript) -> None:
+    """As in Kafka, a new session timeout applies from the next heartbeat on. Deleting an override
+    restores the broker's value."""
     group.native("n1")
     group.alter_configs(session_timeout=60_000, heartbeat_interval=7_000)
     assert group.left_ms(DeadlineKind.SESSION, "n1") == 45_000
@@ -163,7 +164,7 @@ def test_a_change_counts_at_once(group: GroupScript) -> None:
 
 
 def test_the_assignment_interval_of_a_group(group: GroupScript) -> None:
-    """No target is computed sooner after the last one."""
+    """No target is computed before the interval has passed."""
     group.alter_configs(assignment_interval=5_000)
     group.native("n1")
     assert group.native("n2").member_epoch == 2
@@ -173,8 +174,8 @@ def test_the_assignment_interval_of_a_group(group: GroupScript) -> None:
     assert group.native("n2", 2).member_epoch == 3
 
 
-def test_a_target_that_is_due_is_due_by_the_new_interval(make_group: MakeGroup) -> None:
-    """Where only the timer computes it: classic members left alone in a consumer group."""
+def test_a_new_interval_applies_to_a_due_target(make_group: MakeGroup) -> None:
+    """Only the timer computes the target of a consumer group with only classic members."""
     group = make_group(config=GroupConfig(consumer_migration_policy=MigrationPolicy.UPGRADE))
     group.alter_configs(assignment_interval=10_000)
     group.given_consumer_group(
@@ -187,7 +188,7 @@ def test_a_target_that_is_due_is_due_by_the_new_interval(make_group: MakeGroup) 
 
 
 def test_validate_only_writes_no_record(group: GroupScript) -> None:
-    """It answers what the change would be answered."""
+    """The answer is that of the real change."""
     assert group.alter_configs(validate_only=True, session_timeout=60_000).error == 0
     assert group.last_step.records == ()
     reply = group.alter_configs(validate_only=True, session_timeout=1)
@@ -195,7 +196,7 @@ def test_validate_only_writes_no_record(group: GroupScript) -> None:
 
 
 def test_an_unchanged_override_is_not_written(group: GroupScript) -> None:
-    """Nor is anything by an empty list, or by deleting what was never set or is unknown."""
+    """An empty list writes nothing either, nor does deleting an unset or unknown config."""
     group.alter_configs(session_timeout=60_000)
     group.alter_configs(session_timeout=60_000)
     assert group.last_step.records == ()
@@ -204,7 +205,7 @@ def test_an_unchanged_override_is_not_written(group: GroupScript) -> None:
     assert group.last_step.records == ()
 
 
-def test_deleting_minds_no_value(group: GroupScript) -> None:
+def test_deleting_ignores_the_value(group: GroupScript) -> None:
     """A client may send one."""
     group.alter_configs(session_timeout=60_000)
     change = ConfigChange(name=SESSION, operation=DELETE, value="5")
@@ -212,8 +213,8 @@ def test_deleting_minds_no_value(group: GroupScript) -> None:
     assert group.engine.state.config_overrides == {}
 
 
-def test_configs_outlive_the_group_and_a_restart(group: GroupScript) -> None:
-    """Its conversions, its last member, DeleteGroups, and the compaction of its log."""
+def test_configs_survive_the_group_and_a_restart(group: GroupScript) -> None:
+    """They survive conversions, the last member, DeleteGroups, and compaction."""
     group.given_classic_group(given_classic_group_member("a", {"foo": (0, 1, 2)}))
     group.alter_configs(session_timeout=60_000)
     group.native("n1")
@@ -231,7 +232,7 @@ def test_configs_outlive_the_group_and_a_restart(group: GroupScript) -> None:
 
 
 def test_deleting_the_last_override_leaves_no_record(group: GroupScript) -> None:
-    """The record of an empty set is its own tombstone."""
+    """A record without overrides is its own tombstone."""
     group.alter_configs(session_timeout=60_000)
     group.alter_configs(session_timeout=None)
     assert compacted(group.log) == []
@@ -239,8 +240,8 @@ def test_deleting_the_last_override_leaves_no_record(group: GroupScript) -> None
 
 
 def test_changed_bounds_clamp_an_override(make_group: MakeGroup) -> None:
-    """It is shown as it was set, and counts as far as the bounds allow; before anything else is
-    changed it has to be put right."""
+    """The description shows the override as it was set, and the bounds limit its effect. The next
+    change must correct it first."""
     group = make_group(config=LOOSE)
     group.load(GroupConfigs(overrides={SESSION: 500, HEARTBEAT: 20_000}))
     assert group.native("n1").heartbeat_interval_ms == 15_000
@@ -251,7 +252,7 @@ def test_changed_bounds_clamp_an_override(make_group: MakeGroup) -> None:
 
 
 def test_unknown_config_names_have_no_effect(group: GroupScript) -> None:
-    """A log may have been written by a later one; what it knows is not lost here."""
+    """A newer version may have written the log. Its names are kept."""
     group.load(GroupConfigs(overrides={"consumer.new.in.5.0": 7}))
     assert group.native("n1").heartbeat_interval_ms == 5_000
     group.alter_configs(heartbeat_interval=6_000)
@@ -259,7 +260,7 @@ def test_unknown_config_names_have_no_effect(group: GroupScript) -> None:
 
 
 def test_a_broken_log_leaves_the_configs_unchanged(group: GroupScript) -> None:
-    """The client is told to try again."""
+    """The client retries."""
     group.log_is_broken = True
     reply = group.alter_configs(session_timeout=60_000)
     assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -269,8 +270,8 @@ def test_a_broken_log_leaves_the_configs_unchanged(group: GroupScript) -> None:
     assert group.left_ms(DeadlineKind.SESSION, "n1") == 45_000
 
 
-def test_a_description_has_every_key() -> None:
-    """What the group set, what the broker has, and what Kafka has where nobody says anything."""
+def test_a_description_has_every_config() -> None:
+    """Each has the group's override, the broker's value, and Kafka's default."""
     views = {view.name: view for view in describe({SESSION: 7}, LOOSE)}
     assert tuple(views) == tuple(KEYS)
     session = views[SESSION]
@@ -280,8 +281,8 @@ def test_a_description_has_every_key() -> None:
     assert all(view.documentation for view in views.values())
 
 
-def test_every_key_has_bounds_of_the_broker() -> None:
-    """Named as Kafka names them."""
+def test_every_config_has_broker_bounds() -> None:
+    """Their names are Kafka's."""
     widest = dict.fromkeys(KEYS, INT32_MAX)
     config = in_force(GroupConfig(), widest)
     assert config.consumer_session_timeout_ms == 60_000
@@ -291,7 +292,7 @@ def test_every_key_has_bounds_of_the_broker() -> None:
 
 @pytest.mark.parametrize("kind", ["classic", "consumer"])
 def test_a_classic_member_keeps_its_own_session(group: GroupScript, kind: str) -> None:
-    """It stated one when it joined; the group's is for native members."""
+    """It stated its session timeout when it joined. The group's config is for native members."""
     if kind == "classic":
         group.given_classic_group(given_classic_group_member("c1", {"foo": (0, 1, 2)}))
     else:

@@ -1,4 +1,4 @@
-"""A group that somebody else serves now: all its members are fenced."""
+"""All members of a group are fenced when another coordinator serves it."""
 
 from coordinator.events import GroupLost
 from coordinator.records import MemberMetadata, RemovalCause
@@ -10,7 +10,7 @@ from tests.support.group_script import GroupScript
 
 
 def take(group: GroupScript) -> list[RemovalCause | None]:
-    """Why each member went."""
+    """The causes of the removals."""
     return [
         record.cause
         for record in group.feed(GroupLost()).records
@@ -19,7 +19,7 @@ def take(group: GroupScript) -> list[RemovalCause | None]:
 
 
 def test_members_of_both_protocols_are_fenced(group: GroupScript) -> None:
-    """In one step; the next heartbeat of each tells it."""
+    """One step fences them. Each member learns it from its next heartbeat."""
     group.given_consumer_group(given_classic("c"), given_native("n"))
     assert take(group) == [RemovalCause.GROUP_TAKEN] * 2
     assert group.view().members == ()
@@ -30,7 +30,7 @@ def test_members_of_both_protocols_are_fenced(group: GroupScript) -> None:
 def test_members_of_a_classic_group_are_fenced_and_their_requests_answered(
     group: GroupScript,
 ) -> None:
-    """Nobody goes on waiting for a rebalance of a group that is gone."""
+    """No client continues to wait for a rebalance of the lost group."""
     ids = group.stable_classic_group({"a": {"foo": (0, 1)}, "b": {"foo": (2,)}})
     waiting = group.send_join(ids["a"])
     assert group.is_parked(waiting)
@@ -40,7 +40,7 @@ def test_members_of_a_classic_group_are_fenced_and_their_requests_answered(
 
 
 def test_losing_a_group_without_members_writes_no_record(group: GroupScript) -> None:
-    """Whether it exists or not."""
+    """This holds whether the group exists or not."""
     assert take(group) == []
     group.given_consumer_group()
     assert take(group) == []

@@ -1,5 +1,5 @@
-"""Bad input changes nothing and costs nobody else anything: any event, on every kind of group and
-in every phase."""
+"""Bad input changes nothing and harms no other member: any event, in every kind of group and
+phase."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ from tests.support.group_records import given_classic, given_classic_group_membe
 from tests.support.group_script import GroupScript, embedded_assignment, subscription, topic_id
 
 LONGEST = 0x7FFF
-"""Bytes in the longest string that Kafka's messages can carry."""
+"""Bytes of the longest string in Kafka's messages."""
 
 TOKEN = 1_000_000
 
@@ -99,7 +99,7 @@ def away(group: GroupScript) -> None:
 
 
 def mixed(group: GroupScript) -> None:
-    """Each classic member in a phase of its own, each member in a state of its own."""
+    """Each classic member is in another phase, and each member in another state."""
     group.given_consumer_group(
         given_classic("c1", epoch=5, assigned=FOO_0),
         given_classic("c2", epoch=6, target=FOO_1, instance_id="i2"),
@@ -234,7 +234,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
 
 
 def is_refused(group: GroupScript) -> bool:
-    """Whether the answer says that the request made no sense."""
+    """Whether the answer refuses the request."""
     reply = group.answers.get(TOKEN)
     if isinstance(reply, LeaveGroupReply) and not reply.error:
         return all(member.error for member in reply.members)
@@ -243,7 +243,7 @@ def is_refused(group: GroupScript) -> bool:
 
 
 def named_by(event: Request, state: GroupState) -> set[str]:
-    """The members that the event is about."""
+    """The members that the event names."""
     instances: Mapping[str, str] = state.group.instances if state.group is not None else {}
     entries = event.members if isinstance(event, LeaveGroupReceived) else (event,)
     pairs = [(getattr(e, "member_id", None), getattr(e, "instance_id", None)) for e in entries]
@@ -251,7 +251,7 @@ def named_by(event: Request, state: GroupState) -> set[str]:
 
 
 def others(state: GroupState, named: set[str]) -> dict[str, object]:
-    """What the members have that an event is not about."""
+    """The state of the members that the event does not name."""
     match state.group:
         case ConsumerGroup() as group:
             return {
@@ -272,10 +272,10 @@ def others(state: GroupState, named: set[str]) -> dict[str, object]:
 @pytest.mark.parametrize("situation", SITUATIONS)
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=examples(200))
 @given(event=requests)
-def test_whatever_is_sent(situation: str, event: Request) -> None:
-    """It is answered or parked; a refusal has no record, unless it leaves a group without members
-    behind; and what it is not about stays: nobody else leaves, and nobody else loses a partition or
-    what it said of itself."""
+def test_bad_input_harms_no_other_member(situation: str, event: Request) -> None:
+    """Every request is answered or parked. A refusal writes no record, unless it leaves a group
+    without members. Members that the request does not name stay, and keep their partitions and
+    descriptions."""
     group = GroupScript()
     SITUATIONS[situation](group)
     named = named_by(event, group.engine.state)
@@ -294,11 +294,13 @@ def test_whatever_is_sent(situation: str, event: Request) -> None:
 
 MANY = 200
 GROWTH_MAX = 6
-"""How often the cost of four times as much: with a quadratic cost it is sixteen."""
+"""The limit for the ratio of costs when the size grows fourfold. A quadratic cost would have a
+ratio of sixteen."""
 
 
 def calls_in(group: GroupScript, event: Request) -> int:
-    """How many functions a decision calls: its cost, whatever the machine is doing meanwhile."""
+    """The number of function calls of a decision, a cost that does not depend on the machine's
+    load."""
     count = 0
 
     def counted(_frame: FrameType, kind: str, _argument: object) -> None:
@@ -326,8 +328,9 @@ def calls_for_leavers(members: int, *, is_mixed: bool) -> int:
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])
-def test_a_long_list_of_leavers(is_mixed: bool) -> None:
-    """Each entry costs the same, whether it names a member, nobody, or one that is gone by now."""
+def test_the_cost_of_leaving_is_linear(is_mixed: bool) -> None:
+    """Each entry costs the same, whether it names a member, no member, or one that has already
+    left."""
     few, many = (calls_for_leavers(count, is_mixed=is_mixed) for count in (MANY, 4 * MANY))
     assert many < GROWTH_MAX * few
 
@@ -346,8 +349,8 @@ def long_sync(group: GroupScript, count: int) -> SyncGroupReceived:
     )
 
 
-def test_a_long_list_of_assignments() -> None:
-    """For members that are not there."""
+def test_the_cost_of_assignments_is_linear() -> None:
+    """The leader's assignments name members that do not exist."""
     group, larger = GroupScript(), GroupScript()
     event = long_sync(group, MANY)
     assert calls_in(larger, long_sync(larger, 4 * MANY)) < GROWTH_MAX * calls_in(group, event)
@@ -356,8 +359,9 @@ def test_a_long_list_of_assignments() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "native"])
-def test_a_long_list_of_owned_partitions(protocol: str) -> None:
-    """Of a topic that has three, of one that does not exist, and each of them twice."""
+def test_the_cost_of_owned_partitions_is_linear(protocol: str) -> None:
+    """The list has partitions of a topic with three, of a nonexistent topic, and each of them
+    twice."""
     group = GroupScript()
     mixed(group)
     numbers = [*range(MANY), *range(MANY)]

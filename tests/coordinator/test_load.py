@@ -1,4 +1,4 @@
-"""What counts of a group's log, and what the group needs then (rules 2.10, 3.12)."""
+"""Loading a group from its log (rules 2.10, 3.12)."""
 
 import pytest
 
@@ -16,8 +16,8 @@ FOO_0 = {"foo": (0,)}
 
 
 def test_sessions_of_a_loaded_classic_group_restart(group: GroupScript) -> None:
-    """At full length, and long enough to reconnect; pending ids and a running rebalance are
-    forgotten."""
+    """They have full length, or longer to allow a reconnect. Pending ids and a running rebalance
+    are forgotten."""
     ids = group.stable_classic_group({"a": FOO_0, "b": {}})
     handed_out = group.take_id()
     group.send_join(ids["a"], topics=("bar",))
@@ -38,16 +38,16 @@ def test_sessions_of_a_loaded_classic_group_restart(group: GroupScript) -> None:
 def test_the_first_session_is_long_enough_to_reconnect(
     group: GroupScript, session_timeout_ms: int, first_ms: int
 ) -> None:
-    """DEV D41: by default, clients wait up to 10 s before they try again; the next one is their
-    own."""
+    """DEV D41: by default, clients wait up to 10 s before they reconnect. The next session has its
+    normal length."""
     group.given_consumer_group(given_classic("c", session_timeout_ms=session_timeout_ms))
     assert group.left_ms(DeadlineKind.SESSION, "c") == first_ms
     group.beat("c", 10)
     assert group.left_ms(DeadlineKind.SESSION, "c") == session_timeout_ms
 
 
-def test_the_whole_protocol_list_survives(group: GroupScript) -> None:
-    """Kafka keeps the selected one only: there, a rejoin with the same list is a change."""
+def test_the_whole_protocol_list_survives_a_load(group: GroupScript) -> None:
+    """Kafka keeps only the selected protocol, so a rejoin with the same list counts as a change."""
     metadata = given_classic_group_member("a").protocols[0][1]
     protocols = (("range", metadata), ("sticky", metadata))
     ids = group.stable_classic_group({"a": FOO_0, "b": {}}, protocols=protocols)
@@ -58,7 +58,7 @@ def test_the_whole_protocol_list_survives(group: GroupScript) -> None:
 
 
 def test_a_pending_revocation_survives_a_load(group: GroupScript) -> None:
-    """Native or classic, within a full rebalance timeout."""
+    """Native and classic members have a full rebalance timeout."""
     state = MemberState.UNREVOKED_PARTITIONS
     group.given_consumer_group(
         given_native("n1", pending=FOO_0, state=state, rebalance_timeout_ms=4_000),
@@ -69,7 +69,7 @@ def test_a_pending_revocation_survives_a_load(group: GroupScript) -> None:
 
 
 def test_a_member_behind_the_target_has_to_rejoin(group: GroupScript) -> None:
-    """DEV D7: PrepareRebalance, with its join timer; others are Stable."""
+    """DEV D7: it is in PrepareRebalance, with its join timer. Other members are Stable."""
     group.given_consumer_group(
         given_classic("c1", epoch=9), given_classic("c2"), given_native("n1", epoch=9)
     )
@@ -82,14 +82,14 @@ def test_a_member_behind_the_target_has_to_rejoin(group: GroupScript) -> None:
 
 
 def test_a_restart_creates_no_group(group: GroupScript) -> None:
-    """A group that nobody ever joined."""
+    """No member ever joined the group."""
     group.restart()
     assert group.engine.state.group is None
     assert group.engine.state.is_quiet
 
 
-def test_a_downgrade_that_was_not_through_goes_on(group: GroupScript) -> None:
-    """What the native member had is nobody's: without a rebalance it would stay so."""
+def test_an_interrupted_downgrade_continues(group: GroupScript) -> None:
+    """Without a rebalance the native member's partitions would stay without an owner."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_native("n1", assigned={"foo": (1, 2)})
     )
@@ -100,8 +100,8 @@ def test_a_downgrade_that_was_not_through_goes_on(group: GroupScript) -> None:
     assert group.join("c1").generation == 11
 
 
-def test_a_group_that_no_longer_fits_rebalances(make_group: MakeGroup) -> None:
-    """The limit was lowered while it was away (rule 2.10)."""
+def test_a_group_beyond_its_size_limit_rebalances(make_group: MakeGroup) -> None:
+    """The limit was lowered while the gateway was down (rule 2.10)."""
     group = make_group(config=GroupConfig(classic_max_size=1))
     group.given_classic_group(
         given_classic_group_member("a", FOO_0), given_classic_group_member("b")
@@ -113,7 +113,7 @@ def test_a_group_that_no_longer_fits_rebalances(make_group: MakeGroup) -> None:
 
 
 def test_a_member_that_left_temporarily_has_no_revocation_deadline(group: GroupScript) -> None:
-    """It gave everything up when it left: after a restart only its session runs."""
+    """It gave up its partitions when it left, so after a restart only its session runs."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={}, instance_id="i1"), epoch=11
     )
@@ -123,9 +123,9 @@ def test_a_member_that_left_temporarily_has_no_revocation_deadline(group: GroupS
     assert {key.kind for key in group.engine.state.deadlines} == {DeadlineKind.SESSION}
 
 
-def test_a_log_that_is_being_compacted(group: GroupScript) -> None:
-    """Some of the older records are gone and some are not: what n2 had in between, and gave back,
-    takes nothing from n1, neither what it holds nor what it is to have."""
+def test_a_partly_compacted_log_restores_the_group(group: GroupScript) -> None:
+    """Some of the older records are missing. Partitions that n2 had in between do not affect the
+    assignment or target of n1."""
     at_first = list(given_native("n1", assigned=FOO_0).records())
     in_between = list(given_native("n2", assigned=FOO_0).records())
     group.given_consumer_group(given_native("n2"), given_native("n1", assigned={"foo": (0, 1)}))
@@ -139,7 +139,7 @@ def test_a_log_that_is_being_compacted(group: GroupScript) -> None:
 
 
 def test_a_restarted_rebalance_waits_for_the_longest_timeout(group: GroupScript) -> None:
-    """As every join phase does."""
+    """Every join phase does."""
     group.given_consumer_group(
         given_classic("c1", rebalance_timeout_ms=7_000),
         given_classic("c2", rebalance_timeout_ms=9_000),
@@ -151,7 +151,7 @@ def test_a_restarted_rebalance_waits_for_the_longest_timeout(group: GroupScript)
 
 
 def test_a_log_shows_members_without_loading(group: GroupScript) -> None:
-    """Such groups are taken up at the start, in either kind."""
+    """The gateway takes over groups with members at its start."""
     assert not has_members(group.log)
     ids = group.stable_classic_group({"a": FOO_0})
     assert has_members(newest(group.log))
@@ -165,7 +165,7 @@ def test_a_log_shows_members_without_loading(group: GroupScript) -> None:
 
 
 def test_a_log_shows_a_group_without_loading(group: GroupScript) -> None:
-    """A group, or only the configs that one would have."""
+    """The log has a group, or only configs."""
     configs = GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})
     assert (has_group([]), overrides_in([])) == (False, {})
     assert (has_group([configs]), overrides_in([configs])) == (False, configs.overrides)
@@ -179,7 +179,8 @@ HOUR_MS = 3_600_000
 
 
 def test_a_clock_that_was_ahead_delays_no_target(group: GroupScript) -> None:
-    """The machine's clock was set right while no gateway ran: the stored time has yet to come."""
+    """The machine's clock was set back while no gateway ran, so the stored time is in the
+    future."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1, 2)}), timestamp_ms=group.now_ms + HOUR_MS
     )
@@ -188,7 +189,7 @@ def test_a_clock_that_was_ahead_delays_no_target(group: GroupScript) -> None:
 
 
 def test_a_clock_that_was_ahead_delays_no_resolution(group: GroupScript) -> None:
-    """The same for regular expressions: they are matched again, and then at their pace."""
+    """The regular expressions are matched again, and then at their interval."""
     group.native("n1", regex="f.*")
     group.resolve()
     group.now_ms -= HOUR_MS

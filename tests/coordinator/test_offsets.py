@@ -1,4 +1,4 @@
-"""Offsets of a group of either kind: checked here, stored in the cluster (rules 2.9, 3.15)."""
+"""Offsets of groups of either kind: the engine checks, the cluster stores (rules 2.9, 3.15)."""
 
 import pytest
 
@@ -11,7 +11,8 @@ from tests.support.group_script import GroupScript
 
 
 def test_a_deleted_consumer_group_leaves_nothing_in_its_log(group: GroupScript) -> None:
-    """Every record has its tombstone: a left-over target epoch would haunt the next group."""
+    """Every record has a tombstone. A leftover target epoch would affect the next group of that
+    name."""
     group.native("n1")
     group.native("n1", -1)
     assert group.delete_group().error == ErrorCode.NONE
@@ -20,8 +21,8 @@ def test_a_deleted_consumer_group_leaves_nothing_in_its_log(group: GroupScript) 
     assert group.engine.state.is_quiet
 
 
-def test_a_deleted_classic_group_takes_its_timers_along(group: GroupScript) -> None:
-    """An id that was handed out does not make a group non-empty."""
+def test_deleting_a_classic_group_stops_its_timers(group: GroupScript) -> None:
+    """A group with only a pending id counts as empty."""
     group.take_id()
     assert group.delete_group().error == ErrorCode.NONE
     assert compacted(group.log) == []
@@ -29,14 +30,14 @@ def test_a_deleted_classic_group_takes_its_timers_along(group: GroupScript) -> N
 
 
 def test_a_group_with_members_is_not_deleted(group: GroupScript) -> None:
-    """NON_EMPTY_GROUP, for either kind."""
+    """Groups of either kind answer NON_EMPTY_GROUP."""
     group.native("n1")
     assert group.delete_group().error == ErrorCode.NON_EMPTY_GROUP
     assert group.view().group_type == "consumer"
 
 
 def test_a_late_answer_to_a_lost_commit_stops_its_timer(group: GroupScript) -> None:
-    """The cluster did answer in the end: nothing is held any longer."""
+    """The cluster has answered after all, so the commit holds nothing any more."""
     group.native("n1")
     token, verdict = group.commit("n1", 2, {"foo": (0,)})
     assert verdict.error == ErrorCode.NONE
@@ -49,7 +50,8 @@ def test_a_late_answer_to_a_lost_commit_stops_its_timer(group: GroupScript) -> N
 
 
 def test_a_returning_static_member_waits_for_its_predecessors_commit(group: GroupScript) -> None:
-    """It would start from before that commit, or have it land upon a later one of its own."""
+    """Otherwise it would start before that commit, or the commit would overwrite a later one of its
+    own."""
     foo = {"foo": (0,)}
     group.given_consumer_group(
         given_classic("c1", instance_id="i1", assigned=foo, target=foo), given_native("n1")
@@ -67,7 +69,8 @@ def test_a_returning_static_member_waits_for_its_predecessors_commit(group: Grou
 
 
 def test_a_commit_of_an_unheld_partition_holds_no_partition(group: GroupScript) -> None:
-    """At its own epoch a member may commit any partition (rule 3.15), but blocks only its own."""
+    """A member may commit any partition at its own epoch (rule 3.15), but blocks only its own
+    partitions."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}),
         given_native("n2", target={"foo": (1, 2)}, state=MemberState.UNRELEASED_PARTITIONS),
@@ -79,7 +82,7 @@ def test_a_commit_of_an_unheld_partition_holds_no_partition(group: GroupScript) 
 
 
 def test_a_commit_without_a_member_holds_no_partition(group: GroupScript) -> None:
-    """A consumer that assigns itself commits to an empty consumer group, with an id of its own."""
+    """A consumer that uses assign() commits to an empty consumer group with an id of its own."""
     group.native("n1")
     group.native("n1", -1)
     _, verdict = group.commit("somebody", -1, {"foo": (0,)})
@@ -93,8 +96,8 @@ def test_a_commit_without_a_member_holds_no_partition(group: GroupScript) -> Non
 def test_a_commit_without_a_member_ends_before_a_member_starts_there(
     group: GroupScript, kind: str
 ) -> None:
-    """An admin's reset of an empty group of either kind: stored late, it would undo the commit of a
-    member that came in meanwhile. Before that it hinders no other reader without a group."""
+    """An admin resets an empty group of either kind. A late reset would undo the commit of a member
+    that joined since. It does not block readers without a membership."""
     foo = {"foo": (0,)}
     match kind:
         case "classic":
@@ -120,7 +123,7 @@ def test_a_commit_without_a_member_ends_before_a_member_starts_there(
 
 
 def test_a_lost_commit_without_a_member_is_stray(group: GroupScript) -> None:
-    """The cluster may store it at any time, upon whatever was committed since."""
+    """The cluster may store it at any time, over later commits."""
     foo = {"foo": (0,)}
     token, _ = group.commit("", -1, foo)
     group.commit_answered(token, lost=True)
@@ -132,23 +135,24 @@ def test_a_lost_commit_without_a_member_is_stray(group: GroupScript) -> None:
 
 
 def test_a_members_commit_in_flight_does_not_delay_fetches(group: GroupScript) -> None:
-    """Admin tools read offsets of partitions that are committed all the time."""
+    """Admin tools read offsets of partitions that members commit continually."""
     group.native("n1")
     token, _ = group.commit("n1", 2, {"foo": (0,)})
     assert group.fetch(of={"foo": (0,)}).error == ErrorCode.NONE
     group.commit_answered(token)
 
 
-def test_offsets_of_a_classic_groups_topics_stay(group: GroupScript) -> None:
-    """Those that its members subscribe to, by the protocol in force."""
+def test_offsets_of_topics_that_a_classic_group_subscribes_to_stay(group: GroupScript) -> None:
+    """The selected protocol determines the subscriptions."""
     group.stable_classic_group({"a": {"foo": (0,)}})
     assert group.delete_offsets("foo", "bar").subscribed == {"foo"}
     group.leave(*group.classic.members)
     assert group.delete_offsets("foo", "bar").subscribed == frozenset()
 
 
-def test_topics_that_cannot_be_known_count_as_subscribed(group: GroupScript) -> None:
-    """Before a protocol is selected, and if a subscription cannot be read (rule 2.9)."""
+def test_unknown_topics_count_as_subscribed(group: GroupScript) -> None:
+    """They are unknown before a protocol is selected, or if a subscription is unreadable (rule
+    2.9)."""
     member_id = group.take_id()
     group.send_join(member_id)
     assert group.delete_offsets("foo", "bar").subscribed == {"foo", "bar"}
@@ -157,7 +161,7 @@ def test_topics_that_cannot_be_known_count_as_subscribed(group: GroupScript) -> 
 
 
 def test_offsets_of_a_foreign_group_stay(group: GroupScript) -> None:
-    """Nobody knows what its members read."""
+    """The engine cannot know the topics of its members."""
     group.given_classic_group(given_classic_group_member("c1"), protocol_type="connect")
     assert group.delete_offsets("foo").error == ErrorCode.NON_EMPTY_GROUP
 
@@ -173,18 +177,17 @@ def test_offsets_of_a_foreign_group_stay(group: GroupScript) -> None:
         (3, 6, True, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_a_commit_to_no_group(
+def test_a_commit_without_a_group_needs_no_generation(
     group: GroupScript, epoch: int, version: int, is_transactional: bool, error: ErrorCode
 ) -> None:
-    """Fine as long as it names no generation; the code of the refusal is one that the version
-    knows (rule 2.9)."""
+    """A commit with a generation is refused, with a code that the version knows (rule 2.9)."""
     foo = {"foo": (0,)}
     _, verdict = group.commit("", epoch, foo, version=version, is_transactional=is_transactional)
     assert verdict.error == error
 
 
-def test_a_stray_commit_holds_its_own_partitions_only(group: GroupScript) -> None:
-    """Whoever asks for all of them has to wait, too."""
+def test_a_stray_commit_blocks_its_own_partitions_only(group: GroupScript) -> None:
+    """A fetch of all partitions waits as well."""
     group.native("n1")
     token, _ = group.commit("n1", 2, {"foo": (0,)})
     group.commit_answered(token, lost=True)
@@ -194,8 +197,8 @@ def test_a_stray_commit_holds_its_own_partitions_only(group: GroupScript) -> Non
     assert group.commit("n1", 2, {"foo": (1,)})[1].error == ErrorCode.NONE
 
 
-def test_offsets_of_a_consumer_groups_topics_stay(group: GroupScript) -> None:
-    """Of those that were named, the ones that some member subscribes to."""
+def test_offsets_of_topics_that_a_consumer_group_subscribes_to_stay(group: GroupScript) -> None:
+    """The others of the request may be deleted."""
     group.native("n1")
     assert group.delete_offsets("bar").subscribed == frozenset()
     assert group.delete_offsets("bar", "foo").subscribed == {"foo"}

@@ -32,8 +32,8 @@ RECORDS: list[DurableRecord] = [
 ]
 
 
-def test_a_key_names_what_the_record_is_of() -> None:
-    """One per kind, or one per kind and member: a compacted log keeps the newest of each."""
+def test_a_key_identifies_kind_and_member() -> None:
+    """A compacted log keeps the newest record of each key."""
     assert len({record.key for record in RECORDS}) == len(RECORDS)
     assert {type(record) for record in RECORDS} == set(get_args(DurableRecord))
     again = GroupEpoch(epoch=9, cause=EpochCause.MEMBER_JOINED)
@@ -41,7 +41,8 @@ def test_a_key_names_what_the_record_is_of() -> None:
 
 
 def test_tombstones_are_recognised() -> None:
-    """None is the tombstone, and configs without an override; an empty target or epoch 0 is not."""
+    """None is a tombstone, and so are configs without overrides. An empty target or epoch 0 is
+    not."""
     assert [is_tombstone(record) for record in RECORDS] == [True, *3 * [False], *10 * [True]]
     assert is_tombstone(GroupConfigs(overrides={}))
     assert not is_tombstone(TargetAssignmentMember(member_id="a", partitions=frozenset()))
@@ -50,13 +51,13 @@ def test_tombstones_are_recognised() -> None:
     assert is_tombstone(GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED))
 
 
-def test_member_states_are_stored_as_kafka_stores_them() -> None:
-    """Numbers 0 to 2 (rule 3.7)."""
+def test_member_states_have_kafkas_numbers() -> None:
+    """The numbers are 0 to 2 (rule 3.7)."""
     assert [state.value for state in MemberState] == [0, 1, 2]
 
 
-def test_metadata_of_a_protocol_that_is_not_offered() -> None:
-    """Zero bytes, also while no protocol is selected."""
+def test_metadata_of_an_unsupported_protocol_is_empty() -> None:
+    """It is also empty while no protocol is selected."""
     member = given_classic_group_member("a", metadata=b"subscription")
     assert member.metadata_for("range") == b"subscription"
     assert member.metadata_for("sticky") == b""
@@ -64,7 +65,7 @@ def test_metadata_of_a_protocol_that_is_not_offered() -> None:
 
 
 def test_a_classic_member_carries_classic_metadata() -> None:
-    """That is what makes it one."""
+    """The metadata distinguishes it from a native member."""
     kinds = []
     for given in (given_classic("c"), given_native("n")):
         metadata = next(iter(given.records()))

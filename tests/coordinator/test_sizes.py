@@ -1,4 +1,4 @@
-"""What a client may make a group remember has a limit."""
+"""Limits on the data that a client may make a group store."""
 
 import pytest
 
@@ -15,8 +15,10 @@ FITS = MEMBER_BYTES_MAX - 10
     ("size", "error"),
     [(FITS, ErrorCode.NONE), (MEMBER_BYTES_MAX + 1, ErrorCode.UNKNOWN_SERVER_ERROR)],
 )
-def test_a_protocol_list(group: GroupScript, size: int, error: ErrorCode) -> None:
-    """All of its protocols together; nothing is left of a list that is refused."""
+def test_the_size_of_a_protocol_list_is_limited(
+    group: GroupScript, size: int, error: ErrorCode
+) -> None:
+    """The limit applies to all protocols together. A refused list leaves nothing behind."""
     group.given_consumer_group(given_native("n1"))
     first = (("range", b"\0\0" + bytes(8)), ("other", bytes(size - 20)))
     reply = group.join("c1", protocols=first)
@@ -24,8 +26,9 @@ def test_a_protocol_list(group: GroupScript, size: int, error: ErrorCode) -> Non
     assert ("c1" in group.consumer.members) is (error == ErrorCode.NONE)
 
 
-def test_an_assignment(group: GroupScript) -> None:
-    """Each member's for itself; the others go on waiting for a leader that makes sense."""
+def test_the_size_of_an_assignment_is_limited(group: GroupScript) -> None:
+    """The limit applies to each member. The others still wait for a valid assignment of the
+    leader."""
     member_id = group.take_id()
     group.send_join(member_id)
     group.wait(3_000)
@@ -35,8 +38,8 @@ def test_an_assignment(group: GroupScript) -> None:
     assert group.synced(member_id, 1, assignments={member_id: {"foo": (0,)}}) == {"foo": (0,)}
 
 
-def test_a_subscription(group: GroupScript) -> None:
-    """By name, in a native heartbeat."""
+def test_the_size_of_a_subscription_is_limited(group: GroupScript) -> None:
+    """The limit applies to the names in a native heartbeat."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     names = [f"{n:0249}" for n in range(MEMBER_BYTES_MAX // 249 + 1)]
     reply = group.native("n1", 10, topics=names)
@@ -51,8 +54,10 @@ def test_a_subscription(group: GroupScript) -> None:
         (UNKNOWN_TOPICS_MAX + 1, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_topics_that_do_not_exist(group: GroupScript, names: int, error: ErrorCode) -> None:
-    """Those that do are not counted. Native and classic."""
+def test_the_number_of_nonexistent_topics_is_limited(
+    group: GroupScript, names: int, error: ErrorCode
+) -> None:
+    """Existing topics do not count. The limit applies to native and classic members."""
     topics = ["foo", *(f"nowhere-{number}" for number in range(names))]
     group.given_consumer_group(given_native("n1"))
     assert group.native("n1", 10, topics=topics).error == error
@@ -61,9 +66,9 @@ def test_topics_that_do_not_exist(group: GroupScript, names: int, error: ErrorCo
 
 @pytest.mark.parametrize("version", [3, 9])
 @pytest.mark.parametrize("is_static", [False, True])
-def test_a_name(group: GroupScript, version: int, is_static: bool) -> None:
-    """A member id is made of it, which neither an answer nor the log could hold; that of the leader
-    has everybody's."""
+def test_the_length_of_a_name_is_limited(group: GroupScript, version: int, is_static: bool) -> None:
+    """A member id contains the name, and must fit into an answer and the log. The leader's answer
+    has the ids of all members."""
 
     def send(name: str) -> int:
         return group.send_join(

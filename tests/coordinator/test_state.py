@@ -1,4 +1,4 @@
-"""`apply` and what replay must bear (rule 8.4)."""
+"""`apply`, and replays of partial logs (rule 8.4)."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def name_of(record: DurableRecord) -> str:
     "tombstone", [*CONSUMER_TOMBSTONES, ClassicGroupMetadata(value=None)], ids=name_of
 )
 def test_a_tombstone_creates_no_group(tombstone: DurableRecord) -> None:
-    """Compaction may leave the tombstone and take what it stood for."""
+    """Compaction may keep a tombstone without its record."""
     state = GroupState("orders")
     state.apply(tombstone)
     assert state.group is None
@@ -71,7 +71,7 @@ def test_a_tombstone_creates_no_group(tombstone: DurableRecord) -> None:
 
 @pytest.mark.parametrize("tombstone", CONSUMER_TOMBSTONES, ids=name_of)
 def test_a_late_tombstone_spares_a_classic_group(tombstone: DurableRecord) -> None:
-    """What is left of an earlier consumer group says nothing about the group of now."""
+    """Leftovers of an earlier consumer group do not affect the present group."""
     state = GroupState("orders")
     state.apply(CLASSIC)
     state.apply(tombstone)
@@ -80,7 +80,7 @@ def test_a_late_tombstone_spares_a_classic_group(tombstone: DurableRecord) -> No
 
 @pytest.mark.parametrize("record", CONSUMER_RECORDS, ids=name_of)
 def test_any_record_may_be_the_first_of_a_consumer_group(record: DurableRecord) -> None:
-    """Compaction keeps no order between keys; a simple classic group gives way."""
+    """Compaction keeps no order between keys. A simple classic group is replaced."""
     state = GroupState("orders")
     state.apply(CLASSIC)
     state.apply(record)
@@ -95,8 +95,8 @@ def test_a_tombstone_of_the_classic_group_spares_a_consumer_group() -> None:
     assert isinstance(state.group, ConsumerGroup)
 
 
-def test_deadlines_and_commits_outlive_the_group() -> None:
-    """They belong to no kind of group."""
+def test_deadlines_and_commits_survive_the_group() -> None:
+    """They are independent of the kind of group."""
     state = GroupState("orders")
     state.apply(CLASSIC)
     state.apply(DeadlineSet(KEY, 5))
@@ -111,8 +111,8 @@ def test_deadlines_and_commits_outlive_the_group() -> None:
     assert not state.commits
 
 
-def test_a_fork_is_not_noticed(group: GroupScript) -> None:
-    """Drafts decide on forks."""
+def test_a_fork_does_not_affect_the_original(group: GroupScript) -> None:
+    """Steps are decided on forks."""
     group.native("n1")
     state = group.engine.state
     twin = state.fork()
@@ -125,7 +125,7 @@ def test_a_fork_is_not_noticed(group: GroupScript) -> None:
 
 
 def test_a_group_is_quiet_once_its_last_member_and_timer_are_gone(group: GroupScript) -> None:
-    """Then its state may leave memory."""
+    """Its state may then leave memory."""
     quiet = [group.engine.state.is_quiet]
     group.native("n1")
     quiet.append(group.engine.state.is_quiet)
@@ -141,7 +141,7 @@ def test_a_group_is_quiet_once_its_last_member_and_timer_are_gone(group: GroupSc
 def test_a_deadline_or_commit_in_flight_keeps_a_state_in_memory(
     begins: VolatileRecord, ends: VolatileRecord
 ) -> None:
-    """A deadline or a commit in flight, each by itself."""
+    """Either is enough."""
     state = GroupState("orders")
     state.apply(begins)
     assert not state.is_quiet

@@ -1,4 +1,4 @@
-"""A decision in the making."""
+"""Building a step."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def grant(member_id: str, *, pending: bool = False) -> CurrentAssignment:
 
 
 def test_emitted_records_are_visible_to_later_rules(group: GroupScript) -> None:
-    """And by nobody else."""
+    """The group itself does not see them yet."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0))
     step = draft_of(group)
     release = CurrentAssignment(
@@ -43,7 +43,7 @@ def test_emitted_records_are_visible_to_later_rules(group: GroupScript) -> None:
 
 @pytest.mark.parametrize("pending", [True, False])
 def test_no_partition_has_two_owners(group: GroupScript, pending: bool) -> None:
-    """The last line of defence: a rule that grants what is held has broken."""
+    """This guard stops a faulty rule that grants a held partition."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
     step = draft_of(group)
     with pytest.raises(InvariantError, match="is held by n1 and was granted to n2"):
@@ -52,7 +52,7 @@ def test_no_partition_has_two_owners(group: GroupScript, pending: bool) -> None:
 
 
 def test_a_held_or_committing_partition_is_free_for_its_member_only(group: GroupScript) -> None:
-    """Held by nobody else, and no commit of anybody else is on its way."""
+    """No other member holds the partition, and no commit of another member is in flight."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
     step = draft_of(group)
     step.emit(
@@ -65,7 +65,7 @@ def test_a_held_or_committing_partition_is_free_for_its_member_only(group: Group
 
 
 def test_deadlines_count_from_now(group: GroupScript) -> None:
-    """Stopping one that does not run leaves no record."""
+    """Disarming a deadline that is not running writes no record."""
     step = draft_of(group)
     step.disarm(DeadlineKind.SESSION, "n1")
     assert step.records == []
@@ -77,8 +77,8 @@ def test_deadlines_count_from_now(group: GroupScript) -> None:
     assert isinstance(step.records[-1], DeadlineCleared)
 
 
-def test_a_rule_in_the_wrong_kind_of_group(group: GroupScript) -> None:
-    """A bug of ours, never a refusal."""
+def test_a_rule_for_the_wrong_kind_of_group_is_an_internal_error(group: GroupScript) -> None:
+    """It is a bug and never a refusal."""
     group.given_classic_group(given_classic_group_member("a"))
     assert draft_of(group).classic.members.keys() == {"a"}
     with pytest.raises(InvariantError):

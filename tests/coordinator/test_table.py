@@ -1,4 +1,4 @@
-"""A mapping whose fork costs nothing, and then what is written to it."""
+"""A mapping whose forks store only their own writes."""
 
 import pytest
 from hypothesis import given
@@ -23,12 +23,12 @@ def change(table: Table[str, int] | dict[str, int], what: str, key: str, value: 
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 9)), CHANGES, CHANGES)
-def test_a_fork_and_a_fork_of_it_change_alone(
+def test_forks_change_independently(
     rows: dict[str, int],
     changes: list[tuple[str, str, int]],
     later: list[tuple[str, str, int]],
 ) -> None:
-    """Each behaves as a dict that was copied when it was forked."""
+    """Each behaves like a dict that was copied at the fork."""
     table = Table(rows)
     fork, expected = table.fork(), dict(rows)
     for each in changes:
@@ -55,14 +55,14 @@ def test_a_fork_and_a_fork_of_it_change_alone(
 
 
 def test_a_fork_stores_only_its_own_writes() -> None:
-    """That is what makes a step cheap, however many rows there are."""
+    """A step is therefore cheap, however many rows there are."""
     table = Table({n: n for n in range(1_000)})
     fork = table.fork()
     assert fork._borrowed is table._own
     fork.put(1, 11)
     fork.put(1_000, 12)
     fork.drop(2)
-    fork.drop(-1)  # is not there
+    fork.drop(-1)  # a key without a row
     assert fork._borrowed is table._own
     assert (fork._own, fork._hidden) == ({1: 11, 1_000: 12}, {2})
     assert len(fork) == 1_000
@@ -70,8 +70,8 @@ def test_a_fork_stores_only_its_own_writes() -> None:
         fork[2]
 
 
-def test_a_table_is_equal_to_one_with_the_same_rows() -> None:
-    """Not to a dict, and it has no hash, for it changes."""
+def test_tables_with_the_same_rows_are_equal() -> None:
+    """A table never equals a dict, and has no hash, because it is mutable."""
     assert Table({"a": 1}) == Table({"a": 1})
     assert Table({"a": 1}) != Table({"a": 2})
     assert Table({"a": 1}) != {"a": 1}

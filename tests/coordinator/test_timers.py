@@ -1,4 +1,4 @@
-"""What happens when a deadline is due (rules 2.5, 2.7, 3.12, 5.9)."""
+"""Expired deadlines (rules 2.5, 2.7, 3.12, 5.9)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -48,7 +48,7 @@ def dropped(records: Iterable[Record]) -> list[tuple[str, RemovalCause]]:
 def test_a_member_of_a_consumer_group_is_fenced(
     group: GroupScript, kind: DeadlineKind, cause: RemovalCause
 ) -> None:
-    """The record says why."""
+    """The record has the cause."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     step = reach(group, kind, "c1")
     causes = [r.cause for r in step.records if isinstance(r, MemberMetadata)]
@@ -57,21 +57,23 @@ def test_a_member_of_a_consumer_group_is_fenced(
 
 
 @pytest.mark.parametrize("kind", [k for k in DeadlineKind if k is not DeadlineKind.LOST_COMMIT])
-def test_a_deadline_of_a_group_that_is_gone(group: GroupScript, kind: DeadlineKind) -> None:
-    """It is cleared, and that is all."""
+def test_a_deadline_without_a_group_is_only_cleared(group: GroupScript, kind: DeadlineKind) -> None:
+    """The group no longer exists."""
     assert reach(group, kind, "a").records == [DeadlineCleared(DeadlineKey(kind, "a"))]
 
 
 @pytest.mark.parametrize(
     "kind", [DeadlineKind.JOIN, DeadlineKind.SYNC, DeadlineKind.REVOCATION, DeadlineKind.TARGET_DUE]
 )
-def test_a_deadline_of_another_kind_of_group(group: GroupScript, kind: DeadlineKind) -> None:
-    """A classic group has no such thing to time."""
+def test_a_deadline_of_another_kind_of_group_is_only_cleared(
+    group: GroupScript, kind: DeadlineKind
+) -> None:
+    """A classic group has no such deadline."""
     group.given_classic_group(given_classic_group_member("a", FOO_0))
     assert reach(group, kind, "a").records == [DeadlineCleared(DeadlineKey(kind, "a"))]
 
 
-def test_a_classic_member_that_falls_silent(group: GroupScript) -> None:
+def test_a_silent_classic_member_is_removed(group: GroupScript) -> None:
     """The others rebalance."""
     group.given_classic_group(
         given_classic_group_member("a", FOO_0), given_classic_group_member("b")
@@ -82,8 +84,8 @@ def test_a_classic_member_that_falls_silent(group: GroupScript) -> None:
     assert dropped(step.records) == [("a", RemovalCause.SESSION_EXPIRED)]
 
 
-def test_an_id_that_is_never_used(group: GroupScript) -> None:
-    """It held up the join phase for a session timeout."""
+def test_an_unused_id_expires(group: GroupScript) -> None:
+    """It blocked the join phase for a session timeout."""
     group.given_classic_group(given_classic_group_member("a"))
     group.take_id(session_timeout_ms=6_000)
     waiting = group.send_join("a")
@@ -93,8 +95,8 @@ def test_an_id_that_is_never_used(group: GroupScript) -> None:
     assert group.answer(waiting, JoinGroupReply).generation == 1
 
 
-def test_a_new_member_that_waits_too_long(group: GroupScript) -> None:
-    """After 300 s it is sent away, though its join phase goes on."""
+def test_a_new_members_parked_join_times_out(group: GroupScript) -> None:
+    """After 300 s the member is removed, and the join phase continues."""
     how: dict[str, Any] = {"session_timeout_ms": 600_000, "rebalance_timeout_ms": 600_000}
     a = group.take_id(**how)
     group.send_join(a, **how)
@@ -111,7 +113,7 @@ def test_a_new_member_that_waits_too_long(group: GroupScript) -> None:
 
 
 def test_a_member_that_never_syncs_is_removed(group: GroupScript) -> None:
-    """And a new join phase begins for the others."""
+    """A new join phase starts for the others."""
     ids = group.stable_classic_group({"a": FOO_0, "b": {}})
     group.send_join(ids["a"], topics=("bar",), session_timeout_ms=60_000)
     group.send_join(ids["b"], topics=("bar",), session_timeout_ms=60_000)
@@ -125,16 +127,16 @@ def test_a_member_that_never_syncs_is_removed(group: GroupScript) -> None:
 
 
 @pytest.mark.parametrize("kind", [DeadlineKind.SESSION, DeadlineKind.PENDING_ID])
-def test_a_deadline_of_a_stranger_in_a_consumer_group(
+def test_a_deadline_of_a_removed_member_fences_no_other(
     group: GroupScript, kind: DeadlineKind
 ) -> None:
-    """It fences nobody."""
+    """The owner of the deadline is not a member."""
     group.given_consumer_group(given_native("n1"))
     assert reach(group, kind, "a").records == [DeadlineCleared(DeadlineKey(kind, "a"))]
 
 
-def test_a_sync_phase_in_which_all_have_synced(group: GroupScript) -> None:
-    """Its end is no reason to rebalance."""
+def test_a_complete_sync_phase_ends_without_a_rebalance(group: GroupScript) -> None:
+    """All members have synced."""
     group.given_classic_group(given_classic_group_member("a", FOO_0))
     key = DeadlineKey(DeadlineKind.SYNC_PHASE)
     assert reach(group, DeadlineKind.SYNC_PHASE).records == [DeadlineCleared(key)]

@@ -1,4 +1,4 @@
-"""Which topics the image must hold for a decision."""
+"""The topics that the image must contain for a decision."""
 
 from uuid import UUID
 
@@ -72,12 +72,12 @@ def sync(*assignments: bytes) -> SyncGroupReceived:
     ],
 )
 def test_a_request_names_its_topics(event: Event, names: set[str]) -> None:
-    """All protocols of a list; bytes that do not decode name no topic."""
+    """All protocols of a list count. Undecodable bytes contain no topic."""
     assert topics_of_request(event) == names
 
 
 def test_a_group_names_its_topics(group: GroupScript) -> None:
-    """What is subscribed to, and in a classic group also what was assigned."""
+    """These are the subscribed topics, and in a classic group also the assigned ones."""
     assert topics_of_group(group.engine.state) == frozenset()
     group.given_classic_group(
         given_classic_group_member("a", {"foo": (0,)}, topics=("bar",)),

@@ -33,8 +33,8 @@ def test_the_complete_name_must_match(regex: str, matched: set[str]) -> None:
     assert match_topics([regex], NAMES) == {regex: matched}
 
 
-def test_several_at_a_time() -> None:
-    """Each has its own answer; without topics none has any."""
+def test_several_expressions_are_matched_at_once() -> None:
+    """Each has its own result, which is empty without topics."""
     assert match_topics(["o.*", "a.*"], NAMES) == {"o.*": {"orders", "orders-eu"}, "a.*": {"a.b"}}
     assert match_topics(["o.*"], ()) == {"o.*": frozenset()}
     assert match_topics((), NAMES) == {}
@@ -53,14 +53,15 @@ def test_several_at_a_time() -> None:
     ],
 )
 def test_an_invalid_regex_is_refused(regex: str, why: str) -> None:
-    """RE2 knows neither back references nor looking around; what needs too much memory is none."""
+    """RE2 supports neither back-references nor lookaround. A pattern that needs too much memory is
+    invalid."""
     with pytest.raises(GroupError, match=why.replace("(", r"\(").replace(")", r"\)")) as refusal:
         compile_regex(regex)
     assert refusal.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_no_pattern_takes_for_ever() -> None:
-    """Time grows with the name, not with what a pattern could be tried with."""
+def test_the_time_of_a_match_is_linear() -> None:
+    """It grows with the name, not with the number of ways to match."""
     name = "a" * 249
     started = time.perf_counter()
     assert match_topics(["(a*)*b", "(a|aa)+b", "a" * REGEX_LENGTH_MAX], [name]) == {

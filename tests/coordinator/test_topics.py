@@ -1,4 +1,4 @@
-"""What the engine knows of the cluster's topics."""
+"""The topic image."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ def image(
 
 
 def test_names_to_ids_and_back() -> None:
-    """What the cluster does not know is dropped on either way."""
+    """Both directions drop unknown topics."""
     held = image().partitions([("a", (2, 0)), ("gone", (0,)), ("b", (0,))])
     assert held == {Partition(A, 0), Partition(A, 2), Partition(B, 0)}
     assert image().names([*held, Partition(UUID(int=9), 0)]) == {"a": (0, 2), "b": (0,)}
@@ -25,7 +25,7 @@ def test_names_to_ids_and_back() -> None:
 
 
 def test_the_hash_covers_ids_names_partitions_and_racks() -> None:
-    """Name, id, partition count, racks; not the version, not other topics, not the order."""
+    """Version, other topics and order do not matter."""
     reference = image().metadata_hash(["a", "b"])
     assert image(version=7).metadata_hash(["b", "a", "gone"]) == reference
     others = [
@@ -39,17 +39,17 @@ def test_the_hash_covers_ids_names_partitions_and_racks() -> None:
 
 
 def test_the_hash_without_topics_is_zero() -> None:
-    """No topic, or none that exists (KIP-1101)."""
+    """This includes names of nonexistent topics (KIP-1101)."""
     assert image().metadata_hash([]) == image().metadata_hash(["gone"]) == 0
 
 
 def test_the_hash_does_not_depend_on_the_process() -> None:
-    """It is stored: a restart must not find all groups changed."""
+    """The hash is stored, so a restart must not change it."""
     racks = (frozenset({"r2", "r1", "r3"}), frozenset({"r3", "r2", "r1"}))
     assert image(racks=racks).metadata_hash(["a"]) == 8081949007905609439
 
 
 def test_partitions_by_topic() -> None:
-    """The shape that the wire uses, ascending."""
+    """Partitions are grouped as on the wire, ascending."""
     held = [Partition(B, 0), Partition(A, 2), Partition(A, 0)]
     assert by_topic(held) == {A: (0, 2), B: (0,)}

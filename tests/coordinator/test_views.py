@@ -1,4 +1,4 @@
-"""How a group looks to admin tools, old and new (rule 3.14)."""
+"""The views of a group for old and new admin tools (rule 3.14)."""
 
 from coordinator.records import MemberState
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
@@ -8,14 +8,14 @@ FOO_0 = {"foo": (0,)}
 
 
 def test_a_missing_group_is_dead(group: GroupScript) -> None:
-    """As Kafka says of one that it does not know."""
+    """Kafka describes an unknown group like this."""
     view = group.view()
     assert (view.group_id, view.group_type, view.state) == ("orders", None, "Dead")
     assert view.members == ()
 
 
 def test_a_classic_group_shows_its_protocol_only_while_stable(group: GroupScript) -> None:
-    """And the members' metadata for it; what they were assigned shows in every state."""
+    """The same holds for the members' metadata. Assignments show in every state."""
     member = given_classic_group_member("a", FOO_0)
     group.given_classic_group(member, given_classic_group_member("b"), generation=4)
     view = group.view()
@@ -32,7 +32,7 @@ def test_a_classic_group_shows_its_protocol_only_while_stable(group: GroupScript
 
 
 def test_pending_revocations_count_as_held(group: GroupScript) -> None:
-    """KAFKA-20431; and old tools see it as bytes that they can read."""
+    """KAFKA-20431. Old tools can read the assignment bytes."""
     c1 = given_classic(
         "c1",
         assigned=FOO_0,

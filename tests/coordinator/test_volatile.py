@@ -8,19 +8,19 @@ from coordinator.volatile import ClassicPhase, DeadlineKey, DeadlineKind, Volati
 
 
 def test_no_record_is_both_durable_and_volatile() -> None:
-    """Only the former are logged."""
+    """Only durable records are logged."""
     assert set(get_args(VolatileRecord)).isdisjoint(DURABLE_TYPES)
     assert set(get_args(DurableRecord)) == set(DURABLE_TYPES)
 
 
 def test_a_deadline_is_named_by_kind_and_owner() -> None:
-    """The group's own have no owner."""
+    """The group's own deadlines have no owner."""
     assert DeadlineKey(DeadlineKind.JOIN_PHASE) == DeadlineKey(DeadlineKind.JOIN_PHASE, "")
     assert DeadlineKey(DeadlineKind.SESSION, "a") != DeadlineKey(DeadlineKind.SESSION, "b")
     assert DeadlineKey(DeadlineKind.SESSION, "a") != DeadlineKey(DeadlineKind.JOIN, "a")
 
 
-def test_phases_are_named_as_kafkas_views_name_them() -> None:
+def test_phases_have_the_names_of_kafkas_views() -> None:
     """Dashboards compare these strings (rule 2.1)."""
     names = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
     assert [str(phase) for phase in ClassicPhase] == names

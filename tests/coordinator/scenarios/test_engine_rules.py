@@ -25,12 +25,12 @@ REST = {"foo": (1, 2)}
         (100, None, ErrorCode.NONE),
     ],
 )
-def test_61_which_epochs_a_member_may_present(
+def test_61_the_current_or_previous_epoch_is_accepted(
     group: GroupScript, epoch: int, owned: Owned | None, error: ErrorCode
 ) -> None:
-    """Its own; or the previous one, unless it states to own more than it was assigned: the answer
-    with the new one may be lost. Fencing removes nobody. DEV D54: Kafka fences the previous one
-    from a member that does not state what it owns."""
+    """The previous epoch is accepted unless the member states partitions that it was not assigned,
+    because the answer with the new epoch may be lost. A fenced member stays in the group. DEV D54:
+    Kafka refuses the previous epoch if the member does not state its partitions."""
     n1 = given_native("n1", epoch=100, previous_epoch=99, assigned={"foo": (0, 1)})
     group.given_consumer_group(n1, given_native("n2", epoch=100, assigned={"foo": (2,)}), epoch=100)
     reply = group.native("n1", epoch, owned=owned)
@@ -39,8 +39,8 @@ def test_61_which_epochs_a_member_may_present(
     assert group.assigned("n1") == {"foo": (0, 1)}
 
 
-def test_62_a_known_member_joins_again(group: GroupScript) -> None:
-    """It lost its memory, not its place."""
+def test_62_a_known_member_rejoins(group: GroupScript) -> None:
+    """The client lost its state, but is still a member."""
     group.given_consumer_group(given_native("n1", epoch=3, assigned=FOO_0), epoch=3)
     reply = group.native("n1")
     assert reply.member_epoch == 3
@@ -49,7 +49,8 @@ def test_62_a_known_member_joins_again(group: GroupScript) -> None:
 
 @pytest.mark.parametrize("n1_leaves", [True, False])
 def test_63_a_live_static_member_keeps_its_instance_id(group: GroupScript, n1_leaves: bool) -> None:
-    """Until it leaves with -2, or its session ends; also against itself."""
+    """The instance id is free once the member leaves with -2 or its session ends. The rule applies
+    even to the same client."""
     group.native("n1", instance_id="i1")
     assert group.native("n2", instance_id="i1").error == ErrorCode.UNRELEASED_INSTANCE_ID
     assert group.native("n1", instance_id="i1").error == ErrorCode.UNRELEASED_INSTANCE_ID
@@ -63,7 +64,7 @@ def test_63_a_live_static_member_keeps_its_instance_id(group: GroupScript, n1_le
 
 
 def test_64_a_static_member_restarts(group: GroupScript) -> None:
-    """Same epoch, same partitions; nobody else is disturbed."""
+    """Epoch and partitions stay, and no other member is disturbed."""
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0, instance_id="i1"), given_native("n2", assigned=REST)
     )
@@ -75,8 +76,8 @@ def test_64_a_static_member_restarts(group: GroupScript) -> None:
     assert group.consumer.epoch == 10
 
 
-def test_65_who_makes_the_member_id(group: GroupScript) -> None:
-    """The client, from v1 on; before, the server, which makes a UUID as Kafka prints it."""
+def test_65_the_client_or_the_server_generates_the_member_id(group: GroupScript) -> None:
+    """From v1 on it is the client; before, the server generates a UUID as Kafka prints it."""
     assert group.native("", version=1).error == ErrorCode.INVALID_REQUEST
     reply = group.native("", version=0)
     assert reply.error == ErrorCode.NONE
@@ -84,7 +85,7 @@ def test_65_who_makes_the_member_id(group: GroupScript) -> None:
 
 
 def test_67_describing_a_mixed_group(group: GroupScript) -> None:
-    """Each member's protocol is told, and what it holds."""
+    """The view has each member's protocol and its partitions."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_native("n1", assigned=REST)
     )
@@ -97,15 +98,15 @@ def test_67_describing_a_mixed_group(group: GroupScript) -> None:
 
 @pytest.mark.parametrize("version", range(2, 11))
 def test_68_a_classic_member_commits_with_any_version(group: GroupScript, version: int) -> None:
-    """It knows nothing of member epochs; its generation is one."""
+    """It does not know member epochs, but its generation is one."""
     group.given_classic_group(given_classic_group_member("c1", FOO_0), generation=1)
     group.native("n1")
     assert group.commit("c1", 1, FOO_0, version=version)[1].error == ErrorCode.NONE
     assert group.fetch(of=FOO_0).error == ErrorCode.NONE
 
 
-def test_69_commits_of_a_wrong_epoch(group: GroupScript) -> None:
-    """The code is the one that the member's protocol knows."""
+def test_69_a_commit_with_a_wrong_epoch_is_refused(group: GroupScript) -> None:
+    """The code is one that the member's protocol knows."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_native("n1", assigned=REST)
     )
@@ -131,8 +132,10 @@ def test_69_commits_of_a_wrong_epoch(group: GroupScript) -> None:
     ]
 
 
-def test_70_commits_of_an_older_epoch(make_group: MakeGroup) -> None:
-    """Fine for a partition that was held ever since, an error for one acquired later."""
+def test_70_a_commit_with_an_older_epoch_needs_partitions_held_since_then(
+    make_group: MakeGroup,
+) -> None:
+    """A partition that was acquired later fails the commit."""
     group = make_group(topics=make_topics(foo=1, bar=1))
     group.given_consumer_group(given_native("n1", assigned=FOO_0))
     group.native("n1", 10, topics=("foo", "bar"))

@@ -1,5 +1,5 @@
 """Each of the 71 scenarios of `gateway/docs/protocol/scenarios.md` has its test, and each test its
-number: `test_NN_...` here, or one of those below that name their scenario."""
+number: `test_NN_...` here, or one of the tests below that name their scenario."""
 
 import ast
 import re
@@ -16,7 +16,8 @@ ELSEWHERE = {
     66: ("gateway/data_path/test_offer.py", "test_features_are_the_clusters_and_group_version"),
     71: ("matrix/test_rolls.py", "test_a_client_rolls_up_and_down"),
 }
-"""Scenarios that an engine cannot tell: other kinds of groups, feature levels, real clients."""
+"""Scenarios that no test of the engine can cover: other kinds of groups, feature levels, real
+clients."""
 
 
 def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -25,8 +26,8 @@ def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
             yield node
 
 
-def test_none_is_missing() -> None:
-    """Here or elsewhere, not in both places."""
+def test_no_scenario_is_missing() -> None:
+    """Each has its test here or elsewhere, but not in both places."""
     numbers = {
         int(found[1])
         for path in Path(__file__).parent.glob("test_*.py")
@@ -38,8 +39,8 @@ def test_none_is_missing() -> None:
 
 
 @pytest.mark.parametrize("number", ELSEWHERE)
-def test_those_elsewhere_say_which_they_are(number: int) -> None:
-    """In their docstrings."""
+def test_scenarios_elsewhere_name_their_number(number: int) -> None:
+    """The docstrings name it."""
     path, name = ELSEWHERE[number]
     (test,) = (test for test in functions_of(TESTS / path) if test.name == name)
     assert re.search(rf"\bscenario {number}\b", ast.get_docstring(test) or "", re.IGNORECASE)

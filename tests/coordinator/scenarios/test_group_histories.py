@@ -1,7 +1,8 @@
-"""Long stories: a group is rolled to the new protocol and back (rule 5.10, invariants 7, 8, 10).
+"""Long histories: a group is rolled to the native protocol and back (rule 5.10, invariants 7, 8,
+10).
 
-Like every scenario, each is replayed from its log cut at each batch, and each step is checked to
-have changed nothing before it was applied.
+As in every scenario, the log is replayed after a cut at each batch, and each decision is checked to
+change nothing before it is applied.
 """
 
 from coordinator.config import GroupConfig
@@ -16,8 +17,8 @@ SHARES = {"i1": {"foo": (0,)}, "i2": {"foo": (1,)}, "i3": {"foo": (2,)}}
 
 
 def test_a_static_group_goes_up_and_down_without_a_move(group: GroupScript) -> None:
-    """Three static members are restarted one by one, twice: nobody else notices, every one gets
-    its own partition back, and the epoch never grows."""
+    """Three static members restart one by one, twice. No other member notices, each gets its own
+    partitions back, and the epoch stays."""
     members = [
         given_classic_group_member(f"c-{i}", owned, instance_id=i) for i, owned in SHARES.items()
     ]
@@ -45,8 +46,8 @@ def test_a_static_group_goes_up_and_down_without_a_move(group: GroupScript) -> N
 
 
 def test_a_dynamic_group_goes_up_and_down(make_group: MakeGroup) -> None:
-    """Two eager members, one after the other: each restart costs a leave and a join, the epoch
-    carries over each conversion, and nobody has a partition that another one owns."""
+    """Two eager members restart one after the other. Each restart costs a leave and a join, each
+    conversion carries the epoch over, and no partition has two owners."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     ids = group.stable_classic_group({"a": {"foo": (0, 1)}, "b": {"foo": (2,)}})
     group.leave(ids["a"])

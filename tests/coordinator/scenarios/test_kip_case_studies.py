@@ -1,15 +1,17 @@
 """The case studies of KIP-848, step by step, with the KIP's own epochs and partitions.
 
-`drawn` is the KIP's picture of a group: its epoch, the target and its epoch, and what each member
-has at which epoch. Where Kafka 4.3 differs from the text, and so do we, the step says so. Three
-differences are everywhere:
+`drawn` is the KIP's picture of a group: its epoch, the target and its epoch, and the partitions and
+epoch of each member. Where Kafka 4.3 and groupferry differ from the text, the step says so. Three
+differences occur everywhere:
 
-- A member that joins is taken as far as it can go in that same request; the KIP waits for its first
-  heartbeat.
-- The target is computed by the request that needs it, not when the group epoch grows, and at most
-  once per assignment interval, which is 0 here.
-- A partition that becomes free goes to its next owner with that one's own heartbeat. The KIP draws
-  it there at once, before it lets that member heartbeat and get it.
+- A member that joins advances as far as possible in the same request; the KIP waits for its first
+heartbeat.
+
+- The request that needs a target computes it, at most once per assignment interval, which is 0
+here. In the KIP the growth of the group epoch does.
+
+- A free partition goes to its next owner with that member's own heartbeat. The KIP draws it there
+at once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,14 +49,14 @@ def drawn(group: GroupScript) -> tuple[int, int, dict[str, set[int]], dict[str, 
 
 @pytest.fixture
 def six(make_group: MakeGroup) -> GroupScript:
-    """A group on a topic of six partitions, which computes its target at once."""
+    """A group on a topic of six partitions that computes its target at once."""
     config = GroupConfig(consumer_assignment_interval_ms=0)
     return make_group(config=config, topics=make_topics(foo=6))
 
 
 def test_basic(make_group: MakeGroup) -> None:
-    """Three members join, one after the other. The KIP begins at epoch 1, Kafka 4.3 at 2 (rule
-    3.5): every epoch is one more than in the text."""
+    """Three members join one after the other. The KIP begins at epoch 1, Kafka 4.3 at 2 (rule 3.5),
+    so every epoch is one greater than in the text."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     kip = 1
 
@@ -104,7 +106,7 @@ def test_basic(make_group: MakeGroup) -> None:
 
 
 def test_incremental_revocation_and_assignment(six: GroupScript) -> None:
-    """C joins A and B, and gets what each gives up as soon as it does."""
+    """C joins A and B, and gets the partitions that each gives up as soon as it does."""
     group = six
     group.given_consumer_group(
         given_native("A", epoch=21, assigned=foo(0, 1, 2)),
@@ -150,7 +152,7 @@ def given_three_members(group: GroupScript) -> None:
 
 
 def test_member_failure(six: GroupScript) -> None:
-    """A fails to heartbeat; B and C take over what it had."""
+    """A fails to heartbeat, and B and C take over its partitions."""
     group = six
     given_three_members(group)
     group.wait(30_000)
@@ -172,8 +174,8 @@ def test_member_failure(six: GroupScript) -> None:
 
 
 def test_partition_added(make_group: MakeGroup) -> None:
-    """foo-1 is created, and B, which had nothing, gets it. The KIP's last sentence names B and C
-    where A and B heartbeat."""
+    """foo-1 is created, and B, which had no partition, gets it. The KIP's last sentence names B and
+    C although A and B heartbeat."""
     config = GroupConfig(consumer_assignment_interval_ms=0)
     group = make_group(config=config, topics=make_topics(1, foo=1))
     group.given_consumer_group(
@@ -184,7 +186,7 @@ def test_partition_added(make_group: MakeGroup) -> None:
     members: dict[str, tuple[int, Foo]] = {"A": (22, {0}), "B": (22, set())}
     assert drawn(group) == (22, 22, target, members)
 
-    # The first heartbeat that sees it bumps the group epoch and computes the target.
+    # The first heartbeat after the change bumps the group epoch and computes the target.
     group.topics = make_topics(2, foo=2)
     assert group.native("A", 22).member_epoch == 23
     assert drawn(group) == (23, 23, {"A": {0}, "B": {1}}, {"A": (23, {0}), "B": (22, set())})
@@ -193,12 +195,12 @@ def test_partition_added(make_group: MakeGroup) -> None:
 
 
 def phase_of(group: GroupScript, member_id: str) -> str:
-    """The KIP's state of a member that still uses the old protocol."""
+    """The KIP's state of a member that still uses the classic protocol."""
     return next(m.phase for m in group.view().members if m.member_id == member_id)
 
 
 def as_in_the_text(spec: GroupSpec) -> Target:
-    """The targets that the KIP draws for who is there: balance and stickiness leave a choice."""
+    """The targets that the KIP draws. Balance and stickiness alone do not determine them."""
     targets = {
         frozenset({"A", "C"}): {"A": foo(0, 1, 3), "C": foo(2, 4, 5)},
         frozenset({"A", "B", "C"}): {"A": foo(0, 1), "B": foo(3, 4), "C": foo(2, 5)},
@@ -208,8 +210,8 @@ def as_in_the_text(spec: GroupSpec) -> Target:
 
 
 def test_online_migration(six: GroupScript, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A classic group of generation 22 is rolled, member by member. A is a static member: only then
-    does it come back to its own partitions without a bump, as the KIP draws it."""
+    """A classic group of generation 22 is rolled, member by member. A is static, because only a
+    static member gets its partitions back without a bump, as the KIP draws it."""
     monkeypatch.setattr(target_module, "ASSIGNORS", {"uniform": as_in_the_text})
     group = six
     group.given_classic_group(

@@ -25,7 +25,7 @@ REST = {"foo": (1, 2)}
 
 
 def given_two_members(group: GroupScript) -> None:
-    """Classic c1, which can be silent for a minute, and native n2, both settled at epoch 10."""
+    """Classic c1, whose session lasts a minute, and native n2, both settled at epoch 10."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0, session_timeout_ms=60_000, rebalance_timeout_ms=30_000),
         given_native("n2", assigned=REST),
@@ -33,7 +33,7 @@ def given_two_members(group: GroupScript) -> None:
 
 
 def assert_downgraded(group: GroupScript, generation: int = 10) -> None:
-    """A classic group that rebalances, and says so to c1."""
+    """The group is a classic one that rebalances, and tells c1."""
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
     assert group.classic.core.generation == generation
     assert group.classic.members.keys() == {"c1"}
@@ -42,8 +42,8 @@ def assert_downgraded(group: GroupScript, generation: int = 10) -> None:
     assert group.beat("c1", generation).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_47_several_leave_in_one_request(group: GroupScript) -> None:
-    """Each entry has its own code, and there is one bump for all."""
+def test_47_several_members_leave_in_one_request(group: GroupScript) -> None:
+    """Each entry has its own code, and the epoch is bumped once."""
     group.given_consumer_group(
         given_classic("c1"),
         given_classic("c2", instance_id="i2"),
@@ -69,8 +69,8 @@ def test_47_several_leave_in_one_request(group: GroupScript) -> None:
     assert epochs == [11]
 
 
-def test_48_nobody_leaves(group: GroupScript) -> None:
-    """Only invalid entries: no record, no bump."""
+def test_48_a_leave_without_valid_entries_changes_nothing(group: GroupScript) -> None:
+    """It writes no record and bumps nothing."""
     given_two_members(group)
     reply = group.leave("nobody", ("", "i9"))
     assert {member.error for member in reply.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
@@ -78,7 +78,7 @@ def test_48_nobody_leaves(group: GroupScript) -> None:
 
 
 def test_49_the_last_native_member_leaves(group: GroupScript) -> None:
-    """The group is classic again, with the consumer group's epoch as its generation."""
+    """The group becomes classic, with the consumer group's epoch as its generation."""
     given_two_members(group)
     reply = group.native("n2", -1)
     assert (reply.error, reply.member_id, reply.member_epoch) == (ErrorCode.NONE, "n2", -1)
@@ -97,8 +97,8 @@ def test_49_the_last_native_member_leaves(group: GroupScript) -> None:
     assert group.native("n2", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_50_the_last_native_member_falls_silent(group: GroupScript) -> None:
-    """Its session ends like a goodbye."""
+def test_50_the_last_native_members_session_expires(group: GroupScript) -> None:
+    """This has the same effect as a leave."""
     given_two_members(group)
     group.wait(45_000)
     causes = {r.cause for r in group.last_step.durable if isinstance(r, MemberMetadata)}
@@ -107,7 +107,7 @@ def test_50_the_last_native_member_falls_silent(group: GroupScript) -> None:
 
 
 def test_51_the_last_native_member_does_not_revoke(group: GroupScript) -> None:
-    """It heartbeats, but its rebalance timeout ends."""
+    """It sends heartbeats, but its rebalance timeout ends."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0, session_timeout_ms=60_000, rebalance_timeout_ms=60_000),
         given_native("n2", assigned=REST, target={"foo": (1,)}),
@@ -122,7 +122,7 @@ def test_51_the_last_native_member_does_not_revoke(group: GroupScript) -> None:
 
 
 def test_52_an_admin_removes_all_native_members(group: GroupScript) -> None:
-    """By member id, in one LeaveGroup."""
+    """It names them by member id in one LeaveGroup."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0, session_timeout_ms=60_000),
         given_native("n2", assigned={"foo": (1,)}),
@@ -133,7 +133,7 @@ def test_52_an_admin_removes_all_native_members(group: GroupScript) -> None:
     assert_downgraded(group)
 
 
-def test_53_more_classic_members_than_fit(make_group: MakeGroup) -> None:
+def test_53_a_downgrade_needs_room_for_the_classic_members(make_group: MakeGroup) -> None:
     """The group stays a consumer group, and its epoch grows."""
     group = make_group(config=GroupConfig(classic_max_size=1))
     group.given_consumer_group(given_classic("c1"), given_classic("c2"), given_native("n3"))
@@ -142,8 +142,8 @@ def test_53_more_classic_members_than_fit(make_group: MakeGroup) -> None:
     assert not group.consumer.has_native_members
 
 
-def test_54_the_last_native_member_comes_back_classic(group: GroupScript) -> None:
-    """Same topics, everybody settled: nobody has to rebalance."""
+def test_54_the_last_native_member_returns_as_classic(group: GroupScript) -> None:
+    """With the same topics and settled members, no rebalance is necessary."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_native("n2", assigned=REST, instance_id="i2")
     )
@@ -158,13 +158,12 @@ def test_54_the_last_native_member_comes_back_classic(group: GroupScript) -> Non
 
 
 @pytest.mark.parametrize("why", ["topics", "stale target", "no target", "unsettled member"])
-def test_55_the_last_native_member_comes_back_classic_at_a_bad_time(
+def test_55_a_member_that_has_not_settled_forces_a_rebalance(
     make_group: MakeGroup, why: str
 ) -> None:
-    """DEV D9, D10: the joiner waits in the rebalance, where Kafka answers it with
-    generation 0; and a member that has not settled is reason enough for one."""
+    """DEV D9, D10: the joiner waits in the rebalance, where Kafka answers it with generation 0."""
     group = make_group(topics=make_topics(foo=3, bar=1))
-    # A group that never had a target counts as being at the first assignment epoch.
+    # A group without a target is at the first assignment epoch.
     epoch, has_target = (1, False) if why == "no target" else (10, True)
     c1 = given_classic("c1", epoch=9 if why == "unsettled member" else epoch, assigned=FOO_0)
     n2 = given_native("n2", epoch=epoch, assigned=REST, instance_id="i2", has_target=has_target)
@@ -185,7 +184,7 @@ def test_55_the_last_native_member_comes_back_classic_at_a_bad_time(
 
 
 def test_56_the_policy_keeps_the_consumer_group(make_group: MakeGroup) -> None:
-    """Its classic members are served on. DEV D6: it computes its next target by itself."""
+    """Its classic members continue. DEV D6: the group computes its next target by itself."""
     policy = MigrationPolicy.UPGRADE
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     given_two_members(group)
@@ -198,8 +197,8 @@ def test_56_the_policy_keeps_the_consumer_group(make_group: MakeGroup) -> None:
     assert group.synced("c1", 11) == {"foo": (0, 1, 2)}
 
 
-def test_57_the_policy_makes_it_a_one_way_road(make_group: MakeGroup) -> None:
-    """After the downgrade no native member may come back."""
+def test_57_the_policy_may_forbid_the_way_back(make_group: MakeGroup) -> None:
+    """After the downgrade no native member may join."""
     policy = MigrationPolicy.DOWNGRADE
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     given_two_members(group)
@@ -208,8 +207,8 @@ def test_57_the_policy_makes_it_a_one_way_road(make_group: MakeGroup) -> None:
     assert_downgraded(group)
 
 
-def test_58_a_static_member_that_leaves_for_a_while(group: GroupScript) -> None:
-    """Epoch -2 is no goodbye; the end of its session is."""
+def test_58_a_static_member_leaves_temporarily(group: GroupScript) -> None:
+    """Epoch -2 does not remove it, but the end of its session does."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0, session_timeout_ms=60_000, rebalance_timeout_ms=30_000),
         given_native("n2", assigned=REST, instance_id="i2"),
@@ -227,7 +226,7 @@ def test_58_a_static_member_that_leaves_for_a_while(group: GroupScript) -> None:
 def test_59_an_empty_consumer_group_gives_way(
     make_group: MakeGroup, policy: MigrationPolicy
 ) -> None:
-    """The id is handed out by the new classic group, which then starts as any other."""
+    """The new classic group hands out the id, and then starts like any other."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     group.native("n1")
     group.native("n1", -1)
@@ -243,8 +242,8 @@ def test_59_an_empty_consumer_group_gives_way(
     assert group.answer(token, JoinGroupReply).generation == 1
 
 
-def test_60_the_downgrade_cannot_be_written(group: GroupScript) -> None:
-    """The group is the consumer group it was, its native member is in it."""
+def test_60_a_downgrade_that_cannot_be_written_changes_nothing(group: GroupScript) -> None:
+    """The group remains a consumer group with its native member."""
     given_two_members(group)
     group.log_is_broken = True
     assert group.native("n2", -1).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -254,7 +253,7 @@ def test_60_the_downgrade_cannot_be_written(group: GroupScript) -> None:
 
 
 def test_a_member_that_lagged_at_the_downgrade_keeps_its_partitions(group: GroupScript) -> None:
-    """DEV D8: its older epoch is known, it is told to rejoin and may still commit; in
+    """DEV D8: the group knows its older epoch. The member must rejoin and may still commit. In
     Kafka ILLEGAL_GENERATION makes clients drop their partitions as lost."""
     group.given_consumer_group(
         given_classic("c1", epoch=9, assigned=FOO_0, session_timeout_ms=60_000),
@@ -273,7 +272,7 @@ def test_a_member_that_lagged_at_the_downgrade_keeps_its_partitions(group: Group
 
 
 def test_a_classic_member_that_never_revokes_is_fenced(group: GroupScript) -> None:
-    """DEV D4: it rejoins all the time, and never gives its partition up."""
+    """DEV D4: it rejoins repeatedly without giving up its partition."""
     group.given_consumer_group(
         given_classic("c1", assigned=REST, target={"foo": (1,)}), given_native("n2"), epoch=11
     )
@@ -287,8 +286,8 @@ def test_a_classic_member_that_never_revokes_is_fenced(group: GroupScript) -> No
 
 
 def test_after_a_restart_each_member_has_its_own_deadline(group: GroupScript) -> None:
-    """DEV D7: a classic member keeps its session length, if it is long enough to reconnect,
-    and one that is behind has its rebalance timeout to rejoin."""
+    """DEV D7: a classic member keeps its session timeout, if that is long enough to reconnect. A
+    member that is behind has its rebalance timeout to rejoin."""
     group.given_consumer_group(
         given_classic("c1", epoch=9, assigned=FOO_0, rebalance_timeout_ms=7_000),
         given_native("n2", assigned=REST),

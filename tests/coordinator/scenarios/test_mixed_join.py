@@ -16,7 +16,7 @@ THREE_TOPICS = ("foo", "bar", "zar")
 
 @pytest.mark.parametrize("embedded_version", range(4))
 def test_19_a_dynamic_member_joins_in_two_steps(group: GroupScript, embedded_version: int) -> None:
-    """The id that is handed out leaves no trace; the second JoinGroup makes the member."""
+    """The id that is handed out leaves no trace. The second JoinGroup creates the member."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     first = group.join(embedded_version=embedded_version)
     assert first.error == ErrorCode.MEMBER_ID_REQUIRED
@@ -32,14 +32,14 @@ def test_19_a_dynamic_member_joins_in_two_steps(group: GroupScript, embedded_ver
 
 
 def test_20_an_old_client_joins_in_one_step(group: GroupScript) -> None:
-    """JoinGroup v3 knows no MEMBER_ID_REQUIRED."""
+    """JoinGroup v3 does not support MEMBER_ID_REQUIRED."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     reply = group.join(version=3)
     assert (reply.error, reply.generation) == (ErrorCode.NONE, 11)
 
 
-def test_21_a_join_that_cannot_be_written(group: GroupScript) -> None:
-    """The member is not there, nor are its timers."""
+def test_21_a_join_that_cannot_be_written_changes_nothing(group: GroupScript) -> None:
+    """The group has neither the member nor its timers."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     group.log_is_broken = True
     assert group.join("c1").error == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -48,14 +48,14 @@ def test_21_a_join_that_cannot_be_written(group: GroupScript) -> None:
 
 
 def test_22_a_new_static_member_joins_in_one_step(group: GroupScript) -> None:
-    """Its instance id names it; there is no MEMBER_ID_REQUIRED."""
+    """It has an instance id, so MEMBER_ID_REQUIRED is not necessary."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     reply = group.join(instance_id="i1")
     assert (reply.error, reply.generation, group.consumer.epoch) == (ErrorCode.NONE, 11, 11)
 
 
-def test_23_a_static_member_comes_back_under_a_new_id(group: GroupScript) -> None:
-    """Same topics: the others notice nothing."""
+def test_23_a_static_member_returns_under_a_new_id(group: GroupScript) -> None:
+    """With the same topics, the others notice nothing."""
     c1 = given_classic("c1", assigned={"foo": (0,)}, instance_id="i1")
     group.given_consumer_group(c1, given_native("n1", assigned={"foo": (1, 2)}))
     reply = group.join(instance_id="i1")
@@ -70,7 +70,7 @@ def test_23_a_static_member_comes_back_under_a_new_id(group: GroupScript) -> Non
 
 
 def test_24_a_static_member_subscribes_to_one_more_topic(make_group: MakeGroup) -> None:
-    """What it keeps keeps its epoch, what is new has the new one."""
+    """Kept partitions keep their epochs, and new ones have the new epoch."""
     group = make_group(topics=make_topics(foo=1, zar=1, bar=1))
     c1 = given_classic("c1", assigned={"foo": (0,)}, instance_id="i1")
     n1 = given_native("n1", topics=("bar",), assigned={"bar": (0,)})
@@ -82,14 +82,15 @@ def test_24_a_static_member_subscribes_to_one_more_topic(make_group: MakeGroup) 
 
 
 def test_25_a_static_member_must_own_its_instance_id(group: GroupScript) -> None:
-    """Unknown instance with a member id; instance of somebody else."""
+    """An unknown instance id with a member id is refused, and so is an instance id of another
+    member."""
     group.given_consumer_group(given_classic("c1", instance_id="i1"), given_native("n1"))
     assert group.join("c1", instance_id="i9").error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.join("c2", instance_id="i1").error == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_26_a_full_group(make_group: MakeGroup) -> None:
-    """Newcomers find no room, a static member that returns does."""
+def test_26_a_full_group_admits_only_returning_static_members(make_group: MakeGroup) -> None:
+    """New members are refused."""
     group = make_group(config=GroupConfig(consumer_max_size=1))
     group.given_consumer_group(given_classic("c1", instance_id="i1", assigned=ALL))
     assert group.join("c2").error == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -98,7 +99,8 @@ def test_26_a_full_group(make_group: MakeGroup) -> None:
 
 
 def test_27_a_protocol_must_fit_the_classic_members(group: GroupScript) -> None:
-    """Type and name; native members do not count; the member that asks does, with its old list."""
+    """Type and name must match. Native members do not count, but the joining member counts with its
+    old list."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     before = group.consumer.members["c1"]
     refused = [
@@ -113,7 +115,8 @@ def test_27_a_protocol_must_fit_the_classic_members(group: GroupScript) -> None:
 
 
 def test_28_the_policy_disabled_keeps_classic_members_out(make_group: MakeGroup) -> None:
-    """New ones, and native ones that would turn classic. DEV D60: not those that are in."""
+    """This applies to new classic members, and to native ones that would turn classic. DEV D60:
+    existing classic members may rejoin."""
     group = make_group(config=GroupConfig(consumer_migration_policy=MigrationPolicy.DISABLED))
     group.given_consumer_group(
         given_classic("c1", instance_id="i1"),
@@ -132,8 +135,8 @@ def test_28_the_policy_disabled_keeps_classic_members_out(make_group: MakeGroup)
     assert {reply.error for reply in let_in} == {ErrorCode.NONE}
 
 
-def test_29_a_malformed_subscription(group: GroupScript) -> None:
-    """INCONSISTENT_GROUP_PROTOCOL, and no member."""
+def test_29_a_malformed_subscription_is_refused(group: GroupScript) -> None:
+    """The answer is INCONSISTENT_GROUP_PROTOCOL, and the group has no new member."""
     group.given_consumer_group(given_native("n1"))
     refused = group.join("c1", metadata=b"\x00\x01 junk")
     assert refused.error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -141,8 +144,8 @@ def test_29_a_malformed_subscription(group: GroupScript) -> None:
 
 
 def given_a_swap(group: GroupScript) -> None:
-    """c1 has foo-0 and bar-0 and shall have foo-0, foo-1 and zar-0; n2 has foo-1, which it shall
-    swap for bar-0. The members are at epoch 10, the target is of epoch 11."""
+    """c1 has foo-0 and bar-0, and its target is foo-0, foo-1 and zar-0. n2 has foo-1, and its
+    target is bar-0. The members are at epoch 10, the target at epoch 11."""
     group.given_consumer_group(
         given_classic(
             "c1",
@@ -156,9 +159,9 @@ def given_a_swap(group: GroupScript) -> None:
     )
 
 
-def test_30_an_eager_member(make_group: MakeGroup) -> None:
-    """It revokes all and joins once per change of its target; the last rejoin has the same
-    generation and more partitions."""
+def test_30_an_eager_member_revokes_everything_and_rejoins(make_group: MakeGroup) -> None:
+    """It rejoins once per change of its target. The last rejoin has the same generation and more
+    partitions."""
     group = make_group(topics=make_topics(foo=2, bar=1, zar=1))
     given_a_swap(group)
     how = {"topics": THREE_TOPICS, "rebalance_timeout_ms": 500}
@@ -178,8 +181,8 @@ def test_30_an_eager_member(make_group: MakeGroup) -> None:
     assert group.beat("c1", 11).error == ErrorCode.NONE
 
 
-def test_31_a_cooperative_member(make_group: MakeGroup) -> None:
-    """It keeps what it may keep, and joins once more after it revoked."""
+def test_31_a_cooperative_member_keeps_partitions_and_rejoins(make_group: MakeGroup) -> None:
+    """It rejoins once more after it has revoked."""
     group = make_group(topics=make_topics(foo=2, bar=1, zar=1))
     given_a_swap(group)
     how = {"topics": THREE_TOPICS, "rebalance_timeout_ms": 500}
@@ -199,7 +202,7 @@ def test_31_a_cooperative_member(make_group: MakeGroup) -> None:
 
 
 def test_32_an_eager_member_after_the_upgrade(group: GroupScript) -> None:
-    """Scenario 18 goes on: each has its share after one rejoin and one heartbeat."""
+    """Scenario 18 continues: each member has its share after one rejoin and one heartbeat."""
     group.given_classic_group(given_classic_group_member("c1", ALL), generation=1)
     group.native("n2")
     assert group.beat("c1", 2).error == ErrorCode.ILLEGAL_GENERATION
@@ -214,7 +217,7 @@ def test_32_an_eager_member_after_the_upgrade(group: GroupScript) -> None:
 
 
 def test_33_a_cooperative_member_after_the_upgrade(group: GroupScript) -> None:
-    """It first learns what it may keep, at its old generation."""
+    """It first learns at its old generation which partitions it may keep."""
     group.given_classic_group(given_classic_group_member("c1", ALL), generation=1)
     group.native("n2")
     assert group.join("c1", owned=ALL).generation == 1

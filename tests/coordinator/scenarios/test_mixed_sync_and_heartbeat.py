@@ -14,7 +14,7 @@ REST = {"foo": (1, 2)}
 
 @pytest.mark.parametrize("version", range(4))
 def test_36_an_assignment_has_the_members_own_version(group: GroupScript, version: int) -> None:
-    """Clients read no newer version than the one they write."""
+    """Clients read no newer version than they write."""
     c1 = given_classic("c1", assigned=FOO_0, embedded_version=version)
     group.given_consumer_group(c1, given_native("n1", assigned=REST))
     reply = group.sync("c1", 10)
@@ -24,7 +24,7 @@ def test_36_an_assignment_has_the_members_own_version(group: GroupScript, versio
 
 
 def test_37_a_sync_by_the_wrong_member(group: GroupScript) -> None:
-    """Unknown, wrong holder of the instance, native."""
+    """The member is unknown, does not hold the instance id, or is native."""
     group.given_consumer_group(given_classic("c1", instance_id="i1"), given_native("n1"))
     assert group.sync("c9", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.sync("c1", 10, instance_id="i9").error == ErrorCode.UNKNOWN_MEMBER_ID
@@ -34,7 +34,7 @@ def test_37_a_sync_by_the_wrong_member(group: GroupScript) -> None:
 
 
 def test_38_a_sync_for_another_protocol(group: GroupScript) -> None:
-    """What it names must be the first of the member's list; before v5 it may name nothing."""
+    """It must name the first protocol in the member's list. Before v5 it may name none."""
     group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_native("n1"))
     inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert group.sync("c1", 10, protocol_name="roundrobin").error == inconsistent
@@ -50,8 +50,8 @@ def test_39_a_sync_of_another_generation(group: GroupScript) -> None:
     assert group.sync("c1", 9).error == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_40_a_sync_when_there_is_a_newer_target(group: GroupScript) -> None:
-    """The member has to join again, within its rebalance timeout."""
+def test_40_a_sync_after_a_newer_target_asks_to_rejoin(group: GroupScript) -> None:
+    """The member must rejoin within its rebalance timeout."""
     group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_native("n1"))
     group.native("n2")
     assert group.sync("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
@@ -79,8 +79,8 @@ def test_41_only_a_computed_target_makes_members_rejoin(group: GroupScript) -> N
     assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_42_heartbeats_keep_a_member_in(group: GroupScript) -> None:
-    """A full session of silence puts it out."""
+def test_42_heartbeats_keep_a_member_in_the_group(group: GroupScript) -> None:
+    """A session without heartbeats removes the member."""
     group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_native("n1"))
     for _ in range(3):
         group.wait(5_000)
@@ -113,7 +113,7 @@ def test_42_heartbeats_keep_a_member_in(group: GroupScript) -> None:
             given_classic("c1", target=FOO_0, state=MemberState.UNRELEASED_PARTITIONS),
             given_native("n1", assigned=REST),
             ErrorCode.REBALANCE_IN_PROGRESS,
-            id="all that it waits for is free",
+            id="all awaited partitions are free",
         ),
         pytest.param(
             given_classic("c1", target={"foo": (0, 1)}, state=MemberState.UNRELEASED_PARTITIONS),
@@ -129,17 +129,17 @@ def test_42_heartbeats_keep_a_member_in(group: GroupScript) -> None:
         ),
     ],
 )
-def test_43_what_a_heartbeat_says(
+def test_43_a_heartbeat_asks_to_rejoin_for_three_causes(
     group: GroupScript, c1: GivenMember, n1: GivenMember, error: ErrorCode
 ) -> None:
-    """REBALANCE_IN_PROGRESS for each of three causes, else NONE."""
+    """The answer is REBALANCE_IN_PROGRESS for each cause, otherwise NONE."""
     group.given_consumer_group(c1, n1)
     assert group.beat("c1", c1.epoch).error == error
     assert group.left_ms(DeadlineKind.SESSION, "c1") == 10_000
 
 
 def test_44_a_member_that_never_rejoins_is_fenced(group: GroupScript) -> None:
-    """Heartbeats do not help, nor does being told again extend the time."""
+    """Heartbeats do not extend the time, nor do repeated requests to rejoin."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0, rebalance_timeout_ms=500), given_native("n1")
     )
@@ -152,7 +152,7 @@ def test_44_a_member_that_never_rejoins_is_fenced(group: GroupScript) -> None:
 
 
 def test_45_a_member_that_never_syncs_is_fenced(group: GroupScript) -> None:
-    """It joined and does not ask what it got."""
+    """It joined but does not request its assignment."""
     group.given_consumer_group(given_native("n1", assigned={"foo": (0, 1, 2)}))
     group.join("c1", rebalance_timeout_ms=5_000)
     group.wait(4_999)
@@ -161,7 +161,7 @@ def test_45_a_member_that_never_syncs_is_fenced(group: GroupScript) -> None:
     assert group.consumer.members.keys() == {"n1"}
 
 
-def test_46_a_heartbeat_to_no_group(group: GroupScript) -> None:
-    """UNKNOWN_MEMBER_ID, and no group comes of it."""
+def test_46_a_heartbeat_without_a_group_is_refused(group: GroupScript) -> None:
+    """The answer is UNKNOWN_MEMBER_ID, and no group is created."""
     assert group.beat("c1", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.engine.state.group is None

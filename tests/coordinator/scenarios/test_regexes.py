@@ -1,5 +1,5 @@
-"""Regular expressions from beginning to end: members share them, change them, and hand over to
-classic ones (rules 3.13, 5.4, 6.3; scenario 34)."""
+"""Histories with regular expressions: members share and change them, and classic members replace
+their subscribers (rules 3.13, 5.4, 6.3; scenario 34)."""
 
 import pytest
 
@@ -30,14 +30,14 @@ def tombstones(group: GroupScript) -> list[str]:
 
 
 def given_regex_group(group: GroupScript, *others: GivenMember) -> None:
-    """Group epoch 10; n1 is static and subscribes with f.*, which stands for foo."""
+    """Group epoch 10. n1 is static and subscribes with f.*, which matches foo."""
     n1 = given_native("n1", topics=(), regex="f.*", instance_id="i1", assigned=ALL)
     group.given_consumer_group(n1, *others, regexes={"f.*": ["foo"]})
 
 
-def test_34_a_classic_member_takes_the_place_of_one_with_a_regex(group: GroupScript) -> None:
-    """Among other native members: the record is deleted, the epoch bumped; the member goes on with
-    names (KAFKA-19720)."""
+def test_34_a_classic_member_replaces_one_with_a_regex(group: GroupScript) -> None:
+    """Other native members remain. The expression's record is deleted, the epoch is bumped, and the
+    member subscribes by names (KAFKA-19720)."""
     given_regex_group(group, given_native("n2", topics=("bar",)))
     reply = group.join(instance_id="i1", topics=("foo",), owned=ALL)
     assert (tombstones(group), group.consumer.epoch) == (["f.*"], 11)
@@ -47,8 +47,8 @@ def test_34_a_classic_member_takes_the_place_of_one_with_a_regex(group: GroupScr
     assert (reply.generation, group.assigned(reply.member_id)) == (11, ALL)
 
 
-def test_34_as_the_last_native_member(group: GroupScript) -> None:
-    """The group becomes a classic one, and rebalances for the joiner subscribes otherwise."""
+def test_34_a_classic_member_replaces_the_last_native_one_with_a_regex(group: GroupScript) -> None:
+    """The group becomes classic and rebalances, because the joiner's subscription differs."""
     given_regex_group(group)
     token = group.send_join(instance_id="i1", topics=("foo",), owned=ALL)
     assert tombstones(group) == ["f.*"]
@@ -58,8 +58,8 @@ def test_34_as_the_last_native_member(group: GroupScript) -> None:
 
 
 def test_the_last_native_member_leaves(group: GroupScript) -> None:
-    """Downgrade: the regular expression goes after the members and before the group itself, in
-    the order in which a log may be cut (rule 8.3)."""
+    """At the downgrade the tombstone of the expression follows those of the members and precedes
+    those of the group, so that the log may be cut anywhere (rule 8.3)."""
     given_regex_group(group, given_classic("c1", topics=("bar",)))
     group.native("n1", -1, instance_id="i1")
     assert isinstance(group.engine.state.group, ClassicGroup)
@@ -71,8 +71,8 @@ def test_the_last_native_member_leaves(group: GroupScript) -> None:
     assert place < deleting.index(GroupEpoch)
 
 
-def test_a_result_that_comes_after_the_downgrade(group: GroupScript) -> None:
-    """There is nothing left that it is about."""
+def test_a_result_after_the_downgrade_is_ignored(group: GroupScript) -> None:
+    """The group has no regular expression any more."""
     group.given_consumer_group(given_native("n1", topics=()), given_classic("c1", assigned=ALL))
     group.native("n1", 10, regex="f.*")
     group.native("n1", -1)
@@ -81,8 +81,8 @@ def test_a_result_that_comes_after_the_downgrade(group: GroupScript) -> None:
     assert group.engine.state.resolution is None
 
 
-def test_a_result_for_a_regex_that_was_dropped_meanwhile(group: GroupScript) -> None:
-    """It is not written; what is in use by now waits for the next resolution."""
+def test_a_result_for_a_dropped_regex_is_ignored(group: GroupScript) -> None:
+    """It is not written. The present expressions wait for the next resolution."""
     group.native("n1", regex="f.*")
     group.native("n1", 1, regex="b.*")
     assert group.resolve().durable == ()
@@ -91,8 +91,8 @@ def test_a_result_for_a_regex_that_was_dropped_meanwhile(group: GroupScript) -> 
     assert group.last_step.resolution.regexes == {"b.*"}
 
 
-def test_an_expired_session_takes_the_regex_along(group: GroupScript) -> None:
-    """As leaving does."""
+def test_an_expired_session_deletes_the_regex(group: GroupScript) -> None:
+    """A leave does the same."""
     given_regex_group(group)
     left_ms = group.left_ms(DeadlineKind.SESSION, "n1")
     assert left_ms is not None
@@ -102,8 +102,8 @@ def test_an_expired_session_takes_the_regex_along(group: GroupScript) -> None:
     assert not group.consumer.members
 
 
-def test_a_static_member_that_is_away_keeps_it(group: GroupScript) -> None:
-    """Epoch -2 and back again: no bump, no resolution, the same partitions."""
+def test_a_static_member_that_leaves_temporarily_keeps_its_regex(group: GroupScript) -> None:
+    """Its return bumps nothing, needs no resolution, and gives it the same partitions."""
     given_regex_group(group)
     group.native("n1", -2, instance_id="i1")
     assert tombstones(group) == []
@@ -114,7 +114,7 @@ def test_a_static_member_that_is_away_keeps_it(group: GroupScript) -> None:
 
 
 def test_two_members_share_a_regex_and_one_leaves(make_group: MakeGroup) -> None:
-    """The other goes on with it, and takes over its partitions."""
+    """The other keeps the expression, and takes over the partitions."""
     group = make_group(topics=make_topics(foo=2))
     group.native("n1", regex="f.*")
     group.resolve()
@@ -132,9 +132,9 @@ def test_two_members_share_a_regex_and_one_leaves(make_group: MakeGroup) -> None
     assert group.assigned("n2") == {"foo": (0, 1)}
 
 
-def test_a_classic_member_among_regexes_hears_of_a_new_topic(make_group: MakeGroup) -> None:
-    """What a resolution brings reaches the others as any bump does: they have to rejoin only
-    if there is a new target."""
+def test_a_classic_member_beside_regexes_learns_of_a_new_topic(make_group: MakeGroup) -> None:
+    """The result of a resolution has the effect of any bump: the others rejoin only after a new
+    target."""
     group = make_group(topics=make_topics(foo=1))
     group.given_consumer_group(
         given_native("n1", topics=(), regex="f.*"), given_classic("c1", assigned={"foo": (0,)})
@@ -148,8 +148,8 @@ def test_a_classic_member_among_regexes_hears_of_a_new_topic(make_group: MakeGro
 
 
 @pytest.mark.parametrize("is_resolved", [True, False])
-def test_the_upgrade_by_a_member_with_a_regex(group: GroupScript, is_resolved: bool) -> None:
-    """A classic group converts; what the joiner subscribes to is known later."""
+def test_a_member_with_a_regex_upgrades_the_group(group: GroupScript, is_resolved: bool) -> None:
+    """The classic group converts before the joiner's topics are known."""
     ids = group.stable_classic_group({"c1": ALL})
     reply = group.native("n1", regex="f.*")
     assert isinstance(group.engine.state.group, ConsumerGroup)
@@ -161,8 +161,8 @@ def test_the_upgrade_by_a_member_with_a_regex(group: GroupScript, is_resolved: b
         assert group.beat(ids["c1"], 1).error != 0
 
 
-def test_a_group_that_gives_way_leaves_no_regex(group: GroupScript) -> None:
-    """Empty, deleted or replaced by a classic one: nothing of it comes back from its log."""
+def test_a_deleted_or_replaced_group_leaves_no_regex(group: GroupScript) -> None:
+    """Its log restores no regular expression."""
     given_regex_group(group)
     group.native("n1", -1, instance_id="i1")
     group.delete_group()

@@ -1,4 +1,4 @@
-"""Scenarios 1 to 18: a native member meets a classic group."""
+"""Scenarios 1 to 18: a native member joins a classic group."""
 
 import pytest
 
@@ -40,7 +40,7 @@ ONE_EACH = {"foo": (0,), "bar": (0,)}
 def test_01_a_native_member_converts_a_stable_group(
     make_group: MakeGroup, partition_count: int, n1_gets: Owned, n1_state: MemberState
 ) -> None:
-    """The classic member keeps all it has; the native one gets what is free."""
+    """The classic member keeps its partitions, and the native one gets the free ones."""
     group = make_group(topics=make_topics(foo=partition_count, bar=partition_count))
     topics = ("foo", "bar")
     group.given_classic_group(
@@ -66,8 +66,9 @@ def test_01_a_native_member_converts_a_stable_group(
     assert group.left_ms(DeadlineKind.SESSION, "c1") == 10_000
 
 
-def test_02_while_the_members_join_again(group: GroupScript) -> None:
-    """The JoinGroup that waits is told to come again; assignments are those of the last round."""
+def test_02_an_upgrade_during_the_join_phase(group: GroupScript) -> None:
+    """Parked JoinGroups are answered with a request to rejoin. The assignments are those of the
+    last generation."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0, 1)}), given_classic_group_member("c2")
     )
@@ -81,9 +82,9 @@ def test_02_while_the_members_join_again(group: GroupScript) -> None:
     assert group.consumer.epoch == 1
 
 
-def test_03_while_the_members_wait_for_their_assignment(group: GroupScript) -> None:
-    """A SyncGroup that waits is told to come again; epochs are of the new generation,
-    partitions of the last distribution."""
+def test_03_an_upgrade_during_the_sync_phase(group: GroupScript) -> None:
+    """Parked SyncGroups are answered with a request to rejoin. The epochs are of the new
+    generation, the partitions of the last distribution."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0,)}),
         given_classic_group_member("c2", {"foo": (1,)}),
@@ -103,7 +104,7 @@ def test_03_while_the_members_wait_for_their_assignment(group: GroupScript) -> N
 
 
 def test_04_a_member_that_never_synced_owns_no_partition(group: GroupScript) -> None:
-    """Zero bytes are no partitions, so that the native member has its share at once."""
+    """Zero bytes mean no partitions, so the native member gets its share at once."""
     c1 = group.take_id()
     group.send_join(c1)
     group.wait(3_000)
@@ -115,15 +116,15 @@ def test_04_a_member_that_never_synced_owns_no_partition(group: GroupScript) -> 
 
 
 @pytest.mark.parametrize("user_data", [None, b""])
-def test_05_no_user_data_is_fine(group: GroupScript, user_data: bytes | None) -> None:
-    """Null as well as zero bytes."""
+def test_05_missing_user_data_is_accepted(group: GroupScript, user_data: bytes | None) -> None:
+    """It may be null or empty."""
     stored = embedded_assignment(ALL, user_data=user_data)
     group.given_classic_group(given_classic_group_member("c1", assignment=stored))
     assert group.native("n1").error == ErrorCode.NONE
 
 
 def test_05_user_data_of_a_custom_assignor_is_refused(group: GroupScript) -> None:
-    """One byte of it would be lost."""
+    """Even one byte would be lost."""
     stored = embedded_assignment(ALL, user_data=b"!")
     group.given_classic_group(given_classic_group_member("c1", assignment=stored))
     reply = group.native("n1")
@@ -134,7 +135,7 @@ def test_05_user_data_of_a_custom_assignor_is_refused(group: GroupScript) -> Non
 
 @pytest.mark.parametrize("junk", [{"assignment": b"\x00\x01 junk"}, {"metadata": b"\x00\x01 junk"}])
 def test_06_malformed_bytes_are_refused(group: GroupScript, junk: dict[str, bytes]) -> None:
-    """And the classic group goes on."""
+    """The classic group continues."""
     group.given_classic_group(given_classic_group_member("c1", **junk))  # type: ignore[arg-type]
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
@@ -143,7 +144,7 @@ def test_06_malformed_bytes_are_refused(group: GroupScript, junk: dict[str, byte
 
 
 def test_06_a_subscription_without_its_last_field(group: GroupScript) -> None:
-    """DEV D24: version 1 with the fields of version 0, as kafkajs 1 writes it, says no less."""
+    """DEV D24: kafkajs 1 writes version 1 with the fields of version 0."""
     metadata = b"\x00\x01" + subscription(["foo"], version=0)[2:]
     group.given_classic_group(given_classic_group_member("c1", metadata=metadata))
     assert group.native("n1").error == ErrorCode.NONE
@@ -151,7 +152,7 @@ def test_06_a_subscription_without_its_last_field(group: GroupScript) -> None:
 
 
 def test_06_a_refused_upgrade_disturbs_no_member(group: GroupScript) -> None:
-    """DEV D1: Kafka releases the waiting requests before it looks at the bytes."""
+    """DEV D1: Kafka releases parked requests before it checks the bytes."""
     bad = given_classic_group_member("c1", assignment=b"\x00\x01 junk")
     group.given_classic_group(bad, given_classic_group_member("c2"))
     waiting = group.send_join("c1")
@@ -160,7 +161,7 @@ def test_06_a_refused_upgrade_disturbs_no_member(group: GroupScript) -> None:
 
 
 def test_07_a_foreign_protocol_type_is_refused(group: GroupScript) -> None:
-    """Connect workers do not migrate this way."""
+    """Connect workers cannot migrate this way."""
     group.given_classic_group(given_classic_group_member("c1", ALL), protocol_type="connect")
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
@@ -169,7 +170,7 @@ def test_07_a_foreign_protocol_type_is_refused(group: GroupScript) -> None:
 
 
 def test_08_a_group_that_is_too_large_is_refused(make_group: MakeGroup) -> None:
-    """As many members as fit would pass, but then the joiner does not fit."""
+    """A group of the maximum size would pass, but the joiner would exceed the limit."""
     group = make_group(config=GroupConfig(consumer_max_size=1))
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0,)}), given_classic_group_member("c2")
@@ -183,7 +184,7 @@ def test_08_a_group_that_is_too_large_is_refused(make_group: MakeGroup) -> None:
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
-def test_09_the_policy_forbids_it(make_group: MakeGroup, policy: MigrationPolicy) -> None:
+def test_09_the_policy_forbids_an_upgrade(make_group: MakeGroup, policy: MigrationPolicy) -> None:
     """The classic members notice nothing."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     group.given_classic_group(given_classic_group_member("c1", ALL))
@@ -194,10 +195,10 @@ def test_09_the_policy_forbids_it(make_group: MakeGroup, policy: MigrationPolicy
 
 
 @pytest.mark.parametrize("policy", MigrationPolicy)
-def test_10_an_emptied_group_is_replaced_whatever_the_policy(
+def test_10_an_empty_group_is_replaced_under_any_policy(
     make_group: MakeGroup, policy: MigrationPolicy
 ) -> None:
-    """Epochs start afresh; the offsets, which are the cluster's, can still be fetched."""
+    """Epochs restart. The offsets are in the cluster and can still be fetched."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     group.given_classic_group(given_classic_group_member("c1", ALL), generation=7)
     group.leave("c1")
@@ -207,8 +208,10 @@ def test_10_an_emptied_group_is_replaced_whatever_the_policy(
 
 
 @pytest.mark.parametrize("policy", MigrationPolicy)
-def test_11_a_group_of_offsets_only(make_group: MakeGroup, policy: MigrationPolicy) -> None:
-    """Here a simple group is no group at all: its offsets are the cluster's."""
+def test_11_a_group_with_only_offsets_is_no_group(
+    make_group: MakeGroup, policy: MigrationPolicy
+) -> None:
+    """Its offsets are in the cluster, so the engine does not know it."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     token, verdict = group.commit("", -1, {"foo": (0,)})
     assert verdict.error == ErrorCode.NONE
@@ -217,8 +220,9 @@ def test_11_a_group_of_offsets_only(make_group: MakeGroup, policy: MigrationPoli
     assert group.fetch("n1", 2, {"foo": (0,)}).error == ErrorCode.NONE
 
 
-def test_12_a_static_member_comes_back_native(group: GroupScript) -> None:
-    """Same topics: the same partitions at the same epoch, no bump, no new target."""
+def test_12_a_static_member_returns_as_native(group: GroupScript) -> None:
+    """With the same topics it gets the same partitions at the same epoch, without a bump or a new
+    target."""
     group.given_classic_group(given_classic_group_member("c1", ALL, instance_id="i1"), generation=5)
     reply = group.native("n1", instance_id="i1")
     assert reply.member_epoch == 5
@@ -229,8 +233,8 @@ def test_12_a_static_member_comes_back_native(group: GroupScript) -> None:
     assert (epochs, len(targets)) == ([5], 1)
 
 
-def test_13_a_static_member_comes_back_native_with_other_topics(make_group: MakeGroup) -> None:
-    """Then there is a bump and a new target."""
+def test_13_a_static_member_returns_as_native_with_other_topics(make_group: MakeGroup) -> None:
+    """The epoch is bumped, and a new target computed."""
     group = make_group(topics=make_topics(foo=3, bar=1))
     group.given_classic_group(given_classic_group_member("c1", ALL, instance_id="i1"), generation=5)
     reply = group.native("n1", topics=("foo", "bar"), instance_id="i1")
@@ -239,23 +243,23 @@ def test_13_a_static_member_comes_back_native_with_other_topics(make_group: Make
     assert (group.consumer.epoch, group.consumer.assignment_epoch) == (6, 6)
 
 
-def test_14_only_epoch_0_converts(group: GroupScript) -> None:
-    """DEV D49: a client that believes it is a member hears that it is not, and joins again."""
+def test_14_only_a_join_at_epoch_0_converts(group: GroupScript) -> None:
+    """DEV D49: a client that considers itself a member learns that it is not, and rejoins."""
     group.given_classic_group(given_classic_group_member("c1", ALL))
     assert group.native("n1", 3).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.view().group_type == "classic"
 
 
-def test_15_a_topic_that_is_gone_is_dropped(group: GroupScript) -> None:
-    """The rest of the assignment is kept."""
+def test_15_a_deleted_topic_is_dropped(group: GroupScript) -> None:
+    """The rest of the assignment stays."""
     group.given_classic_group(given_classic_group_member("c1", {"foo": (0,), "gone": (0, 1)}))
     group.native("n1")
     assert group.assigned("c1") == {"foo": (0,)}
 
 
-def test_16_the_conversion_cannot_be_written(group: GroupScript) -> None:
-    """The group is the classic one it was. DEV D1: what waits in it goes on waiting,
-    for nothing leaves before it is durable."""
+def test_16_a_conversion_that_cannot_be_written_changes_nothing(group: GroupScript) -> None:
+    """The group remains classic. DEV D1: its parked requests stay parked, because no answer leaves
+    before the records are durable."""
     group.given_classic_group(
         given_classic_group_member("c1", ALL), given_classic_group_member("c2"), generation=5
     )
@@ -269,8 +273,8 @@ def test_16_the_conversion_cannot_be_written(group: GroupScript) -> None:
 
 
 def test_17_the_log_of_an_upgraded_group_is_compacted(group: GroupScript) -> None:
-    """However far compaction has come, the log brings back the same group: the classic group's
-    tombstone may be cleaned up, and the consumer group's records stand without it."""
+    """The log restores the same group after any amount of compaction. The classic group's tombstone
+    may be cleaned up, because the consumer group's records do not need it."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0,)}),
         given_classic_group_member("c2"),
@@ -288,8 +292,8 @@ def test_17_the_log_of_an_upgraded_group_is_compacted(group: GroupScript) -> Non
         check_replay(log, expected, config=group.config, now_ms=group.now_ms)
 
 
-def test_18_a_native_member_meets_an_eager_one_that_has_all(group: GroupScript) -> None:
-    """It gets nothing yet, and is told so: the assignment is empty, not missing."""
+def test_18_a_native_member_joins_an_eager_owner_of_all_partitions(group: GroupScript) -> None:
+    """It gets no partition yet, and the answer says so: its assignment is empty, not missing."""
     group.given_classic_group(given_classic_group_member("c1", ALL), generation=1)
     reply = group.native("n2")
     assert (reply.member_epoch, reply.assignment) == (2, frozenset())

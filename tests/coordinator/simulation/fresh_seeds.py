@@ -1,15 +1,15 @@
-"""Seeds that no run before has played: each day others, unless one says which."""
+"""Seeds that change every day, or start at a given number."""
 
 import os
 from datetime import UTC, datetime
 
 FIRST_SEED_VARIABLE = "GROUPFERRY_FIRST_SEED"
-"""Plays the seeds of another day again: what `groupferry simulate --first-seed` takes."""
+"""The environment variable with the first seed, to replay the seeds of another day."""
 SEEDS_PER_DAY = 10_000
 
 
 def first_fresh_seed() -> int:
-    """Far above the fixed ones. To be asked while a test runs, not while tests are collected: at
-    midnight several processes would collect different ones."""
+    """The first seed, far above the fixed ones. Call this while a test runs, not during collection:
+    at midnight several processes would collect different seeds."""
     named = os.environ.get(FIRST_SEED_VARIABLE)
     return int(named) if named else datetime.now(UTC).date().toordinal() * SEEDS_PER_DAY

@@ -1,4 +1,4 @@
-"""Classic clients, as the Java client behaves (rule 12.2)."""
+"""Classic clients behave like the Java client (rule 12.2)."""
 
 from coordinator.classic.group import ClassicGroup
 from coordinator.simulation.classic_client import Phase
@@ -6,7 +6,7 @@ from tests.support.simulation import Stage
 
 
 def test_the_leader_assigns_and_all_settle() -> None:
-    """Among classic clients the group is a classic one."""
+    """With only classic clients the group is classic."""
     stage = Stage()
     clients = [stage.classic(f"c{n}") for n in range(3)]
     stage.wait(10_000)
@@ -15,8 +15,8 @@ def test_the_leader_assigns_and_all_settle() -> None:
     assert sorted(len(client.claims) for client in clients) == [1, 1, 2]
 
 
-def test_an_eager_client_gives_everything_up_before_it_joins() -> None:
-    """A cooperative one goes on with what it keeps."""
+def test_an_eager_client_revokes_everything_before_it_joins() -> None:
+    """A cooperative client keeps its partitions and continues to consume."""
     for is_cooperative in (False, True):
         stage = Stage()
         how = {"is_cooperative": is_cooperative, "protocols": ("cooperative-sticky",)}
@@ -31,7 +31,7 @@ def test_an_eager_client_gives_everything_up_before_it_joins() -> None:
 
 
 def test_a_leader_rejoins_when_a_topic_grows() -> None:
-    """It alone watches the topics in a classic group."""
+    """In a classic group only the leader watches the topics."""
     stage = Stage()
     client = stage.classic("c1")
     stage.wait()
@@ -40,8 +40,8 @@ def test_a_leader_rejoins_when_a_topic_grows() -> None:
     assert set(client.claims) == stage.foo(0, 1, 2, 3, 4)
 
 
-def test_an_unknown_member_loses_everything_and_joins_anew() -> None:
-    """Also one that is in the middle of a callback."""
+def test_an_unknown_member_loses_everything_and_rejoins() -> None:
+    """This holds even during a callback."""
     stage = Stage()
     client = stage.classic("c1", callback_ms=400)
     stage.wait()
@@ -55,8 +55,8 @@ def test_an_unknown_member_loses_everything_and_joins_anew() -> None:
     assert set(client.claims) == stage.foo(0, 1, 2, 3)
 
 
-def test_who_closes_leaves_unless_it_is_static() -> None:
-    """A static one is expected back until its session ends."""
+def test_a_closing_dynamic_client_leaves() -> None:
+    """A static client does not: it remains a member until its session ends."""
     for instance_id in (None, "i1"):
         stage = Stage()
         client = stage.classic("c1", instance_id=instance_id)

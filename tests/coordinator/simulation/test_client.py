@@ -1,10 +1,10 @@
-"""What all clients have in common."""
+"""The behaviour that all clients share."""
 
 from tests.support.simulation import Stage
 
 
-def test_an_owner_goes_on_from_the_committed_offset() -> None:
-    """It fetches, consumes, commits; the next one begins where it stopped."""
+def test_an_owner_starts_at_the_committed_offset() -> None:
+    """It fetches, consumes and commits. The next owner starts where it stopped."""
     stage = Stage()
     first = stage.native("n1")
     stage.wait()
@@ -21,8 +21,8 @@ def test_an_owner_goes_on_from_the_committed_offset() -> None:
     assert positions == handed_over
 
 
-def test_a_frozen_process_does_everything_when_it_goes_on() -> None:
-    """It believes to own what it owned; then it hears what happened."""
+def test_a_frozen_process_catches_up_after_the_thaw() -> None:
+    """It keeps its claims, then receives the answers that it missed."""
     stage = Stage()
     sleeper, other = stage.native("n1"), stage.native("n2")
     stage.wait()
@@ -38,7 +38,7 @@ def test_a_frozen_process_does_everything_when_it_goes_on() -> None:
 
 
 def test_a_dead_process_owns_nothing() -> None:
-    """And does nothing more."""
+    """It does nothing more."""
     stage = Stage()
     client = stage.native("n1")
     stage.wait()

@@ -6,7 +6,7 @@ from coordinator.topics import Partition
 
 
 def cluster_of(world: World) -> tuple[Cluster, list[tuple[str, int, int]]]:
-    """A cluster, and what it tells of each offset that it stores."""
+    """A cluster, and a list of the offsets that it stores."""
     told: list[tuple[str, int, int]] = []
     cluster = Cluster(
         world, stored=lambda who, _partition, before, now: told.append((who, before, now))
@@ -15,8 +15,8 @@ def cluster_of(world: World) -> tuple[Cluster, list[tuple[str, int, int]]]:
     return cluster, told
 
 
-def test_a_topic_that_returns_is_another_one() -> None:
-    """A new id, no offsets; the image's version tells that there is something to look at."""
+def test_a_recreated_topic_is_a_new_topic() -> None:
+    """It has a new id and no offsets, and the image has a new version."""
     cluster, _told = cluster_of(World(1))
     first = cluster.topics.by_name["foo"]
     cluster.offsets[Partition(first.topic_id, 0)] = 5
@@ -26,8 +26,8 @@ def test_a_topic_that_returns_is_another_one() -> None:
     assert (cluster.offsets, cluster.topics.version) == ({}, 3)
 
 
-def test_a_commit_is_stored_after_a_while() -> None:
-    """And then answered."""
+def test_a_commit_is_stored_after_a_delay() -> None:
+    """Its answer follows."""
     world = World(1)
     cluster, told = cluster_of(world)
     ended: list[bool] = []
@@ -39,7 +39,7 @@ def test_a_commit_is_stored_after_a_while() -> None:
 
 
 def test_a_commit_without_an_answer_is_stored_in_time_or_never() -> None:
-    """The engine waits for `hold_ms` after it heard that the answer is lost."""
+    """The engine waits for `hold_ms` after it learned that the answer is lost."""
     stored = 0
     for seed in range(40):
         world = World(seed)
@@ -60,8 +60,8 @@ def test_a_commit_without_an_answer_is_stored_in_time_or_never() -> None:
     assert 0 < stored < 40
 
 
-def test_nothing_is_stored_any_more_once_the_commits_are_fenced() -> None:
-    """What was on its way is decided at that moment."""
+def test_no_commit_is_stored_after_the_fence() -> None:
+    """The fence decides about commits on their way."""
     world = World(3)
     cluster, told = cluster_of(world)
     partition = Partition(cluster.topics.by_name["foo"].topic_id, 0)

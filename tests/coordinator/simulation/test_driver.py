@@ -1,4 +1,4 @@
-"""The driver's rules: durable, then applied, then answered; a failed write changes nothing."""
+"""The driver makes records durable, applies them, then answers. A failed write changes nothing."""
 
 from uuid import UUID
 
@@ -25,7 +25,7 @@ def joining(token: int, member_id: str) -> ConsumerHeartbeatReceived:
 
 
 def test_a_failed_write_is_refused_and_changes_nothing() -> None:
-    """The client may try again."""
+    """The client may retry."""
     stage, heard = Stage(), list[Answer]()
     stage.driver.log_failure_rate = 1.0
     stage.driver.ask(joining(1, "n1"), heard.append)
@@ -33,8 +33,8 @@ def test_a_failed_write_is_refused_and_changes_nothing() -> None:
     assert stage.driver.engine.state.group is None
 
 
-def test_what_writes_nothing_cannot_fail_to_be_written() -> None:
-    """A refusal, for example."""
+def test_a_step_without_records_cannot_fail() -> None:
+    """A refusal is such a step."""
     stage, heard = Stage(), list[Answer]()
     stage.driver.log_failure_rate = 1.0
     beat = HeartbeatReceived(token=1, member_id="c1", instance_id=None, generation=1)
@@ -42,8 +42,8 @@ def test_what_writes_nothing_cannot_fail_to_be_written() -> None:
     assert heard[0].reply.error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_crash_loses_only_what_was_not_answered() -> None:
-    """Batches from some cut on, each one whole; and every answer that had not left."""
+def test_a_crash_loses_only_unanswered_batches() -> None:
+    """It loses all batches after some cut, each as a whole, and all pending answers."""
     lost = 0
     for seed in range(20):
         stage, heard = Stage(seed), list[Answer]()
@@ -62,8 +62,8 @@ def test_a_crash_loses_only_what_was_not_answered() -> None:
     assert 0 < lost < 40
 
 
-def test_a_batch_in_doubt_is_written_or_not_and_always_refused() -> None:
-    """The group is as its log says; whoever asked is to try again."""
+def test_a_doubtful_batch_is_refused_whether_written_or_not() -> None:
+    """The group is reloaded from its log, and clients retry."""
     found = set()
     for seed in range(10):
         stage, heard = Stage(seed), list[Answer]()
@@ -75,8 +75,8 @@ def test_a_batch_in_doubt_is_written_or_not_and_always_refused() -> None:
     assert found == {False, True}
 
 
-def test_a_group_that_is_taken_has_no_members_and_lets_nobody_in() -> None:
-    """Members hear that they are none; whoever wants to join is to try again until it is back."""
+def test_a_taken_group_has_no_members_and_admits_none() -> None:
+    """Members learn that they are not members. Joiners retry until the group is back."""
     stage, heard = Stage(), list[Answer]()
     stage.driver.ask(joining(1, "n1"), heard.append)
     stage.driver.take()
@@ -96,8 +96,8 @@ def test_a_group_that_is_taken_has_no_members_and_lets_nobody_in() -> None:
     ]
 
 
-def test_a_gateway_that_was_away_gives_way_when_it_is_back() -> None:
-    """Before it answers anybody."""
+def test_a_gateway_gives_way_before_it_answers_after_a_restart() -> None:
+    """Another coordinator took the group while it was down."""
     stage = Stage()
     stage.driver.ask(joining(1, "n1"), lambda _: None)
     stage.driver.crash(100)
@@ -107,8 +107,8 @@ def test_a_gateway_that_was_away_gives_way_when_it_is_back() -> None:
     assert stage.driver.has_given_way
 
 
-def test_clocks_differ_from_process_to_process() -> None:
-    """Sessions begin again, by the new clock."""
+def test_clocks_differ_between_processes() -> None:
+    """Sessions restart by the new clock."""
     stage = Stage()
     stage.driver.ask(joining(1, "n1"), lambda _: None)
     stage.driver.crash(100, clock_ahead_ms=-600_000)
@@ -123,7 +123,7 @@ def test_clocks_differ_from_process_to_process() -> None:
 
 
 def test_deadlines_are_handled_when_they_are_due() -> None:
-    """A member that says nothing is gone after its session."""
+    """A silent member is removed after its session."""
     stage, heard = Stage(), list[Answer]()
     stage.driver.ask(joining(1, "n1"), heard.append)
     stage.wait(4_900)

@@ -1,4 +1,4 @@
-"""What need not be held against the engine."""
+"""Claims that the ownership checks ignore."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -15,7 +15,7 @@ from tests.support.simulation import Stage
 
 
 def an_owner() -> tuple[Stage, ExemptClaims, NativeClient]:
-    """It owns everything."""
+    """A client that owns all partitions."""
     stage = Stage()
     client = stage.native("n1")
     stage.wait()
@@ -23,12 +23,12 @@ def an_owner() -> tuple[Stage, ExemptClaims, NativeClient]:
 
 
 def voided(exempt_claims: ExemptClaims, client: NativeClient) -> int:
-    """How many of its claims are void."""
+    """The number of the client's void claims."""
     return sum(exempt_claims.is_void(client, *owned) for owned in client.claims.items())
 
 
 def heartbeat(epoch: int) -> ConsumerHeartbeatReceived:
-    """One that states to own nothing."""
+    """A heartbeat that states no partitions."""
     return ConsumerHeartbeatReceived(
         token=0,
         version=1,
@@ -41,8 +41,8 @@ def heartbeat(epoch: int) -> ConsumerHeartbeatReceived:
     )
 
 
-def test_who_was_removed_has_stale_claims() -> None:
-    """Until it is granted something again."""
+def test_a_removed_member_has_stale_claims() -> None:
+    """They stay stale until the group grants a partition again."""
     stage, exempt_claims, client = an_owner()
     gone = MemberMetadata(member_id="n1", value=None, cause=RemovalCause.SESSION_EXPIRED)
     stage.world.now_ms += 1
@@ -52,9 +52,9 @@ def test_who_was_removed_has_stale_claims() -> None:
     assert not exempt_claims.is_stale(replace(claims[0], granted_ms=stage.world.now_ms + 1))
 
 
-def test_a_restart_backs_no_claim_that_the_stored_generation_gave_to_somebody_else() -> None:
-    """A static member that froze stays in the group; the generations that began without it
-    assign its partitions anew. The log says so after a restart as well (seed 7000154)."""
+def test_a_restart_backs_no_claim_that_the_stored_generation_reassigned() -> None:
+    """A frozen static member remains in the group, while generations without it reassign its
+    partitions. The log shows that even after a restart (seed 7000154)."""
     stage = Stage()
     frozen = stage.classic("c1", instance_id="i1", session_timeout_ms=60_000)
     stage.wait()
@@ -69,8 +69,8 @@ def test_a_restart_backs_no_claim_that_the_stored_generation_gave_to_somebody_el
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(0, 0), (3, 4)])
-def test_a_late_heartbeat_that_has_to_be_believed(epoch: int, expected: int) -> None:
-    """One that joins need not be."""
+def test_a_late_heartbeat_voids_claims(epoch: int, expected: int) -> None:
+    """A late join does not."""
     _stage, exempt_claims, client = an_owner()
     exempt_claims.overtaken(client, heartbeat(epoch))
     assert voided(exempt_claims, client) == expected
@@ -80,11 +80,11 @@ def test_a_late_heartbeat_that_has_to_be_believed(epoch: int, expected: int) -> 
 @pytest.mark.parametrize(
     ("version", "generation", "expected"), [(2, 1, 0), (2, 2, 4), (2, -1, 4), (1, 1, 4)]
 )
-def test_a_late_join_knows_what_its_generation_knew(
+def test_a_late_join_voids_claims_up_to_its_generation(
     version: int, generation: int, expected: int
 ) -> None:
-    """Without a generation it has to be believed (deviation D5). The partitions were granted at
-    epoch 2."""
+    """Without a generation it voids all claims (deviation D5). The partitions were granted at epoch
+    2."""
     _stage, exempt_claims, client = an_owner()
     metadata = encode_subscription(Subscription(topics=("foo",), generation_id=generation), version)
     join = JoinGroupReceived(

@@ -1,4 +1,4 @@
-"""The calm roll after the chaos."""
+"""The roll without faults at the end of a run."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.simulation import Stage
 
 
 def a_stage_that_rolls() -> Stage:
-    """Its dice decide so; one static and one dynamic member."""
+    """A stage whose dice choose the roll, with one static and one dynamic member."""
     stage = Stage()
     stage.native("n10", instance_id="i1")
     stage.native("n11")
@@ -19,8 +19,8 @@ def a_stage_that_rolls() -> Stage:
     return stage
 
 
-def test_everybody_is_classic_in_the_end() -> None:
-    """And the group with them, without anybody having lost a partition."""
+def test_the_roll_makes_all_members_classic() -> None:
+    """The group becomes classic as well, and no member loses a partition."""
     stage = a_stage_that_rolls()
     roll_to_classic(stage)
     assert stage.world.counts["rolls to classic"] == 1
@@ -31,8 +31,8 @@ def test_everybody_is_classic_in_the_end() -> None:
     assert sum(len(client.claims) for client in stage.clients) == 5
 
 
-def test_a_roll_that_leaves_something_undone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here the last native member comes back as a classic one, and then nobody looks at topics."""
+def test_the_roll_finds_a_group_that_misses_topic_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last native member returns as classic, and then no member watches the topics."""
     monkeypatch.setattr("coordinator.classic.heartbeat.notice_unwatched_change", lambda _: False)
     with pytest.raises(BrokenInvariantError, match="unowned: ") as broken:
         roll_to_classic(a_stage_that_rolls())

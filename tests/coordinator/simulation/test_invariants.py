@@ -76,10 +76,10 @@ def miscount(stage: Stage, group: ConsumerGroup) -> None:
         (leave_a_timer, Invariant.TIMERS),
     ],
 )
-def test_damage_is_found(
+def test_a_damaged_state_breaks_its_invariant(
     damage: Callable[[Stage, ConsumerGroup], None], invariant: Invariant
 ) -> None:
-    """Whatever brought it about."""
+    """The cause of the damage does not matter."""
     stage, group = stable_group()
     damage(stage, group)
     with pytest.raises(BrokenInvariantError) as broken:
@@ -87,7 +87,7 @@ def test_damage_is_found(
     assert broken.value.invariant is invariant
 
 
-def test_a_bumped_epoch_is_no_damage() -> None:
+def test_a_bumped_epoch_breaks_no_invariant() -> None:
     """The target follows later."""
     stage, group = stable_group()
     group.apply(GroupEpoch(epoch=group.epoch + 1, cause=EpochCause.MEMBER_REMOVED))

@@ -1,4 +1,4 @@
-"""What leaders assign."""
+"""The client-side assignors of leaders."""
 
 import pytest
 
@@ -13,7 +13,7 @@ TOPICS = make_topics(foo=4, bar=2)
 def member(
     member_id: str, *topics: str, owned: set[leader.Name] | None = None, generation: int = 1
 ) -> JoinedMember:
-    """What the leader is told of a member."""
+    """A member in the JoinGroup answer of the leader."""
     subscription = Subscription(
         topics=topics, owned_partitions=leader.listed(owned or ()), generation_id=generation
     )
@@ -23,7 +23,7 @@ def member(
 
 
 def given(protocol: str, *members: JoinedMember) -> dict[str, set[leader.Name]]:
-    """What each of them gets."""
+    """The assignment of each member."""
     return {
         member_id: {
             (each.topic, number)
@@ -36,7 +36,7 @@ def given(protocol: str, *members: JoinedMember) -> dict[str, set[leader.Name]]:
 
 @pytest.mark.parametrize("protocol", ["range", "roundrobin", leader.STICKY])
 def test_each_partition_goes_to_one_subscriber(protocol: str) -> None:
-    """Nobody gets a topic it did not ask for, or one that does not exist."""
+    """No member gets a topic that it does not subscribe to, or one that does not exist."""
     found = given(protocol, member("a", "foo"), member("b", "foo", "bar", "none"))
     everything = [name for names in found.values() for name in names]
     assert len(everything) == len(set(everything)) == 6
@@ -44,8 +44,8 @@ def test_each_partition_goes_to_one_subscriber(protocol: str) -> None:
     assert len([1 for topic, _ in found["a"] if topic == "foo"]) == 2
 
 
-def test_sticky_withholds_what_has_to_move() -> None:
-    """Its owner gives it up first; what nobody owns is given at once."""
+def test_sticky_withholds_moving_partitions() -> None:
+    """The owner gives them up first. Partitions without an owner are assigned at once."""
     owned = {("foo", 0), ("foo", 1), ("foo", 2)}
     found = given(leader.STICKY, member("a", "foo", owned=owned), member("b", "foo"))
     assert found["a"] < owned
@@ -53,8 +53,8 @@ def test_sticky_withholds_what_has_to_move() -> None:
     assert found["b"] == {("foo", 3)}
 
 
-def test_sticky_believes_the_newest_generation() -> None:
-    """Two claims of one generation count for nobody, and the partition waits."""
+def test_sticky_accepts_the_newest_generation() -> None:
+    """Two claims of the same generation cancel each other, and the partition waits."""
     owned = {("foo", 0)}
     newer, older = member("a", "foo", owned=owned, generation=5), member("b", "foo", owned=owned)
     assert ("foo", 0) in given(leader.STICKY, newer, older)["a"]

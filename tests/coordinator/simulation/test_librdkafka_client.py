@@ -1,4 +1,4 @@
-"""Native clients, as librdkafka behaves where it differs from Java's."""
+"""Native clients with the behaviour of librdkafka."""
 
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.simulation.client import RETRY_MS
@@ -6,8 +6,9 @@ from tests.coordinator.simulation.test_native_client import heartbeats
 from tests.support.simulation import Stage
 
 
-def test_it_states_everything_until_its_first_assignment() -> None:
-    """And after that what it owns, once; nothing it takes for no change is acknowledged."""
+def test_heartbeats_are_full_until_the_first_assignment() -> None:
+    """Then the client states its partitions once. It acknowledges no assignment that changes
+    nothing."""
     stage = Stage()
     first = stage.librdkafka("l1")
     stage.wait()
@@ -23,8 +24,8 @@ def test_it_states_everything_until_its_first_assignment() -> None:
     assert len(first.claims) == 1
 
 
-def test_it_sends_the_same_heartbeat_again_while_its_coordinator_loads() -> None:
-    """A short one: the group has to repeat what was withheld."""
+def test_the_same_heartbeat_is_repeated_while_the_coordinator_loads() -> None:
+    """It is a short one, so the group has to repeat what was withheld."""
     stage = Stage()
     first = stage.librdkafka("l1")
     stage.wait()
@@ -39,8 +40,8 @@ def test_it_sends_the_same_heartbeat_again_while_its_coordinator_loads() -> None
     assert sum(beat.is_full for beat in heartbeats(stage, "l1")) == 1
 
 
-def test_it_gives_a_heartbeat_up_at_its_interval() -> None:
-    """And goes on with short ones, whatever the answer that it does not hear any more told it."""
+def test_a_heartbeat_is_abandoned_at_its_interval() -> None:
+    """The client continues with short heartbeats, and ignores the late answer."""
     stage = Stage()
     first = stage.librdkafka("l1", heartbeat_interval_ms=200)
     stage.wait()
@@ -56,7 +57,7 @@ def test_it_gives_a_heartbeat_up_at_its_interval() -> None:
     assert len(first.claims) == len(second.claims) == 2
 
 
-def test_it_states_everything_after_it_lost_its_coordinator() -> None:
+def test_heartbeats_are_full_after_the_coordinator_was_lost() -> None:
     """Once."""
     stage = Stage()
     client = stage.librdkafka("l1", heartbeat_interval_ms=100)
@@ -68,9 +69,9 @@ def test_it_states_everything_after_it_lost_its_coordinator() -> None:
     assert not heartbeats(stage, "l1")[-1].is_full
 
 
-def test_it_gives_up_at_once_what_it_never_heard_of() -> None:
-    """The answer that gave it a partition was withheld, and then the topic vanishes: it states what
-    it owns because it is refused, and need not wait for its rebalance timeout."""
+def test_an_unreceived_partition_is_released_at_once() -> None:
+    """The answer that granted it was withheld, and then the topic vanished. The refusal makes the
+    client state its partitions, so the group need not wait for its rebalance timeout."""
     stage = Stage()
     stage.cluster.create("bar", 1)
     first = stage.librdkafka("l1")

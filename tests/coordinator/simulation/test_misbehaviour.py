@@ -1,4 +1,4 @@
-"""Clients that break promises: they do, and it costs the others nothing."""
+"""Clients that break the protocol do so, and harm no honest client."""
 
 import pytest
 
@@ -26,9 +26,8 @@ def start(stage: Stage, kind: type[Client]) -> Client:
 
 
 @pytest.mark.parametrize("kind", DISHONEST)
-def test_it_counts_for_nothing(kind: type[Client]) -> None:
-    """Neither its beliefs nor its offsets; who follows the protocol goes on, and what the watch
-    looks at holds all the time."""
+def test_a_misbehaving_client_harms_no_other(kind: type[Client]) -> None:
+    """Its claims and offsets are ignored. Honest clients continue, and all invariants hold."""
     stage = Stage(5)
     bad = start(stage, kind)
     good = stage.native("n1")
@@ -48,7 +47,7 @@ def test_it_counts_for_nothing(kind: type[Client]) -> None:
 
 @pytest.mark.parametrize("kind", [HoardingNative, HoardingClassic])
 def test_a_hoarder_keeps_everything_until_it_is_fenced(kind: type[Client]) -> None:
-    """By the revocation deadline; the other gets its part."""
+    """The revocation deadline fences it, and the other client gets its share."""
     stage = Stage()
     bad = start(stage, kind)
     stage.wait()
@@ -60,8 +59,8 @@ def test_a_hoarder_keeps_everything_until_it_is_fenced(kind: type[Client]) -> No
     assert good.claims
 
 
-def test_a_dawdler_does_not_always_sync() -> None:
-    """Nor join with the id that it was given."""
+def test_a_dawdler_often_omits_requests() -> None:
+    """It omits SyncGroup, or the second JoinGroup."""
     syncs = joins = 0
     for seed in range(10):
         stage = Stage(seed)
@@ -73,8 +72,8 @@ def test_a_dawdler_does_not_always_sync() -> None:
     assert 0 < syncs < joins / 2
 
 
-def test_a_leader_that_lies_is_known() -> None:
-    """By its assignments, and what they give counts for nothing."""
+def test_a_lying_leader_is_recorded() -> None:
+    """The claims from its assignments do not count."""
     stage = Stage(3)
     start(stage, LyingLeader)
     stage.wait(1_000)
@@ -85,7 +84,7 @@ def test_a_leader_that_lies_is_known() -> None:
 
 
 def test_a_vandal_gets_every_kind_of_refusal() -> None:
-    """And never an error of our own."""
+    """It never causes an internal error."""
     codes: set[ErrorCode] = set()
     for seed in range(16):
         stage = Stage(seed)

@@ -1,4 +1,4 @@
-"""Native clients, as the Java client behaves (rule 12.3)."""
+"""Native clients behave like the Java client (rule 12.3)."""
 
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import ConsumerHeartbeatReceived
@@ -6,7 +6,7 @@ from tests.support.simulation import Stage
 
 
 def heartbeats(stage: Stage, name: str) -> list[ConsumerHeartbeatReceived]:
-    """What it sent."""
+    """The heartbeats that the client sent."""
     return [
         what
         for _at_ms, who, what in stage.world.transcript
@@ -14,8 +14,8 @@ def heartbeats(stage: Stage, name: str) -> list[ConsumerHeartbeatReceived]:
     ]
 
 
-def test_a_partition_moves_once_it_is_given_up() -> None:
-    """Revoked, acknowledged, then taken by the other."""
+def test_a_partition_moves_after_it_is_given_up() -> None:
+    """It is revoked, acknowledged, and then taken by the other client."""
     stage = Stage()
     first = stage.native("n1", callback_ms=800)
     stage.wait()
@@ -26,8 +26,8 @@ def test_a_partition_moves_once_it_is_given_up() -> None:
     assert [len(owned) for owned in stated] == [0, 4, 2]
 
 
-def test_it_states_everything_after_a_lost_answer_only() -> None:
-    """Otherwise what has not changed is left out."""
+def test_only_heartbeats_after_a_lost_answer_are_full() -> None:
+    """Other heartbeats omit unchanged fields."""
     stage = Stage()
     client = stage.native("n1")
     stage.wait()
@@ -37,8 +37,8 @@ def test_it_states_everything_after_a_lost_answer_only() -> None:
     assert sum(beat.is_full for beat in heartbeats(stage, "n1")) <= 3
 
 
-def test_a_fenced_member_joins_again_under_its_id() -> None:
-    """After it has given everything up as lost."""
+def test_a_fenced_member_rejoins_under_its_id() -> None:
+    """It first gives up all partitions as lost."""
     stage = Stage()
     client = stage.native("n1")
     stage.wait()
@@ -51,8 +51,8 @@ def test_a_fenced_member_joins_again_under_its_id() -> None:
     assert [beat.member_epoch for beat in heartbeats(stage, "n1")].count(0) == 2
 
 
-def test_a_static_member_that_closes_keeps_its_place() -> None:
-    """It leaves with -2; the next process takes over."""
+def test_a_closing_static_member_keeps_its_place() -> None:
+    """It leaves with -2, and the next process takes over."""
     stage = Stage()
     client = stage.native("n1", instance_id="i1")
     stage.wait()

@@ -1,4 +1,4 @@
-"""Connections: order, and what may be lost."""
+"""Connections keep order and may lose requests."""
 
 from coordinator.events import HeartbeatReceived
 from coordinator.simulation.driver import Answer
@@ -7,7 +7,7 @@ from tests.support.simulation import Stage
 
 
 def beat(stage: Stage, heard: list[int], lost: list[int]) -> Ask:
-    """A heartbeat; its number goes to `heard` or to `lost`."""
+    """A heartbeat whose number goes to `heard` or to `lost`."""
     token = stage.network.next_token()
 
     def hear(_answer: Answer) -> None:
@@ -21,7 +21,7 @@ def beat(stage: Stage, heard: list[int], lost: list[int]) -> Ask:
 
 
 def test_a_connection_keeps_the_order() -> None:
-    """Of requests, and so of answers."""
+    """Requests are handled in order, so answers are in order too."""
     stage, heard, lost = Stage(), list[int](), list[int]()
     line = Line(stage.network, "c1")
     for _ in range(20):
@@ -30,8 +30,8 @@ def test_a_connection_keeps_the_order() -> None:
     assert (heard, lost) == (list(range(1, 21)), [])
 
 
-def test_every_request_is_heard_of_or_known_to_be_lost() -> None:
-    """Also of a late one: its client has given the connection up, and it arrives all the same."""
+def test_every_request_is_answered_or_reported_lost() -> None:
+    """This includes late requests, whose client has abandoned the connection."""
     stage, heard, lost = Stage(4), list[int](), list[int]()
     stage.network.loss_rate, stage.network.late_rate = 0.2, 0.1
     line = Line(stage.network, "c1")
@@ -45,7 +45,7 @@ def test_every_request_is_heard_of_or_known_to_be_lost() -> None:
 
 
 def test_a_late_request_counts_as_overtaken() -> None:
-    """By those that its client sent after it."""
+    """Newer requests of the same client overtook it."""
     stage, heard, lost = Stage(), list[int](), list[int]()
     overtaken: list[int] = []
     stage.network.overtaken = lambda _name, request: overtaken.append(request.token)
@@ -59,7 +59,7 @@ def test_a_late_request_counts_as_overtaken() -> None:
 
 
 def test_a_crash_breaks_every_connection() -> None:
-    """And who waits hears of it."""
+    """Clients learn that their requests are lost."""
     stage, heard, lost = Stage(), list[int](), list[int]()
     line = Line(stage.network, "c1")
     line.send(beat(stage, heard, lost))

@@ -1,11 +1,11 @@
-"""What seeds draw."""
+"""The plans that seeds draw."""
 
 from coordinator.simulation.plan import draw_plan, draw_spec
 from coordinator.simulation.world import World
 
 
 def test_plans_differ_and_repeat() -> None:
-    """Every kind of fault is there in some runs and absent in others."""
+    """Each kind of fault occurs in some runs and not in others."""
     plans = [draw_plan(World(seed)) for seed in range(40)]
     assert plans[3] == draw_plan(World(3))
     for name in ("has_crashes", "has_freezes", "has_topic_changes", "linger_ms", "late_rate"):
@@ -13,7 +13,7 @@ def test_plans_differ_and_repeat() -> None:
 
 
 def test_classic_clients_of_a_run_can_be_in_one_group() -> None:
-    """They share an assignor; cooperative ones can say what they own."""
+    """They share an assignor, and cooperative clients can state owned partitions."""
     for seed in range(60):
         world = World(seed)
         plan = draw_plan(world)

@@ -28,7 +28,7 @@ from tests.support.simulation import Stage
 
 
 def test_a_quiet_member_may_rejoin() -> None:
-    """It would change nothing; and asking changes nothing."""
+    """The rejoin would change nothing, and neither does the probe."""
     stage = Stage()
     stage.native("n1")
     stage.wait(1_000)
@@ -40,7 +40,7 @@ def test_a_quiet_member_may_rejoin() -> None:
     how = (stage.driver.config, stage.cluster.topics, stage.world.now_ms)
     check_rejoin_changes_nothing(state, client.member_id, *how)
     assert snapshot(state) == before
-    # It could have more: then its heartbeat should have said so.
+    # The member could get more partitions, so its heartbeat should have asked for a rejoin.
     current = state.group.assignments[client.member_id]
     lost, *kept = current.assigned
     waiting = replace(
@@ -54,7 +54,7 @@ def test_a_quiet_member_may_rejoin() -> None:
 
 
 def test_there_and_back() -> None:
-    """Only for a group at rest that has a static member."""
+    """The probe needs a group at rest with a static member."""
     stage = Stage()
     stage.classic("c1")
     stage.wait()
@@ -72,7 +72,7 @@ def test_there_and_back() -> None:
 
 
 def test_a_conversion_that_loses_partitions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here one that stores no assignment."""
+    """The faulty conversion stores no assignment."""
     stage = Stage()
     stage.classic("c1", instance_id="i1")
     stage.wait()
@@ -89,7 +89,7 @@ def test_a_conversion_that_loses_partitions_is_found(monkeypatch: pytest.MonkeyP
 
 
 def test_a_heartbeat_that_hides_a_target_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without anybody sending one: it is asked what it would say."""
+    """The probe asks the engine, so no client has to send a heartbeat."""
     stage = Stage()
     stage.native("n1")
     client = stage.classic("c1")

@@ -1,4 +1,4 @@
-"""Deeds of chance."""
+"""Random actions."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from coordinator.simulation.run import Run
 
 
 @pytest.mark.simulation
-def test_everything_happens_sooner_or_later() -> None:
-    """In a few seeds: clients come, go, die and freeze, topics and the gateway change."""
+def test_every_action_happens_within_a_few_seeds() -> None:
+    """Clients come, go, die and freeze; topics and the gateway change."""
     told: set[str] = set()
     for seed in range(12):
         run = Run(seed)
@@ -22,8 +22,8 @@ def test_everything_happens_sooner_or_later() -> None:
     assert {"closes", "dies:", "freezes", "goes", "loses", "subscribes", "crashes,"} <= told
 
 
-def test_it_stops_when_it_is_told_to() -> None:
-    """Nothing happens by chance in peace."""
+def test_stop_ends_all_random_actions() -> None:
+    """Nothing happens after the faults stop."""
     run = Run(1)
     run.random_actions.begin()
     run.world.run_until(run.world.now_ms + 5_000)

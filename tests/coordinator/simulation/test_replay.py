@@ -1,4 +1,4 @@
-"""What a log brings back."""
+"""Restoring a group from its log."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.simulation import Stage
 
 
 def replayed(stage: Stage, log: list[DurableRecord]) -> GroupState:
-    """The group that these records make."""
+    """The group that these records restore."""
     state = GroupState("orders")
     for record in log:
         state.apply(record)
@@ -18,7 +18,7 @@ def replayed(stage: Stage, log: list[DurableRecord]) -> GroupState:
 
 
 def a_log() -> tuple[Stage, list[DurableRecord]]:
-    """Somebody came, somebody went."""
+    """The log of a group that a member joined and another left."""
     stage = Stage()
     stage.native("n1")
     going = stage.native("n2")
@@ -33,8 +33,8 @@ def a_log() -> tuple[Stage, list[DurableRecord]]:
     return stage, log
 
 
-def test_a_log_and_its_compaction_bring_the_group_back() -> None:
-    """Volatile parts do not count."""
+def test_a_log_and_its_compaction_restore_the_group() -> None:
+    """Volatile state does not count."""
     stage, log = a_log()
     expected = durable_state(stage.driver.engine.state)
     check_replay(log, expected, config=stage.driver.config, now_ms=stage.world.now_ms)
@@ -42,7 +42,7 @@ def test_a_log_and_its_compaction_bring_the_group_back() -> None:
 
 
 def test_a_lost_record_is_noticed() -> None:
-    """A grant, a member, or the tombstone of one."""
+    """The lost record is a grant, a member, or a tombstone."""
     stage, log = a_log()
     expected = durable_state(stage.driver.engine.state)
     for kind in (CurrentAssignment, MemberMetadata):

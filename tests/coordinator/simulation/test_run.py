@@ -1,4 +1,4 @@
-"""Whole runs: nothing breaks, and a seed always tells the same transcript."""
+"""Whole runs break no invariant, and a seed always produces the same transcript."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ FIXED_SEEDS = 120
 FRESH_SEEDS = 80
 CHUNK = 10
 
-PRINT_STORIES = """
+PRINT_TRANSCRIPTS = """
 from coordinator.simulation.run import Run
 from coordinator.simulation import transcript
 for seed in (1, 2, 3, 4):
@@ -27,27 +27,29 @@ for seed in (1, 2, 3, 4):
 
 @pytest.mark.simulation
 @pytest.mark.parametrize("first_seed", range(0, FIXED_SEEDS, CHUNK))
-def test_nothing_breaks(first_seed: int) -> None:
-    """Every invariant (rule 12.1), at every step; the output names the seed and how to replay."""
+def test_the_fixed_seeds_break_no_invariant(first_seed: int) -> None:
+    """All invariants (rule 12.1) hold at every step. The output of a failure names the seed and the
+    command that replays it."""
     play(first_seed)
 
 
 @pytest.mark.simulation
 @pytest.mark.parametrize("offset", range(0, FRESH_SEEDS, CHUNK))
-def test_nothing_breaks_today(offset: int) -> None:
-    """The same, with seeds of the day: what no run has seen before, some run sees in time."""
+def test_the_seeds_of_the_day_break_no_invariant(offset: int) -> None:
+    """Each day plays new seeds."""
     play(first_fresh_seed() + offset)
 
 
 def play(first_seed: int) -> None:
-    """A chunk of seeds."""
+    """Play a chunk of seeds."""
     for seed in range(first_seed, first_seed + CHUNK):
         outcome = simulate(seed)
         assert outcome.invariant is None, failure(outcome)
 
 
-def test_the_seeds_of_another_day_can_be_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the environment; otherwise the date says which, and no fixed seed is among them."""
+def test_the_seeds_of_another_day_can_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment variable sets the first seed. By default it depends on the date, and differs
+    from all fixed seeds."""
     monkeypatch.delenv(FIRST_SEED_VARIABLE, raising=False)
     assert first_fresh_seed() > FIXED_SEEDS
     monkeypatch.setenv(FIRST_SEED_VARIABLE, "42")
@@ -55,8 +57,8 @@ def test_the_seeds_of_another_day_can_be_played_again(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.simulation
-def test_a_run_is_worth_its_time() -> None:
-    """Much happens, in each seed or at least in some."""
+def test_runs_exercise_the_group() -> None:
+    """Some things happen in each seed, others in some seeds."""
     outcomes = [simulate(seed) for seed in range(24)]
     requests = [outcome.counts["requests"] for outcome in outcomes]
     assert sum(requests) / len(requests) > 150
@@ -76,12 +78,12 @@ def test_a_run_is_worth_its_time() -> None:
 
 
 @pytest.mark.simulation
-def test_a_seed_tells_the_same_story_in_every_process() -> None:
-    """Line by line, whatever the hashes of strings are."""
+def test_a_seed_has_the_same_transcript_in_every_process() -> None:
+    """Every line is equal, whatever the hash seed."""
     path = os.pathsep.join(sys.path)
     transcripts = [
         subprocess.run(
-            [sys.executable, "-c", PRINT_STORIES],
+            [sys.executable, "-c", PRINT_TRANSCRIPTS],
             env={
                 **os.environ,
                 "PYTHONHASHSEED": hash_seed,
@@ -99,8 +101,8 @@ def test_a_seed_tells_the_same_story_in_every_process() -> None:
     assert transcripts[0] == transcripts[1]
 
 
-def test_whatever_is_raised_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug of the engine or of a client: the seed is what counts."""
+def test_any_exception_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a bug of the engine or of a client. The outcome has its seed."""
 
     def broken(*_args: object) -> None:
         raise RuntimeError("planted")

@@ -1,10 +1,10 @@
-"""What a run costs the group."""
+"""The costs of a run."""
 
 from tests.support.simulation import Stage
 
 
-def test_a_partition_moves_to_another_owner_only() -> None:
-    """The first owner has it from nobody; the second one gets half of what the first one had."""
+def test_only_a_change_of_owner_is_a_move() -> None:
+    """The first owner takes partitions without an owner. The second gets half of them."""
     stage = Stage()
     stage.native("n1")
     stage.wait()
@@ -14,8 +14,8 @@ def test_a_partition_moves_to_another_owner_only() -> None:
     assert stage.world.counts["moves"] == 2
 
 
-def test_an_eager_generation_moves_what_another_gets() -> None:
-    """All give everything up, and most get the same again."""
+def test_an_eager_generation_counts_only_changed_owners() -> None:
+    """All members revoke everything, and most partitions return to their owners."""
     stage = Stage()
     stage.classic("c1")
     stage.wait()
@@ -25,7 +25,7 @@ def test_an_eager_generation_moves_what_another_gets() -> None:
 
 
 def test_a_static_owner_that_restarts_moves_nothing() -> None:
-    """It is the same member, in another process."""
+    """A new process has the same member."""
     stage = Stage()
     before = stage.native("n1", instance_id="one")
     stage.wait()
@@ -38,7 +38,7 @@ def test_a_static_owner_that_restarts_moves_nothing() -> None:
 
 
 def test_targets_and_generations_are_rebalances() -> None:
-    """One for each member that comes, in both protocols; a conversion takes its target over."""
+    """Each joining member causes one, in both protocols. A conversion takes over the target."""
     native, classic = Stage(), Stage()
     for name in ("one", "two"):
         native.native(name)

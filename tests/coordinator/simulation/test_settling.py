@@ -1,4 +1,4 @@
-"""Liveness, once there are no more faults."""
+"""The group settles once the faults stop."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from coordinator.simulation.settling import settle
 from tests.support.simulation import Stage
 
 
-def test_everybody_gets_its_part() -> None:
-    """Whatever they speak."""
+def test_every_member_gets_its_share() -> None:
+    """This holds for both protocols."""
     stage = Stage()
     stage.native("n10")
     stage.classic("c10")
@@ -19,7 +19,7 @@ def test_everybody_gets_its_part() -> None:
 
 
 def test_a_client_that_never_settles_is_noticed() -> None:
-    """Here one that sends no heartbeats, and so is no member any more."""
+    """The client sends no heartbeats, so it loses its membership."""
     stage = Stage()
     client = stage.native("n10")
     client.beat = lambda: None  # type: ignore[method-assign]
@@ -28,8 +28,8 @@ def test_a_client_that_never_settles_is_noticed() -> None:
     assert broken.value.invariant is Invariant.LIVENESS
 
 
-def test_partitions_that_nobody_gets_are_noticed() -> None:
-    """Here a client that does not take what it is given, and says that all is well."""
+def test_partitions_without_an_owner_are_noticed() -> None:
+    """The client does not take its assignment, but reports that it has settled."""
     stage = Stage()
     client = stage.classic("c10")
     client.assign = lambda *_args, **_how: None  # type: ignore[method-assign]

@@ -1,12 +1,12 @@
-"""Runs in words."""
+"""Formatting of transcripts."""
 
 from coordinator.records import MemberState
 from coordinator.simulation import transcript
 from tests.support.simulation import Stage
 
 
-def test_partitions_are_called_by_their_topic() -> None:
-    """Ids say nothing to people."""
+def test_partitions_have_the_names_of_their_topics() -> None:
+    """Topic ids mean nothing to people."""
     stage = Stage()
     assert transcript.words(frozenset(stage.foo(0, 1)), stage.cluster) == "{foo-0, foo-1}"
     some = next(iter(stage.foo(2)))
@@ -14,8 +14,8 @@ def test_partitions_are_called_by_their_topic() -> None:
     assert transcript.words(MemberState.STABLE, stage.cluster) == "STABLE"
 
 
-def test_the_tail_tells_who_said_what_when() -> None:
-    """Requests and answers without what is as always, embedded bytes decoded."""
+def test_the_tail_has_time_sender_and_message() -> None:
+    """Requests and answers omit default fields, and embedded bytes are decoded."""
     stage = Stage()
     stage.classic("c1")
     stage.wait(2_000)

@@ -1,4 +1,4 @@
-"""The watch sees each step; what one state shows is in `test_invariants.py`."""
+"""The checks of steps. `test_invariants.py` has those of single states."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,14 +14,14 @@ from tests.support.simulation import Stage
 
 
 def play(monkeypatch: pytest.MonkeyPatch, name: str, planted: Any) -> BrokenInvariantError:
-    """Two members, one of which moves partitions to the other, with something planted in the
-    engine; what the watch finds."""
+    """Plant a bug in the engine, then let a second member take partitions from the first. Returns
+    the broken invariant."""
     monkeypatch.setattr(GroupEngine, name, planted)
     return broken_by(Stage())
 
 
 def broken_by(stage: Stage) -> BrokenInvariantError:
-    """What the watch finds."""
+    """The invariant that breaks."""
     stage.native("n1")
     stage.world.after(5_000, stage.native, "n2")
     with pytest.raises(BrokenInvariantError) as broken:
@@ -29,8 +29,8 @@ def broken_by(stage: Stage) -> BrokenInvariantError:
     return broken.value
 
 
-def test_an_answer_that_never_comes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither answered nor parked."""
+def test_a_missing_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request is neither answered nor parked."""
     handle = GroupEngine.handle
 
     def planted(engine: GroupEngine, *args: Any, **how: Any) -> Step:
@@ -39,8 +39,8 @@ def test_an_answer_that_never_comes_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert play(monkeypatch, "handle", planted).invariant is Invariant.ANSWERS
 
 
-def test_an_answer_that_is_not_true_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch that the member does not have."""
+def test_a_wrong_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer has a wrong epoch."""
     handle = GroupEngine.handle
 
     def planted(engine: GroupEngine, *args: Any, **how: Any) -> Step:
@@ -56,8 +56,8 @@ def test_an_answer_that_is_not_true_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert play(monkeypatch, "handle", planted).invariant is Invariant.CLASSIC_REPLIES
 
 
-def test_a_decision_that_changes_something_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`handle` only decides."""
+def test_a_decision_that_changes_the_state_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`handle` must only decide."""
     handle = GroupEngine.handle
 
     def planted(engine: GroupEngine, *args: Any, **how: Any) -> Step:
@@ -67,8 +67,8 @@ def test_a_decision_that_changes_something_is_found(monkeypatch: pytest.MonkeyPa
     assert play(monkeypatch, "handle", planted).invariant in (Invariant.PURE, Invariant.REPLAY)
 
 
-def test_a_record_that_is_not_logged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be gone after a restart."""
+def test_an_unlogged_record_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart would forget it."""
 
     def planted(step: Step) -> tuple[Any, ...]:
         return tuple(
@@ -82,8 +82,8 @@ def test_a_record_that_is_not_logged_is_found(monkeypatch: pytest.MonkeyPatch) -
     assert broken_by(Stage()).invariant is Invariant.REPLAY
 
 
-def test_a_commit_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the cluster has yet to store it."""
+def test_a_forgotten_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster has not stored it yet."""
     apply = GroupEngine.apply
 
     def planted(engine: GroupEngine, record: Any) -> None:

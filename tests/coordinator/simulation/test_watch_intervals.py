@@ -1,4 +1,4 @@
-"""Targets and regular expressions, from time to time."""
+"""The intervals of targets and regular expressions."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -35,7 +35,7 @@ def one_native_member(topic_regex: str | None = None) -> Stage:
 
 
 def test_targets_too_close_together_are_found() -> None:
-    """The interval is the one in force."""
+    """The group's current interval applies."""
     stage = one_native_member()
     state, now_ms = stage.driver.engine.state, stage.driver.now_ms
     computed = TargetAssignmentMetadata(epoch=2, timestamp_ms=now_ms, assignor="uniform")
@@ -46,8 +46,8 @@ def test_targets_too_close_together_are_found() -> None:
     assert broken.value.invariant is Invariant.INTERVALS
 
 
-def test_a_target_that_is_due_and_not_computed_is_found() -> None:
-    """Also when the last one was computed by a clock that was ahead."""
+def test_an_overdue_target_is_found() -> None:
+    """This includes a last target with a time ahead of the clock."""
     stage = one_native_member()
     state, now_ms = stage.driver.engine.state, stage.driver.now_ms
     assert isinstance(state.group, ConsumerGroup)
@@ -60,8 +60,8 @@ def test_a_target_that_is_due_and_not_computed_is_found() -> None:
         assert broken.value.invariant is Invariant.INTERVALS
 
 
-def test_regular_expressions_that_grow_too_old_are_found() -> None:
-    """At a heartbeat, unless they are being resolved."""
+def test_outdated_regular_expressions_are_found() -> None:
+    """A heartbeat reveals them, unless a resolution is running."""
     stage = one_native_member("fo.")
     state, now_ms = stage.driver.engine.state, stage.driver.now_ms
     config = replace(PEACEFUL.config, consumer_regex_refresh_interval_ms=20_000)

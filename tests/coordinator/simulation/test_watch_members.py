@@ -1,4 +1,4 @@
-"""Epochs, sessions and the policy, from step to step."""
+"""Epochs, sessions and the policy are checked from step to step."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,8 +40,8 @@ def member_goes_back(stage: Stage, group: ConsumerGroup) -> None:
 
 
 @pytest.mark.parametrize("damage", [go_back, member_goes_back])
-def test_epochs_that_go_back_are_found(damage: Callable[[Stage, ConsumerGroup], None]) -> None:
-    """Of the group and of a member."""
+def test_decreasing_epochs_are_found(damage: Callable[[Stage, ConsumerGroup], None]) -> None:
+    """The group epoch or a member epoch decreases."""
     stage, group = two_members()
     damage(stage, group)
     with pytest.raises(BrokenInvariantError) as broken:
@@ -49,8 +49,8 @@ def test_epochs_that_go_back_are_found(damage: Callable[[Stage, ConsumerGroup], 
     assert broken.value.invariant is Invariant.EPOCHS
 
 
-def test_a_group_that_gets_mixed_against_the_policy_is_found() -> None:
-    """Not one that was before."""
+def test_a_mixed_group_against_the_policy_is_found() -> None:
+    """A group that was mixed before is allowed."""
     stage, _group = two_members()
     config = replace(PEACEFUL.config, consumer_migration_policy=MigrationPolicy.DISABLED)
     state = stage.driver.engine.state
@@ -61,8 +61,8 @@ def test_a_group_that_gets_mixed_against_the_policy_is_found() -> None:
     assert broken.value.invariant is Invariant.POLICY
 
 
-def test_a_silent_member_that_stays_is_found() -> None:
-    """Longer than its session and its rebalance timeout."""
+def test_a_silent_member_that_remains_is_found() -> None:
+    """It was silent for longer than its session and its rebalance timeout."""
     stage, _group = two_members()
     state, config, now_ms = stage.driver.engine.state, stage.driver.config, stage.world.now_ms
     silence = stage.watch.silence
@@ -72,8 +72,8 @@ def test_a_silent_member_that_stays_is_found() -> None:
     assert broken.value.invariant is Invariant.SILENCE
 
 
-def test_a_member_that_goes_too_early_is_found() -> None:
-    """Its session has not ended."""
+def test_an_early_removal_is_found() -> None:
+    """The member's session has not ended."""
     stage, _group = two_members()
     gone = MemberMetadata(member_id="n1", value=None, cause=RemovalCause.SESSION_EXPIRED)
     state, config, now_ms = stage.driver.engine.state, stage.driver.config, stage.world.now_ms
@@ -82,7 +82,7 @@ def test_a_member_that_goes_too_early_is_found() -> None:
 
 
 def test_a_refused_commit_is_no_sign_of_life() -> None:
-    """While a generation is not complete, also the commits of its members are refused."""
+    """While a generation is not complete, the group refuses even its members' commits."""
     stage = Stage()
     client = stage.classic("c1")
     stage.wait()
@@ -104,8 +104,8 @@ def test_a_refused_commit_is_no_sign_of_life() -> None:
     silence.after_step(state, TimePassed(), Step(), config, now_ms + 5_000)
 
 
-def test_a_sync_that_is_answered_at_once_is_a_sign_of_life() -> None:
-    """That of a leader is, and restarts its session."""
+def test_the_leaders_sync_is_a_sign_of_life() -> None:
+    """It is answered at once, and restarts the session."""
     stage = Stage()
     client = stage.classic("c1")
     stage.wait()
@@ -116,9 +116,9 @@ def test_a_sync_that_is_answered_at_once_is_a_sign_of_life() -> None:
     silence.after_step(state, TimePassed(), Step(), config, now_ms + 9_000)
 
 
-def test_who_is_refused_until_it_states_what_it_owns_has_been_heard() -> None:
-    """The engine says COORDINATOR_NOT_AVAILABLE to a member (deviation D67); fenced is another
-    matter."""
+def test_a_refusal_that_asks_for_owned_partitions_restarts_the_session() -> None:
+    """The engine answers COORDINATOR_NOT_AVAILABLE (deviation D67). A fenced member's session does
+    not restart."""
     stage, _group = two_members()
     beat = ConsumerHeartbeatReceived(
         token=-1,

@@ -1,4 +1,4 @@
-"""What clients believe, and their commits."""
+"""The claims of clients, and their commits."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tests.support.simulation import Stage
 
 
 def two_owners() -> tuple[Stage, NativeClient, NativeClient]:
-    """Each with its half."""
+    """Two clients with half of the partitions each."""
     stage = Stage()
     first, second = stage.native("n1"), stage.native("n2")
     stage.wait()
@@ -23,7 +23,7 @@ def two_owners() -> tuple[Stage, NativeClient, NativeClient]:
 
 
 def commit(client: NativeClient, *others: NativeClient) -> OffsetCommitReceived:
-    """A commit of what it owns, or of what others own."""
+    """A commit of the client's partitions, or of those of others."""
     owners = others or (client,)
     return OffsetCommitReceived(
         token=0,
@@ -36,7 +36,7 @@ def commit(client: NativeClient, *others: NativeClient) -> OffsetCommitReceived:
 
 
 def test_two_owners_are_found() -> None:
-    """Though each of them may be a member."""
+    """Both clients may be members."""
     stage, first, second = two_owners()
     group = stage.driver.engine.state.group
     assert isinstance(group, ConsumerGroup)
@@ -49,7 +49,7 @@ def test_two_owners_are_found() -> None:
 
 
 def test_an_owner_without_a_grant_is_found() -> None:
-    """The group believes that it has given the partition up."""
+    """The group considers the partition given up."""
     stage, _first, _second = two_owners()
     group = stage.driver.engine.state.group
     assert isinstance(group, ConsumerGroup)
@@ -60,8 +60,8 @@ def test_an_owner_without_a_grant_is_found() -> None:
     assert broken.value.invariant is Invariant.GRANTED
 
 
-def test_who_was_removed_may_believe_for_a_while() -> None:
-    """That time is counted apart."""
+def test_a_removed_member_may_claim_partitions_for_a_while() -> None:
+    """The run counts that time separately."""
     stage, _first, second = two_owners()
     gone = MemberMetadata(member_id="n1", value=None, cause=RemovalCause.SESSION_EXPIRED)
     group = stage.driver.engine.state.group
@@ -77,8 +77,8 @@ def test_who_was_removed_may_believe_for_a_while() -> None:
     assert stage.world.counts["stale ms"] == 200
 
 
-def test_commits_of_what_somebody_else_has_are_found() -> None:
-    """Its own are fine."""
+def test_commits_of_foreign_partitions_are_found() -> None:
+    """A client's own partitions are allowed."""
     stage, first, second = two_owners()
     stage.owners.vetted("n1", commit(first))
     with pytest.raises(BrokenInvariantError) as broken:
@@ -87,7 +87,7 @@ def test_commits_of_what_somebody_else_has_are_found() -> None:
 
 
 def test_offsets_that_go_back_are_found() -> None:
-    """And owners that began before a commit."""
+    """An owner that began before a commit is found as well."""
     stage, first, _second = two_owners()
     partition, claim = next(iter(first.claims.items()))
     assert claim.position is not None
@@ -99,8 +99,8 @@ def test_offsets_that_go_back_are_found() -> None:
     assert broken.value.invariant is Invariant.OFFSETS
 
 
-def test_an_admins_reset_under_an_owner_that_has_begun_is_found() -> None:
-    """Back or forth; before anybody has begun it is what admins are for."""
+def test_an_admins_reset_after_an_owner_began_is_found() -> None:
+    """The offset may go back or forward. Before an owner begins, an admin may set it."""
     stage, first, _second = two_owners()
     partition, claim = next(iter(first.claims.items()))
     claim.position = None

@@ -3,8 +3,8 @@
 from coordinator.simulation.world import START_MS, World
 
 
-def test_events_happen_in_order_of_time_then_of_asking() -> None:
-    """Nothing else decides: not the hash of a name, not the real clock."""
+def test_calls_run_in_the_order_of_time_then_of_scheduling() -> None:
+    """Hashes of names and the real clock have no influence."""
     world, told = World(1), list[str]()
     world.after(20, told.append, "later")
     world.after(10, told.append, "first")
@@ -15,8 +15,8 @@ def test_events_happen_in_order_of_time_then_of_asking() -> None:
     assert told == ["first", "second", "later"]
 
 
-def test_the_seed_is_all_the_chance_there_is() -> None:
-    """Equal seeds roll alike; both ends of a range come up."""
+def test_the_seed_is_the_only_randomness() -> None:
+    """Equal seeds roll equal numbers. Both ends of a range occur."""
     rolls = [[World(seed).between(1, 6) for _ in range(3)] for seed in (1, 1)]
     assert rolls[0] == rolls[1]
     world = World(7)
