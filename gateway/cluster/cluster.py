@@ -15,6 +15,7 @@ from uuid import UUID
 import structlog
 import trio
 
+from gateway.batches import batches
 from gateway.cluster.broker_connection import Address, BrokerConnection, Versions
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.metadata_memory import without_leaders
@@ -302,9 +303,9 @@ class Cluster:
                 found[group_id] = _placed(group_id, one)
 
         asked = group_ids[:COORDINATORS_ONE_BY_ONE_MAX]
-        for start in range(0, len(asked), COORDINATORS_TOGETHER_MAX):
+        for together in batches(asked, COORDINATORS_TOGETHER_MAX):
             async with trio.open_nursery() as finding:
-                for group_id in asked[start : start + COORDINATORS_TOGETHER_MAX]:
+                for group_id in together:
                     finding.start_soon(find, group_id)
             if failures:
                 raise failures[0]

@@ -72,6 +72,7 @@ SEARCHED_BYTES_MAX = 16 * 1024
 """Up to this size, searching a Produce request for a name costs less than reading its topics."""
 
 _T = TypeVar("_T")
+_S = TypeVar("_S", bound=Struct)
 Rewrite = Callable[[Struct], Awaitable[Struct]]
 """Changes a decoded answer before the client gets it."""
 
@@ -305,7 +306,7 @@ class ClientConnection:
 
     async def _produced(self, topics: ProduceTopics | None, answer: Struct) -> Struct:
         if topics and topics.masked:
-            answer = self._shared.private_names.refused(answer)
+            answer = await self._refused(answer)
         return await self._shared.rewrite(answer)
 
     async def _relay_untouched(self, api_key: int, size: int, correlation_id: int) -> None:
@@ -314,7 +315,7 @@ class ClientConnection:
         except UpstreamError:
             if api_key != ApiKey.FETCH:
                 raise
-            header, request = await self._hold_request(ApiKey.FETCH, size)
+            header, request = await self._hold_request(size)
             assert isinstance(request, FetchRequest)
             await self._send(header, nothing_fetched(request))
         else:
@@ -339,7 +340,7 @@ class ClientConnection:
             frame = hidden.frame
 
             async def refuse(answer: Struct) -> Struct:
-                return private.refused(answer, whole=hidden.whole)
+                return await self._refused(answer, whole=hidden.whole)
 
             take = partial(self._rewritten, key, version, correlation_id, refuse)
         connection = await self._opened_with_room()
@@ -367,7 +368,7 @@ class ClientConnection:
             await self._send(header, nothing_fetched(request))
             return
         answer: FetchResponse = await self._upstream.ask(held_fetch(request), version)
-        await self._send(header, self._shared.private_names.refused(answer))
+        await self._send(header, await self._refused(answer))
 
     async def _pass_on(
         self, connection: UpstreamConnection, size: int, upstream_correlation_id: int
@@ -427,15 +428,20 @@ class ClientConnection:
             return work()
         return await trio.to_thread.run_sync(work, limiter=self._shared.aside)
 
+    async def _refused(self, answer: _S, *, whole: bool = False) -> _S:
+        """An answer to a request in which a private name was hidden, with that name refused."""
+        refuse = partial(self._shared.private_names.refused, answer, whole=whole)
+        return await self._maybe_aside(refuse, bytes_of(answer, ASIDE_FROM_BYTES))
+
     async def _convert_metadata(self, size: int) -> None:
         """Ask the upstream in a version that it supports, and answer in the client's version."""
-        header, request = await self._hold_request(ApiKey.METADATA, size)
+        header, request = await self._hold_request(size)
         assert isinstance(request, MetadataRequest)
         await self._ask_for_metadata(header, request)
 
     async def _recall_metadata(self, size: int) -> None:
         """Answer from memory if no broker can. Otherwise wait for the client's own broker."""
-        header, request = await self._hold_request(ApiKey.METADATA, size)
+        header, request = await self._hold_request(size)
         assert isinstance(request, MetadataRequest)
         answer = await self._shared.recall_metadata(request)
         if answer is not None:
@@ -450,15 +456,19 @@ class ClientConnection:
         await self._send(header, await self._shared.rewrite(answer))
 
     async def _answer(self, key: ApiKey, size: int) -> None:
-        request = await self._hold_group_request(key, size)
+        header, body = await self._hold(size)
+        private = self._shared.private_names if TREATMENTS[key].guarded else NOTHING_PRIVATE
+        hidden = private.hide(body, compact=key.is_flexible(header.api_version))
+        message = await self._decoded(header, hidden.frame if hidden else body)
+        request = self._group_request(header, message)
         if key is ApiKey.OFFSET_COMMIT:
             await self._answer_commits(request)
             return
         response = await self._shared.group_apis.answer(request)
         if isinstance(response, FindCoordinatorResponse):
             response = await self._shared.rewrite(response)
-        if TREATMENTS[key].guarded:
-            response = self._shared.private_names.refused(response)
+        if hidden:
+            response = await self._refused(response)
         frame = await self._frame(request.header, response)
         await self._upstream.idle()
         last_word = self._shared.group_apis.last_word(request, response)
@@ -473,7 +483,7 @@ class ClientConnection:
         while (size := self._next_commit(first.header.api_version)) is not None:
             if len(requests) == COMMITS_TOGETHER_MAX:
                 break
-            requests.append(await self._hold_group_request(ApiKey.OFFSET_COMMIT, size))
+            requests.append(self._group_request(*await self._hold_request(size)))
         responses = await self._shared.group_apis.answer_commits(requests)
         frames = [
             await self._frame(request.header, response)
@@ -491,27 +501,25 @@ class ClientConnection:
         is_here = size >= _SHORTEST_REQUEST and self._source.ready(SIZE.size + size)
         return size if is_alike and is_here else None
 
-    async def _hold_group_request(self, key: ApiKey, size: int) -> GroupRequest:
-        private = self._shared.private_names if TREATMENTS[key].guarded else NOTHING_PRIVATE
-        header, request = await self._hold_request(key, size, private)
+    def _group_request(self, header: RequestHeader, message: Struct) -> GroupRequest:
         return GroupRequest(
             header=header,
-            message=request,
+            message=message,
             client_host=self._client_host,
             upstream=self._upstream,
             node_id=self._upstream.node_id,
         )
 
-    async def _hold_request(
-        self, key: ApiKey, size: int, private: PrivateNames = NOTHING_PRIVATE
-    ) -> tuple[RequestHeader, Struct]:
+    async def _hold_request(self, size: int) -> tuple[RequestHeader, Struct]:
         header, body = await self._hold(size)
+        return header, await self._decoded(header, body)
+
+    async def _decoded(self, header: RequestHeader, body: bytes) -> Struct:
         self._upstream.client_id = header.client_id
-        if hidden := private.hide(body, compact=key.is_flexible(header.api_version)):
-            body = hidden.frame
         entries_max = self._shared.limits.max_request_entries
+        key = ApiKey(header.api_key)
         read = partial(_read_request, key, header.api_version, body, entries_max)
-        return header, await self._maybe_aside(read, len(body))
+        return await self._maybe_aside(read, len(body))
 
     async def _answer_api_versions(self, size: int) -> None:
         header, body = await self._hold(size)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import replace
 from uuid import UUID
 
+from gateway.batches import batches
 from gateway.data_path import metadata_versions
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.apis import ApiKey
@@ -53,10 +54,16 @@ async def ask_for_coordinators(
 
     Raises UpstreamLost.
     """
-    if version <= upstream.versions[ApiKey.FIND_COORDINATOR][1]:
-        answer: FindCoordinatorResponse = await upstream.ask(request, version)
-        return answer
-    return await _one_by_one(request, upstream)
+    if version > upstream.versions[ApiKey.FIND_COORDINATOR][1]:
+        return await _one_by_one(request, upstream)
+    answer: FindCoordinatorResponse
+    first, *others = list(batches(request.coordinator_keys)) or [()]
+    answer = await upstream.ask(replace(request, coordinator_keys=first), version)
+    found = list(answer.coordinators)
+    for some in others:
+        more = await upstream.ask(replace(request, coordinator_keys=some), version)
+        found += more.coordinators
+    return replace(answer, coordinators=tuple(found))
 
 
 async def _one_by_one(

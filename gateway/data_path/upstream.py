@@ -10,6 +10,7 @@ from typing import Any
 
 import trio
 
+from gateway.batches import batches
 from gateway.cluster.broker_connection import Versions
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
@@ -169,8 +170,7 @@ class Upstream:
     async def ask_all(self, messages: Sequence[Struct], version: int) -> Sequence[Any]:
         """Ask many requests of one api, ASKED_TOGETHER_MAX at a time. Raises as `ask` does."""
         answers: list[Any] = []
-        for start in range(0, len(messages), ASKED_TOGETHER_MAX):
-            some = messages[start : start + ASKED_TOGETHER_MAX]
+        for some in batches(messages, ASKED_TOGETHER_MAX):
             answers += await self.ask_in_order(some, version)
             if answers[-1] is None:  # and no answer behind a lost one
                 raise UpstreamLost

@@ -4,7 +4,7 @@ The engines answer for hosted groups, classic or consumer. The cluster answers f
 on the client's own connection.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -16,6 +16,7 @@ from coordinator.topics import Topics
 from gateway.anchor.anchors import Anchors
 from gateway.anchor.errors import NotAnchored
 from gateway.anchor.identity import PROTOCOL_TYPE as ANCHOR_PROTOCOL_TYPE
+from gateway.batches import batches
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.answer_room import TOO_LONG, AnswerRoom
@@ -125,9 +126,21 @@ class AdminApis:
         DEV D44: the members of a consumer group are listed too, so that older dashboards keep
         working.
         """
+        room = AnswerRoom()
+        groups: list[DescribedGroup] = []
+        for wanted in batches(tuple(dict.fromkeys(message.groups))):
+            groups += await self._described_groups(request, message, wanted, room)
+        return DescribeGroupsResponse(groups=tuple(groups))
+
+    async def _described_groups(
+        self,
+        request: GroupRequest,
+        message: DescribeGroupsRequest,
+        wanted: Sequence[str],
+        room: AnswerRoom,
+    ) -> list[DescribedGroup]:
         version = request.header.api_version
-        wanted = tuple(dict.fromkeys(message.groups))
-        shown = await self._show(wanted, lambda view, _: self._classic_view(view, version))
+        shown = await self._show(wanted, lambda view, _: self._classic_view(view, version), room)
         others = shown.not_live(wanted)
         groups = {group_id: _unknown_classic(group_id, version) for group_id in others}
         if others and highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS) >= 0:
@@ -152,7 +165,7 @@ class AdminApis:
                 error_code=code,
                 error_message=why if version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND else None,
             )
-        return DescribeGroupsResponse(groups=tuple(groups[each] for each in wanted))
+        return [groups[each] for each in wanted]
 
     def _classic_view(self, view: GroupView, version: int) -> DescribedGroup:
         if view.group_type == "consumer" and not self._shows_members:
@@ -165,8 +178,20 @@ class AdminApis:
         self, request: GroupRequest, message: ConsumerGroupDescribeRequest
     ) -> ConsumerGroupDescribeResponse:
         """Describe consumer groups."""
-        wanted = tuple(dict.fromkeys(message.group_ids))
-        shown = await self._show(wanted, _consumer_view)
+        room = AnswerRoom()
+        groups: list[described.DescribedGroup] = []
+        for wanted in batches(tuple(dict.fromkeys(message.group_ids))):
+            groups += await self._described_consumer_groups(request, message, wanted, room)
+        return ConsumerGroupDescribeResponse(groups=tuple(groups))
+
+    async def _described_consumer_groups(
+        self,
+        request: GroupRequest,
+        message: ConsumerGroupDescribeRequest,
+        wanted: Sequence[str],
+        room: AnswerRoom,
+    ) -> list[described.DescribedGroup]:
+        shown = await self._show(wanted, _consumer_view, room)
         others = shown.not_live(wanted)
         groups = {group_id: _no_consumer_group(group_id) for group_id in others}
         if others and highest_version(request.upstream, ApiKey.CONSUMER_GROUP_DESCRIBE) >= 0:
@@ -185,7 +210,7 @@ class AdminApis:
             groups[group_id] = described.DescribedGroup(
                 group_id=group_id, error_code=code, error_message=why
             )
-        return ConsumerGroupDescribeResponse(groups=tuple(groups[each] for each in wanted))
+        return [groups[each] for each in wanted]
 
     async def _list_groups(
         self, request: GroupRequest, message: ListGroupsRequest
@@ -230,7 +255,14 @@ class AdminApis:
         self, request: GroupRequest, message: DeleteGroupsRequest
     ) -> DeleteGroupsResponse:
         """Delete empty groups, first here and then in the cluster."""
-        wanted = tuple(dict.fromkeys(message.groups_names))
+        results: list[DeletableGroupResult] = []
+        for wanted in batches(tuple(dict.fromkeys(message.groups_names))):
+            results += await self._deleted_groups(request, wanted)
+        return DeleteGroupsResponse(results=tuple(results))
+
+    async def _deleted_groups(
+        self, request: GroupRequest, wanted: Sequence[str]
+    ) -> list[DeletableGroupResult]:
         verdicts = await self._registry.modes_of(wanted)
         results: dict[str, DeletableGroupResult] = {}
         known = set()
@@ -258,7 +290,7 @@ class AdminApis:
             # A group that never committed an offset is unknown to the cluster.
             if results[group_id].error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 results[group_id] = DeletableGroupResult(group_id=group_id)
-        return DeleteGroupsResponse(results=tuple(results[each] for each in wanted))
+        return [results[each] for each in wanted]
 
     async def _delete_here(
         self, group_id: str, verdict: Verdict, *, is_known: bool
@@ -332,10 +364,9 @@ class AdminApis:
         return listed
 
     async def _show(
-        self, group_ids: Iterable[str], show: Callable[[GroupView, Topics], _G]
+        self, group_ids: Iterable[str], show: Callable[[GroupView, Topics], _G], room: AnswerRoom
     ) -> _Shown[_G]:
         shown = _Shown[_G]()
-        room = AnswerRoom()
         for group_id in group_ids:
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             if room.is_full:

@@ -7,6 +7,7 @@ for its own groups, on the client's own connection. One request may name both.
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import structlog
@@ -16,6 +17,7 @@ from coordinator.errors import GroupError
 from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
 from coordinator.group_configs import KEYS
 from coordinator.replies import ConfigView
+from gateway.batches import batches
 from gateway.data_path.config_addresses import (
     altered_without_addresses,
     described_without_addresses,
@@ -111,6 +113,16 @@ class ConfigApis:
         self, request: GroupRequest, message: DescribeConfigsRequest
     ) -> DescribeConfigsResponse:
         room = AnswerRoom()
+        results: list[DescribeConfigsResult] = []
+        each_once = {_key(each): each for each in message.resources}.values()
+        for some in batches(tuple(each_once)):
+            results += await self._described(request, replace(message, resources=some), room)
+        return DescribeConfigsResponse(results=tuple(results))
+
+    async def _described(
+        self, request: GroupRequest, message: DescribeConfigsRequest, room: AnswerRoom
+    ) -> tuple[DescribeConfigsResult, ...]:
+        entries = cache(partial(_entry, message=message))  # most groups have the same configs
 
         async def describe(resource: DescribeConfigsResource) -> DescribeConfigsResult:
             if room.is_full:
@@ -121,7 +133,7 @@ class ConfigApis:
                 error_message="",  # not null, as in Kafka
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
-                configs=tuple(_entry(view, message) for view in views if view.name in wanted),
+                configs=tuple(entries(view) for view in views if view.name in wanted),
             )
             if not room.takes(result):
                 raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG)
@@ -141,9 +153,7 @@ class ConfigApis:
             )
             answer: DescribeConfigsResponse = await forward(request, asked)
             theirs = {_key(each): described_without_addresses(each) for each in answer.results}
-        each_once = {_key(each): each for each in message.resources}.values()
-        results = _in_order(each_once, theirs | ours, _not_described)
-        return DescribeConfigsResponse(results=results)
+        return _in_order(message.resources, theirs | ours, _not_described)
 
     async def _alter(
         self,

@@ -79,8 +79,10 @@ class Coordinators:
         return FindCoordinatorResponse(node_id=one.node_id, host=one.host, port=one.port)
 
     def _as_before(self, group_id: str, error_code: int) -> Coordinator | None:
+        if error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            return None
         node_id = self.last_known(group_id)
-        if error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE or node_id is None:
+        if node_id is None:
             return None
         address = self._cluster.addresses.get(node_id)
         if address is None:  # the broker joined after the latest look at the cluster

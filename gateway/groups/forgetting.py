@@ -17,6 +17,7 @@ from coordinator.events import (
 )
 from coordinator.group_configs import KEYS
 from coordinator.topics import Topics
+from gateway.batches import batches
 from gateway.groups.group_task import GroupFailed
 from gateway.groups.hosting import LOOKED_AT_ONCE_MAX, Hosting
 from gateway.groups.registry import Registry
@@ -64,8 +65,7 @@ class Forgetting:
         alone = frozenset(await self._registry.configs_alone())
         idle = [each for each in await self._registry.idle_group_ids() if not self._is_held(each)]
         groups = 0
-        for start in range(0, len(idle), LOOKED_AT_ONCE_MAX):
-            some = idle[start : start + LOOKED_AT_ONCE_MAX]
+        for some in batches(idle, LOOKED_AT_ONCE_MAX):
             for group_id in await self._hosting.forgotten(some):
                 if group_id not in alone:
                     groups += await self._ask(group_id, _deletion)

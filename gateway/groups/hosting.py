@@ -21,6 +21,7 @@ import trio
 
 from gateway.anchor import identity
 from gateway.anchor.identity import Gateway
+from gateway.batches import batches
 from gateway.cluster.broker_connection import Versions
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
@@ -239,8 +240,7 @@ class Hosting:
             else:
                 at[found].append(group_id)
         for node_id, placed in at.items():
-            for start in range(0, len(placed), LOOKED_AT_ONCE_MAX):
-                some = placed[start : start + LOOKED_AT_ONCE_MAX]
+            for some in batches(placed, LOOKED_AT_ONCE_MAX):
                 verdicts |= await self._look_at_broker(node_id, some)
         return verdicts
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+import trio
+
 from coordinator.events import OffsetCommitEnded, OffsetCommitReceived, OffsetDeleteReceived
 from coordinator.replies import OffsetDeleteVerdict, OffsetVerdict
 from coordinator.topics import Topics
@@ -104,6 +106,7 @@ class OffsetApis:
             return name in verdict.subscribed and offset_delete.exists(image, name, index)
 
         kept = offset_delete.kept(message, stays)
+        await trio.lowlevel.checkpoint()  # the request may name thousands of topics
         deletable = offset_delete.deletable(message, stays)
         if not deletable:
             return OffsetDeleteResponse(topics=kept)

@@ -57,13 +57,10 @@ def exists(image: Topics, name: str, index: int) -> bool:
 
 def _those(topics: tuple[Topic, ...], wanted: Wanted) -> tuple[Topic, ...]:
     chosen = (
-        replace(
-            topic,
-            partitions=tuple(p for p in topic.partitions if wanted(topic.name, p.partition_index)),
-        )
+        (topic, tuple(p for p in topic.partitions if wanted(topic.name, p.partition_index)))
         for topic in topics
     )
-    return tuple(topic for topic in chosen if topic.partitions)
+    return tuple(replace(topic, partitions=some) for topic, some in chosen if some)
 
 
 def _answered(topic: Topic, code: Callable[[int], int]) -> OffsetDeleteResponseTopic:

@@ -11,6 +11,7 @@ import trio
 
 from coordinator.events import OffsetFetchReceived
 from coordinator.topics import Topics
+from gateway.batches import batches
 from gateway.data_path.group_apis import GroupRequest
 from gateway.events.offset_events import NO_MEMBER
 from gateway.groups.connection_members import ConnectionMembers
@@ -64,16 +65,29 @@ class OffsetFetchApi:
         """Check each group, then fetch those that pass. Raises UpstreamLost."""
         version = request.header.api_version
         groups, contradictory = _each_once(groups_of(message, version))
+        asked = groups if _takes_batches(request) else groups[:GROUPS_ONE_BY_ONE_MAX]
+        answers: list[OffsetFetchResponseGroup] = []
+        for some in batches(asked):
+            answers += await self._fetch_some(request, message, some, contradictory)
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        answers += [failed(group, code, version) for group in groups[len(asked) :]]
+        return response_of(tuple(answers), version)
+
+    async def _fetch_some(
+        self,
+        request: GroupRequest,
+        message: OffsetFetchRequest,
+        groups: Sequence[OffsetFetchRequestGroup],
+        contradictory: frozenset[str],
+    ) -> list[OffsetFetchResponseGroup]:
+        version = request.header.api_version
         unstable = _cannot_be_stable(request, message)
-        groups_max = len(groups) if _takes_batches(request) else GROUPS_ONE_BY_ONE_MAX
         verdicts = await self._registry.modes_of(each.group_id for each in groups if each.group_id)
         vetted: list[OffsetFetchRequestGroup | ErrorCode] = []
-        for number, group in enumerate(groups):
+        for group in groups:
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             if group.group_id in contradictory:
                 vetted.append(ErrorCode.INVALID_REQUEST)
-            elif number >= groups_max:
-                vetted.append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             else:
                 verdict = verdicts.get(group.group_id)
                 vetted.append(unstable or await self._vetted(group, verdict))
@@ -83,15 +97,12 @@ class OffsetFetchApi:
         for group in groups:
             if group.group_id in answers:
                 self._note(request, group, answers[group.group_id])
-        return response_of(
-            tuple(
-                failed(group, verdict, version)
-                if isinstance(verdict, ErrorCode)
-                else told_apart(group, answers[group.group_id], version)
-                for group, verdict in zip(groups, vetted, strict=True)
-            ),
-            version,
-        )
+        return [
+            failed(group, verdict, version)
+            if isinstance(verdict, ErrorCode)
+            else told_apart(group, answers[group.group_id], version)
+            for group, verdict in zip(groups, vetted, strict=True)
+        ]
 
     def _note(
         self,

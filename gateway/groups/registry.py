@@ -15,6 +15,7 @@ from coordinator.group_configs import describe as describe_configs
 from coordinator.load import has_group, has_members, overrides_in
 from coordinator.replies import ConfigView, GroupView, Reply
 from coordinator.topics import Topics
+from gateway.batches import batches
 from gateway.cluster.cluster import Cluster
 from gateway.events.journal import Journal
 from gateway.groups.aside import Aside
@@ -123,9 +124,13 @@ class Registry:
     async def modes_of(self, group_ids: Iterable[str]) -> dict[str, Verdict]:
         """The same for many groups and for requests that cannot add a member. Unknown groups are
         looked up together."""
-        group_ids = frozenset(group_ids)
-        live = dict.fromkeys(filter(self.is_live, group_ids), Verdict(Mode.HOSTED))
-        return live | await self._hosting.look_at_lately(group_ids - live.keys())
+        verdicts: dict[str, Verdict] = {}
+        for some in batches(tuple(dict.fromkeys(group_ids))):
+            live = dict.fromkeys(filter(self.is_live, some), Verdict(Mode.HOSTED))
+            others = [each for each in some if each not in live]
+            verdicts |= live | await self._hosting.look_at_lately(others)
+            await trio.lowlevel.checkpoint()
+        return verdicts
 
     @property
     def may_answer(self) -> bool:

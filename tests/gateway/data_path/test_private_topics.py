@@ -4,13 +4,16 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from gateway.data_path.config import Limits
 from gateway.data_path.connection import SEARCHED_BYTES_MAX
+from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.stream import BUFFER_BYTES
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -26,6 +29,12 @@ from kafka_codecs.fetch import (
     PartitionData,
 )
 from kafka_codecs.header import RequestHeader, decode_response_header
+from kafka_codecs.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from kafka_codecs.metadata import MetadataRequest
 from kafka_codecs.produce import (
     PartitionProduceResponse,
@@ -35,6 +44,8 @@ from kafka_codecs.produce import (
 from tests.support.data_path import running_gateway
 from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, running_fake_broker
 from tests.support.wire import Wire, connected, produce_frame
+
+_S = TypeVar("_S", bound=Struct)
 
 STATE, OTHER = b"groupferry-state", b"orders"
 UNKNOWN_TOPIC = 3
@@ -221,3 +232,46 @@ async def test_a_private_topic_gets_into_no_fetch_session() -> None:
     async with ground() as (_, client):
         answered = await client.ask(fetch(5, STATE), 11)
         assert answered.error_code == FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_an_answer_is_searched_for_private_names_only_if_the_request_had_one() -> None:
+    """The answer about ten thousand configs takes long to search."""
+    searched: list[Struct] = []
+
+    class Counted(PrivateNames):
+        def refused(self, answer: _S, *, whole: bool = False) -> _S:
+            searched.append(answer)
+            return super().refused(answer, whole=whole)
+
+    class Alters(GroupApis):
+        async def answer(self, request: GroupRequest) -> Struct:
+            message = request.message
+            assert isinstance(message, IncrementalAlterConfigsRequest)
+            responses = tuple(
+                AlterConfigsResourceResponse(
+                    resource_type=each.resource_type, resource_name=each.resource_name
+                )
+                for each in message.resources
+            )
+            return IncrementalAlterConfigsResponse(responses=responses)
+
+    async def codes(client: Wire, *topics: bytes) -> dict[str, int]:
+        resources = tuple(
+            AlterConfigsResource(resource_type=2, resource_name=name.decode(), configs=())
+            for name in topics
+        )
+        request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+        altered: IncrementalAlterConfigsResponse = await client.ask(request, 1)
+        return {each.resource_name: each.error_code for each in altered.responses}
+
+    private = Counted((STATE.decode(),))
+    async with (
+        running_fake_broker(FakeBroker()) as broker,
+        running_gateway([broker.address], group_apis=Alters(), private_names=private) as gateway,
+        connected(gateway.address) as client,
+    ):
+        assert await codes(client, OTHER) == {OTHER.decode(): 0}
+        assert searched == []
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert await codes(client, OTHER, STATE) == {OTHER.decode(): 0, STATE.decode(): refused}
+        assert len(searched) == 1

@@ -1,13 +1,31 @@
 """At which broker's listener a group is answered."""
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, cast
+
 import pytest
 import trio
 from trio.testing import MockClock
 
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.errors import UpstreamAway
+from gateway.data_path.upstream import Upstream
 from gateway.groups import coordinators as module
 from gateway.groups.coordinators import ASK_AGAIN_S, LOOK_PATIENCE_S, Coordinators
-from tests.support.hosted_groups import ScriptedCluster
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from tests.support.hosted_groups import ScriptedCluster, lone_request
+
+
+class Away:
+    """The client's own broker, which cannot be reached."""
+
+    versions: ClassVar = {ApiKey.FIND_COORDINATOR: (0, 6)}
+
+    async def ask(self, message: Struct, version: int) -> Any:
+        raise UpstreamAway
 
 
 async def test_a_group_is_at_its_upstream_coordinator_and_nowhere_else() -> None:
@@ -92,3 +110,29 @@ async def test_the_last_known_place_is_told_without_asking() -> None:
     cluster.coordinators["g"] = 2
     assert coordinators.last_known("g") == 1
     assert cluster.coordinator_questions == ["g"]
+
+
+async def test_many_coordinators_are_looked_up_together_while_their_broker_is_away() -> None:
+    """By whoever is left; a lookup for each would take the whole of a member's patience."""
+    asked: list[tuple[str, ...]] = []
+
+    class Counting(ScriptedCluster):
+        async def coordinators_of(
+            self, group_ids: Iterable[str], *, doubtful: int | None = None
+        ) -> Mapping[str, int | UpstreamError]:
+            assert doubtful == 1
+            asked.append(tuple(group_ids))
+            return await super().coordinators_of(asked[-1], doubtful=doubtful)
+
+    cluster = Counting()
+    cluster.coordinators = dict.fromkeys("abc", 2)
+    cluster.addresses = {2: ("other", 9092)}
+    message = FindCoordinatorRequest(coordinator_keys=("a", "b", "c"))
+    request = replace(lone_request(message, 4), upstream=cast(Upstream, Away()))
+    answer = await Coordinators(cluster).find(request, message)
+    assert [(each.key, each.node_id) for each in answer.coordinators] == [
+        ("a", 2),
+        ("b", 2),
+        ("c", 2),
+    ]
+    assert asked == [("a", "b", "c")]
