@@ -1,4 +1,4 @@
-"""A codec library that we did not write must agree on every message in every version."""
+"""kio, an independent codec library, must agree on every message in every version."""
 
 from dataclasses import MISSING
 
@@ -21,7 +21,7 @@ from tests.support.codecs_kio import (
 from tests.support.effort import examples
 
 NEWER_THAN_KIO = {(ApiKey.DELETE_GROUPS, 3), (ApiKey.TXN_OFFSET_COMMIT, 6)}
-"""Of Kafka 4.4."""
+"""The APIs of Kafka 4.4, which kio lacks."""
 
 EVERY_MESSAGE = pytest.mark.parametrize(
     ("message_type", "version"),
@@ -40,7 +40,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
 def test_both_codecs_read_each_others_messages(
     message_type: type[Struct], version: int, data: st.DataObject
 ) -> None:
-    """Our bytes mean the same to kio, and kio makes the same bytes of that meaning."""
+    """kio reads groupferry's bytes, and writes the same bytes for that message."""
     value = data.draw(values(message_type, version, TAME))
     wire = encode(value, version)
     entity = kio_read(message_type, wire, version)
@@ -51,7 +51,7 @@ def test_both_codecs_read_each_others_messages(
 
 @EVERY_MESSAGE
 def test_kio_has_the_same_schema(message_type: type[Struct], version: int) -> None:
-    """Fields, their order, nullability, tags and defaults, nested structures included."""
+    """The schemas agree in fields, order, nullability, tags, defaults and nested structures."""
     ours = list(schema(message_type, version))
     kios = list(schema(kio_class(message_type, version)))
     assert ours == kios

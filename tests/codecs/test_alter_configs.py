@@ -50,6 +50,6 @@ REQUEST = AlterConfigsRequest(
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """A value may be null; whether that is wise, others decide."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """The codec accepts null values; the broker may not."""
     check_both_ways(message, version, wire)

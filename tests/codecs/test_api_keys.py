@@ -1,4 +1,4 @@
-"""The registry of api keys, against a list that we did not write."""
+"""The registry of api keys, compared with kio."""
 
 from importlib import import_module
 
@@ -8,13 +8,13 @@ from kio.schema.index import api_key_map
 from kafka_codecs.api_keys import ApiKey
 
 
-def test_keys_have_no_gap_but_the_retired_ones() -> None:
-    """Kafka 4.3 has the keys 0 to 92, less 4 to 7."""
+def test_only_retired_keys_are_missing() -> None:
+    """Kafka 4.3 has the keys 0 to 92 except 4 to 7."""
     assert sorted(ApiKey) == [key for key in range(93) if key not in range(4, 8)]
 
 
 @pytest.mark.parametrize(("key", "module"), api_key_map.items(), ids=api_key_map.values())
-def test_kio_agrees_about_name_and_flexible_versions(key: int, module: str) -> None:
+def test_kio_agrees_on_name_and_flexible_versions(key: int, module: str) -> None:
     """kio states for each version of each request whether it is flexible."""
     api_key = ApiKey(key)
     assert api_key.name.lower() == module
@@ -43,8 +43,8 @@ def test_kio_agrees_about_name_and_flexible_versions(key: int, module: str) -> N
         (ApiKey.OFFSET_DELETE, None),
     ],
 )
-def test_some_first_flexible_versions(api_key: ApiKey, first: int | None) -> None:
-    """Spot checks from Kafka's own schemas; None stands for never."""
+def test_some_first_flexible_versions_match_kafka(api_key: ApiKey, first: int | None) -> None:
+    """Spot checks against Kafka's schemas; None means never."""
     assert api_key.first_flexible_version == first
     assert api_key.is_flexible(0) is (first == 0)
     assert api_key.is_flexible(99) is (first is not None)

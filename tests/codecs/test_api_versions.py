@@ -62,6 +62,6 @@ HEARTBEAT = ApiVersion(api_key=12, min_version=0, max_version=4)
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Features are tagged; the request of old clients is empty."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Features are tagged fields, and the request of an old client is empty."""
     check_both_ways(message, version, wire)

@@ -45,32 +45,32 @@ VERSIONS = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
     ApiKey.LIST_CONFIG_RESOURCES: range(2),
 }
-"""Those of Kafka 4.3."""
+"""The versions of Kafka 4.3."""
 
 NEWER = {ApiKey.DELETE_GROUPS: range(4), ApiKey.TXN_OFFSET_COMMIT: range(7)}
-"""Those of Kafka 4.4 where it has more."""
+"""The versions of Kafka 4.4 that 4.3 lacks."""
 
 
-def test_the_versions_are_those_of_kafka() -> None:
-    """All client versions of Kafka, and no api more or less than we look into."""
+def test_the_versions_are_kafkas() -> None:
+    """The table has all of Kafka's client versions for the APIs that the gateway decodes."""
     assert {key: api.versions for key, api in APIS.items()} == VERSIONS | NEWER
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: message_id(api.response))
 def test_an_api_and_its_messages_belong_together(api: Api) -> None:
-    """Names, keys and versions of request and response agree, and so does the module's name."""
+    """Names, keys and versions of request and response agree, and so does the module name."""
     camel = api.key.name.title().replace("_", "")
     assert api.response.__name__ == f"{camel}Response"
     assert api.response.SCHEMA.api_key == api.key
     assert api.response.__module__ == f"kafka_codecs.{api.key.name.lower()}"
-    if api.request is None:  # relayed, and only its answer is looked into
+    if api.request is None:  # relayed: only its response is decoded
         return
     assert api.request.__name__ == f"{camel}Request"
     assert api.request.SCHEMA == api.response.SCHEMA
 
 
 def test_an_unknown_api_key_is_a_wire_error() -> None:
-    """A key that Kafka 4.3 does not have, or no longer."""
+    """Kafka 4.3 never had the key, or retired it."""
     assert first_flexible_version(12) == 4
     for key in (-1, 4, 7, 93):
         with pytest.raises(WireError, match=f"unknown api key {key}"):

@@ -1,4 +1,4 @@
-"""From a declaration to bytes: what `since`, `until`, `tag` and `ignorable` come to."""
+"""The assembly applies `since`, `until`, `tag` and `ignorable`."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.support.codecs import check_both_ways, octets
 
 @structure
 class Leaf(Struct):
-    """A nested structure with a field of its own version."""
+    """A nested structure with a versioned field."""
 
     size: Int8
     colour: str | None = wire(since=5, default=None)
@@ -20,7 +20,7 @@ class Leaf(Struct):
 
 @message(ApiKey.HEARTBEAT, versions=range(6))
 class Tree(Struct):
-    """An example of every rule; the api is flexible from v4 on."""
+    """An example of every rule. The api is flexible from v4 on."""
 
     name: str | None = wire(nullable_since=2)
     seed: Int8 = wire(until=2, default=9)
@@ -67,7 +67,7 @@ class Tree(Struct):
     ],
 )
 def test_each_version_has_its_own_layout(version: int, tree: Tree, wire_bytes: str) -> None:
-    """Fields, nulls, compact lengths and tags come and go with the version."""
+    """Fields, nulls, compact lengths and tags depend on the version."""
     check_both_ways(tree, version, wire_bytes)
 
 
@@ -88,13 +88,13 @@ def test_each_version_has_its_own_layout(version: int, tree: Tree, wire_bytes: s
 def test_a_value_that_a_version_cannot_carry_is_refused(
     version: int, tree: Tree, reason: str
 ) -> None:
-    """Dropping a value silently is for ignorable fields only."""
+    """Only ignorable fields may be dropped."""
     with pytest.raises(WireError, match=f"Tree v{version}, {reason}"):
         encode(tree, version)
 
 
 def test_an_ignorable_field_is_dropped() -> None:
-    """Kafka's schema says which fields may be lost on the way to an old version."""
+    """Kafka's schema marks the fields that older versions may drop."""
     assert encode(Tree(name="a", hint=1), 2) == encode(Tree(name="a"), 2)
 
 
@@ -109,12 +109,12 @@ def test_an_ignorable_field_is_dropped() -> None:
     ],
 )
 def test_the_error_names_the_field(wire_bytes: str, reason: str) -> None:
-    """Whoever reads the log line finds the place in Kafka's schema."""
+    """A reader of the log line finds the field in Kafka's schema."""
     with pytest.raises(WireError, match=f"Tree v4, {reason}"):
         decode(Tree, octets(wire_bytes), 4)
 
 
-def test_a_codec_is_put_together_once() -> None:
+def test_a_codec_is_assembled_once() -> None:
     """Assembling costs far more than decoding."""
     assert message_codec(Tree, 4) is message_codec(Tree, 4)
     assert message_codec(Tree, 4) is not message_codec(Tree, 5)

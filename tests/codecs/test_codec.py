@@ -1,4 +1,4 @@
-"""The two functions that everybody calls; `test_every_message` feeds them with everything."""
+"""`decode` and `encode`; `test_every_message` covers all messages."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from kafka_codecs.offset_commit import OffsetCommitRequest
 
 
 def test_an_error_names_message_version_field_and_reason() -> None:
-    """One line that an operator can act on, with nothing of construct in it."""
+    """An operator can act on this line, which does not mention construct."""
     with pytest.raises(WireError) as caught:
         decode(HeartbeatRequest, b"\x06gro", 4)
     assert str(caught.value) == "HeartbeatRequest v4, group_id: 5 bytes wanted, 3 left"
@@ -16,14 +16,14 @@ def test_an_error_names_message_version_field_and_reason() -> None:
 
 
 def test_a_number_out_of_range_is_a_wire_error() -> None:
-    """struct.error stays inside."""
+    """struct.error does not leave the package."""
     request = HeartbeatRequest(group_id="g", generation_id=2**31, member_id="m")
     with pytest.raises(WireError, match="HeartbeatRequest v0, generation_id"):
         encode(request, 0)
 
 
 def test_text_that_is_not_utf8_is_a_wire_error() -> None:
-    """UnicodeDecodeError stays inside."""
+    """UnicodeDecodeError does not leave the package."""
     with pytest.raises(WireError, match="group_id: 'utf-8' codec"):
         decode(HeartbeatRequest, b"\x00\x02\xc3\x28", 0)
 

@@ -19,7 +19,7 @@ from tests.support.codecs import check_both_ways
 
 
 def group(member_type: MemberType) -> DescribedGroup:
-    """A group of one member that gives up a partition."""
+    """A group with one member that must revoke a partition."""
     owned = TopicPartitions(topic_id=UUID(int=1), topic_name="t", partitions=(0, 3))
     return DescribedGroup(
         group_id="g",
@@ -81,13 +81,13 @@ END = "80000000 00 00"
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """The member type came with v1."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """v1 adds the member type."""
     check_both_ways(message, version, wire)
 
 
-def test_the_member_type_is_lost_in_v0() -> None:
-    """It is ignorable."""
+def test_v0_drops_the_member_type() -> None:
+    """The field is ignorable."""
     classic, unknown = (
         ConsumerGroupDescribeResponse(groups=(group(member_type),))
         for member_type in (MemberType.CLASSIC, MemberType.UNKNOWN)

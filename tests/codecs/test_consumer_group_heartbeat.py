@@ -85,13 +85,13 @@ OWNED = TopicPartitions(topic_id=UUID(int=1), partitions=(0, 3))
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Null means unchanged, and is not the same as empty."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Null means unchanged, which differs from empty."""
     check_both_ways(message, version, wire)
 
 
 def test_a_regular_expression_needs_v1() -> None:
-    """It is not ignorable: dropping it would change the subscription."""
+    """The field is not ignorable, because dropping it would change the subscription."""
     request = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", member_epoch=0, subscribed_topic_regex="t.*"
     )

@@ -1,4 +1,4 @@
-"""The embedded consumer protocol, from a table, with what real clients make of it."""
+"""The embedded consumer protocol, from a table and from captured bytes of real clients."""
 
 import contextlib
 
@@ -48,14 +48,14 @@ OWNED = (TopicPartition(topic="t", partitions=(0, 3)),)
     ],
 )
 def test_a_subscription_and_its_bytes(version: int, value: Subscription, wire: str) -> None:
-    """Each version adds a field at the end."""
+    """Each version appends a field."""
     assert encode_subscription(value, version) == octets(wire)
     assert decode_subscription(octets(wire)) == (version, value)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_assignment_and_its_bytes(version: int) -> None:
-    """Assignments are the same in all versions but for the version itself."""
+    """All versions of Assignment differ only in the version number."""
     value = Assignment(assigned_partitions=OWNED, user_data=b"")
     wire = octets(
         f"000{version} 00000001 0001 't' 00000002 00000000 00000003 00000000",
@@ -95,26 +95,26 @@ def test_an_assignment_and_its_bytes(version: int) -> None:
             "0000 00000002 0001 'z' 0001 'a' 00000000",
             0,
             Subscription(topics=("z", "a"), user_data=b""),
-            id="unsorted topics stay as they came",
+            id="unsorted topics keep their order",
         ),
         pytest.param(
             "0000 00000001 0001 't' ffffffff 00000000",
             0,
             Subscription(topics=("t",)),
-            id="bytes behind the last field are ignored, as Kafka does",
+            id="trailing bytes are ignored, as in Kafka",
         ),
     ],
 )
 def test_captured_bytes_of_real_clients_decode(
     wire: str, version: int, value: Subscription
 ) -> None:
-    """No client is turned away for how it fills the fields."""
+    """No client is refused for the way it fills the fields."""
     assert decode_subscription(octets(wire)) == (version, value)
 
 
 @pytest.mark.parametrize("version", [4, 32767])
 def test_a_newer_version_is_read_as_version_3(version: int) -> None:
-    """Versions only add fields at the end, so what follows is ignored, as in Kafka."""
+    """Versions only append fields, so trailing bytes are ignored, as in Kafka."""
     start = f"{version:04x} 00000001 0001 't' ffffffff"
     subscription = octets(f"{start} 00000000 00000005 ffff 'something new'")
     expected = Subscription(topics=("t",), generation_id=5)
@@ -123,8 +123,8 @@ def test_a_newer_version_is_read_as_version_3(version: int) -> None:
     assert decode_assignment(assignment) == (version, Assignment(assigned_partitions=()))
 
 
-def test_a_newer_version_is_answered_with_version_3() -> None:
-    """Kafka caps the version of what it writes."""
+def test_a_newer_version_is_written_as_version_3() -> None:
+    """Kafka also limits the version that it writes."""
     value = Assignment(assigned_partitions=OWNED)
     assert encode_assignment(value, 9) == encode_assignment(value, 3)
 
@@ -147,7 +147,7 @@ def test_a_newer_version_is_answered_with_version_3() -> None:
     ],
 )
 def test_malformed_bytes_are_a_wire_error(wire: str) -> None:
-    """The caller answers INCONSISTENT_GROUP_PROTOCOL to such a member."""
+    """The caller answers such a member with INCONSISTENT_GROUP_PROTOCOL."""
     with pytest.raises(WireError):
         decode_subscription(octets(wire))
 
@@ -160,8 +160,8 @@ def test_a_negative_version_cannot_be_written() -> None:
         encode_assignment(Assignment(assigned_partitions=()), -1)
 
 
-def test_topics_and_partitions_are_written_in_order() -> None:
-    """So that equal subscriptions have equal bytes, as from Kafka's own encoder."""
+def test_topics_and_partitions_are_written_in_sorted_order() -> None:
+    """Equal subscriptions then have equal bytes, as from Kafka's encoder."""
     b, a = (TopicPartition(topic=name, partitions=(3, 0, 10)) for name in "ba")
     in_order = tuple(TopicPartition(topic=name, partitions=(0, 3, 10)) for name in "ab")
     _, subscription = decode_subscription(
@@ -172,16 +172,16 @@ def test_topics_and_partitions_are_written_in_order() -> None:
     assert assignment == Assignment(assigned_partitions=in_order)
 
 
-def test_an_old_version_leaves_newer_fields_out() -> None:
-    """They are ignorable: an old member simply does not say what it owned."""
+def test_an_old_version_omits_newer_fields() -> None:
+    """The fields are ignorable: an old member does not state owned partitions."""
     value = Subscription(topics=("t",), owned_partitions=OWNED, generation_id=3, rack_id="r")
     assert encode_subscription(value, 0) == encode_subscription(Subscription(topics=("t",)), 0)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(data=st.data())
-def test_round_trip(version: int, data: st.DataObject) -> None:
-    """What is decoded encodes to the same bytes once it is in order."""
+def test_a_value_survives_a_round_trip(version: int, data: st.DataObject) -> None:
+    """Decoding and encoding yields the same bytes once they are sorted."""
     subscription = encode_subscription(data.draw(values(Subscription, version)), version)
     assert encode_subscription(decode_subscription(subscription)[1], version) == subscription
     assignment = encode_assignment(data.draw(values(Assignment, version)), version)
@@ -190,7 +190,7 @@ def test_round_trip(version: int, data: st.DataObject) -> None:
 
 @given(wire=st.binary(max_size=128))
 def test_random_bytes_fail_only_with_wire_error(wire: bytes) -> None:
-    """A member may send anything here."""
+    """A member may send any bytes here."""
     for read in (decode_subscription, decode_assignment):
         with contextlib.suppress(WireError):
             read(wire)

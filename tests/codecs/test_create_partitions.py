@@ -38,6 +38,6 @@ ANSWER = CreatePartitionsResponse(
         ),
     ],
 )
-def test_bytes_from_a_table(version: int, wire: str) -> None:
-    """Written out by hand, as Kafka's schema says."""
+def test_responses_encode_and_decode(version: int, wire: str) -> None:
+    """The bytes are written by hand from Kafka's schema."""
     check_both_ways(ANSWER, version, wire)

@@ -75,6 +75,6 @@ PLACED = CreatableTopic(
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """What was made is told from v5 on, the topic's id from v7 on."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """The topic's settings are returned from v5 on, its id from v7 on."""
     check_both_ways(message, version, wire)

@@ -1,4 +1,4 @@
-"""What a declaration promises to those who make messages."""
+"""The guarantees that declarations give to users of messages."""
 
 from dataclasses import FrozenInstanceError
 
@@ -21,14 +21,14 @@ class Point(Struct):
 
 @pytest.mark.parametrize("message_type", sorted({m for m, _ in every_message()}, key=message_id))
 def test_messages_are_frozen_slotted_and_keyword_only(message_type: type[Struct]) -> None:
-    """A message is a value: no attribute changes or appears, no field is given by position."""
+    """A message is a value: attributes cannot change or be added, and fields have no positions."""
     assert "__slots__" in vars(message_type)
     with pytest.raises(TypeError, match="positional"):
         message_type(())  # type: ignore[call-arg]
 
 
-def test_a_message_does_not_change() -> None:
-    """Messages are shared between tasks."""
+def test_a_message_is_immutable() -> None:
+    """Tasks share messages."""
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     with pytest.raises(FrozenInstanceError):
         request.group_id = "other"  # type: ignore[misc]
@@ -36,19 +36,19 @@ def test_a_message_does_not_change() -> None:
 
 
 def test_messages_are_equal_by_value_and_hashable() -> None:
-    """Values can be compared and be keys."""
+    """Messages can be compared, and used as keys."""
     assert Point(x=1) == Point(x=1, y=-1)
     assert len({Point(x=1), Point(x=1), Point(x=2)}) == 2
 
 
-def test_a_field_of_all_versions_is_required_without_a_default() -> None:
-    """A forgotten field is an error at once, not a zero on the wire."""
+def test_a_field_of_all_versions_is_required() -> None:
+    """A forgotten field is an error, not a zero on the wire."""
     with pytest.raises(TypeError, match="'x'"):
         Point()  # type: ignore[call-arg]
 
 
 def test_a_field_that_can_be_absent_needs_a_default() -> None:
-    """Decoding a version without the field must have something to give."""
+    """Decoding a version without the field needs a value."""
     with pytest.raises(TypeError, match=r"Gap\.late can be absent and needs a default"):
 
         @structure
@@ -57,7 +57,7 @@ def test_a_field_that_can_be_absent_needs_a_default() -> None:
 
 
 def test_a_message_knows_its_api_and_versions() -> None:
-    """Flexible or not follows from the api key alone."""
+    """The api key alone determines which versions are flexible."""
 
     @message(ApiKey.HEARTBEAT, versions=range(5))
     class Beat(Struct):

@@ -25,6 +25,6 @@ RESULT = DeletableGroupResult(group_id="g", error_code=68)
         (DeleteGroupsResponse(results=(EXPLAINED,)), 3, "00000000 02 02 'g' 0044 02 'w' 00 00"),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
     """Flexible from v2 on."""
     check_both_ways(message, version, wire)

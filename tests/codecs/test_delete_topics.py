@@ -48,6 +48,6 @@ ID = "00000000000000000000000000000001"
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """By name up to v5, by name or id in v6."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Up to v5 topics have names, in v6 names or ids."""
     check_both_ways(message, version, wire)

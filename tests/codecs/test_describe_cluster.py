@@ -55,6 +55,6 @@ BROKER = DescribeClusterBroker(broker_id=1, host="h", port=9092)
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Endpoint type from v1, fenced brokers from v2 on."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """v1 adds the endpoint type, v2 fenced brokers."""
     check_both_ways(message, version, wire)

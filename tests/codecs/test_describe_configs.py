@@ -41,7 +41,7 @@ TYPED = DescribeConfigsResourceResult(
 
 
 def response(*configs: DescribeConfigsResourceResult) -> DescribeConfigsResponse:
-    """About one group."""
+    """A response about one group."""
     result = DescribeConfigsResult(resource_type=32, resource_name="g", configs=configs)
     return DescribeConfigsResponse(results=(result,))
 
@@ -91,13 +91,13 @@ def response(*configs: DescribeConfigsResourceResult) -> DescribeConfigsResponse
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Types and documentation from v3 on."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """v3 adds types and documentation."""
     check_both_ways(message, version, wire)
 
 
-def test_an_older_answer_has_neither_type_nor_documentation() -> None:
-    """They are left out; to ask for documentation in such a version is a mistake."""
+def test_an_older_version_has_neither_type_nor_documentation() -> None:
+    """Responses omit them. A request for documentation is an error in such a version."""
     assert encode(response(TYPED), 2) != encode(response(TYPED), 3)
     with pytest.raises(WireError, match="no such field"):
         encode(DescribeConfigsRequest(resources=(), include_documentation=True), 2)

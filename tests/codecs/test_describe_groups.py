@@ -68,13 +68,13 @@ GROUP = DescribedGroup(
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Operations from v3, instance id from v4, error message from v6 on."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """v3 adds operations, v4 the instance id, v6 the error message."""
     check_both_ways(message, version, wire)
 
 
 def test_an_error_message_needs_v6() -> None:
-    """Kafka's schema does not let it be ignored."""
+    """The field is not ignorable in Kafka's schema."""
     group = DescribedGroup(group_id="g", error_message="no")
     with pytest.raises(WireError, match=r"groups\.error_message: this version has no such field"):
         encode(DescribeGroupsResponse(groups=(group,)), 5)

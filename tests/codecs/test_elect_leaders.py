@@ -47,6 +47,6 @@ ANSWER = ElectLeadersResponse(
         ),
     ],
 )
-def test_bytes_from_a_table(version: int, wire: str) -> None:
-    """Written out by hand, as Kafka's schema says."""
+def test_responses_encode_and_decode(version: int, wire: str) -> None:
+    """The bytes are written by hand from Kafka's schema."""
     check_both_ways(ANSWER, version, wire)

@@ -1,4 +1,4 @@
-"""What holds for every message in every version: no exceptions to the rules, hence one table."""
+"""Rules that hold for every message in every version."""
 
 import contextlib
 
@@ -22,7 +22,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
 def test_a_decoded_message_equals_the_encoded_one(
     message_type: type[Struct], version: int, data: st.DataObject
 ) -> None:
-    """A value survives the wire, unknown tagged fields included, and so do its bytes."""
+    """A value, including unknown tagged fields, survives the wire, and so do its bytes."""
     value = data.draw(values(message_type, version))
     wire = encode(value, version)
     assert decode(message_type, wire, version) == value
@@ -31,7 +31,7 @@ def test_a_decoded_message_equals_the_encoded_one(
 
 @EVERY_MESSAGE
 def test_a_frame_cut_anywhere_is_an_error(message_type: type[Struct], version: int) -> None:
-    """No prefix of a message is a message, and nothing but WireError says so."""
+    """Decoding a prefix raises WireError."""
     wire = encode(sample(message_type, version), version)
     for size in range(len(wire)):
         with pytest.raises(WireError):
@@ -42,7 +42,7 @@ def test_a_frame_cut_anywhere_is_an_error(message_type: type[Struct], version: i
 def test_bytes_left_over_are_an_error_unless_allowed(
     message_type: type[Struct], version: int
 ) -> None:
-    """Trailing bytes are refused, except from a peer that is known to send them."""
+    """Trailing bytes are accepted only from peers that are known to send them."""
     value = sample(message_type, version)
     wire = encode(value, version) + b"\x00"
     with pytest.raises(WireError, match="1 bytes left over"):
@@ -54,7 +54,7 @@ def test_bytes_left_over_are_an_error_unless_allowed(
 def test_one_wrong_byte_is_an_error_or_another_message(
     message_type: type[Struct], version: int
 ) -> None:
-    """Each byte of a frame set to the values that hurt most: lengths of -1, 127 and the largest."""
+    """Each byte of a frame is set to harmful values: lengths of -1, 127 and the largest."""
     wire = encode(sample(message_type, version), version)
     for position in range(len(wire)):
         for byte in (0x00, 0x01, 0x7F, 0x80, 0xFF):
@@ -70,14 +70,14 @@ def test_one_wrong_byte_is_an_error_or_another_message(
 def test_random_bytes_fail_only_with_wire_error(
     message_type: type[Struct], version: int, wire: bytes
 ) -> None:
-    """Whatever arrives, WireError is the only error that leaves the package."""
+    """WireError is the only exception that leaves the package."""
     with contextlib.suppress(WireError):
         decode(message_type, wire, version)
 
 
 @EVERY_MESSAGE
 def test_versions_outside_the_range_are_refused(message_type: type[Struct], version: int) -> None:
-    """A version that the message does not have is an error in both directions."""
+    """An unknown version is an error in both directions."""
     value = sample(message_type, version)
     for wrong in (message_type.SCHEMA.versions[0] - 1, message_type.SCHEMA.versions[-1] + 1):
         with pytest.raises(WireError, match=f"has no version {wrong}"):

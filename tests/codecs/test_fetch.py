@@ -138,6 +138,7 @@ WANTED = FetchPartition(partition=3, fetch_offset=9, partition_max_bytes=7)
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Topics by name, then by id; addresses at the end of the answer from v16 on."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Topics have names up to v12, then ids. From v16 on, leader addresses are at the end of the
+    response."""
     check_both_ways(message, version, wire)

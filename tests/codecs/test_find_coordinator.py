@@ -47,12 +47,12 @@ from tests.support.codecs import check_both_ways
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """One key up to v3, many from v4 on."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Up to v3 there is one key, from v4 on many."""
     check_both_ways(message, version, wire)
 
 
-def test_many_keys_do_not_fit_an_old_version() -> None:
-    """The caller must ask one by one."""
+def test_an_old_version_cannot_carry_many_keys() -> None:
+    """The caller must send one request per key."""
     with pytest.raises(WireError, match="coordinator_keys: this version has no such field"):
         encode(FindCoordinatorRequest(coordinator_keys=("g",)), 3)

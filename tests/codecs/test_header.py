@@ -1,4 +1,4 @@
-"""Request and response headers, from a table and against kio."""
+"""Request and response headers, from a table and compared with kio."""
 
 import contextlib
 from typing import Any
@@ -55,7 +55,7 @@ def header(api_key: int, api_version: int, client_id: str | None = "me") -> Requ
     ],
 )
 def test_a_request_header_and_its_bytes(value: RequestHeader, wire: str) -> None:
-    """The client id is never compact; tagged fields follow it in flexible versions."""
+    """The client id is never compact. Tagged fields follow it in flexible versions."""
     assert encode_request_header(value) == octets(wire)
     assert decode_request_header(octets(wire) + BODY) == (value, len(octets(wire)))
 
@@ -77,7 +77,7 @@ def test_a_request_header_and_its_bytes(value: RequestHeader, wire: str) -> None
     ],
 )
 def test_a_bad_request_header_is_a_wire_error(wire: str, reason: str) -> None:
-    """The frame is refused with a reason; nothing of it is guessed."""
+    """The error has the reason, and the decoder does not guess."""
     with pytest.raises(WireError, match=reason):
         decode_request_header(octets(wire))
 
@@ -93,8 +93,8 @@ def test_a_bad_request_header_is_a_wire_error(wire: str, reason: str) -> None:
         ),
     ],
 )
-def test_a_header_that_has_no_bytes_is_a_wire_error(value: RequestHeader) -> None:
-    """Encoding refuses as decoding does."""
+def test_an_invalid_header_cannot_be_encoded(value: RequestHeader) -> None:
+    """Encoding raises the same errors as decoding."""
     with pytest.raises(WireError):
         encode_request_header(value)
 
@@ -111,21 +111,21 @@ def test_a_header_that_has_no_bytes_is_a_wire_error(value: RequestHeader) -> Non
     ],
 )
 def test_a_response_header_and_its_bytes(api_key: ApiKey, version: int, wire: str) -> None:
-    """Flexible versions end in an empty set of tagged fields, but for ApiVersions."""
+    """Flexible versions end with an empty set of tagged fields, except for ApiVersions."""
     expected = octets(wire)
     assert encode_response_header(api_key, version, 7) == expected
     assert decode_response_header(api_key, version, expected + BODY) == (7, len(expected))
 
 
 def test_tagged_fields_of_a_response_header_are_skipped() -> None:
-    """A newer broker may put something there."""
+    """A newer broker may send some."""
     wire = octets("00000007 01 00 03 'new'")
     assert decode_response_header(ApiKey.HEARTBEAT, 4, wire + BODY) == (7, len(wire))
 
 
 @pytest.mark.parametrize("wire", ["", "000000", "00000007", "00000007 01 00 05"])
 def test_a_bad_response_header_is_a_wire_error(wire: str) -> None:
-    """Missing bytes are an error here too."""
+    """Missing bytes are an error."""
     with pytest.raises(WireError):
         decode_response_header(ApiKey.HEARTBEAT, 4, octets(wire))
 
@@ -135,7 +135,7 @@ def test_a_bad_response_header_is_a_wire_error(wire: str) -> None:
 def test_kio_reads_the_same_header(
     version: int, correlation_id: int, client_id: str | None
 ) -> None:
-    """Version 1 of the header up to Heartbeat v3, version 2 from v4 on."""
+    """Heartbeat up to v3 uses version 1 of the header, from v4 on version 2."""
     wire = encode_request_header(
         RequestHeader(
             api_key=ApiKey.HEARTBEAT,
@@ -153,7 +153,7 @@ def test_kio_reads_the_same_header(
 
 @given(st.binary(max_size=64))
 def test_random_bytes_fail_only_with_wire_error(wire: bytes) -> None:
-    """Whatever arrives, WireError is the only error."""
+    """WireError is the only exception."""
     with contextlib.suppress(WireError):
         decode_request_header(wire)
     for api_key in (ApiKey.HEARTBEAT, ApiKey.API_VERSIONS):

@@ -30,6 +30,6 @@ from tests.support.codecs import check_both_ways
         (HeartbeatResponse(throttle_time_ms=1), 4, "00000001 0000 00"),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Instance id from v3 on, flexible in v4."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """v3 adds the instance id, and v4 is flexible."""
     check_both_ways(message, version, wire)

@@ -63,6 +63,6 @@ RESPONSE = IncrementalAlterConfigsResponse(
         (RESPONSE, 1, "00000000 03 0000 00 02 02 't' 00 002a 03 'no' 20 01 00 00"),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Operations are numbers; a value is null where the key gets its default."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Operations are numbers. A null value restores the default."""
     check_both_ways(message, version, wire)

@@ -91,20 +91,20 @@ def join(**more: object) -> JoinGroupRequest:
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Timeouts, instance ids, reasons and nulls as the versions bring them."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Timeouts, instance ids, reasons and nulls depend on the version."""
     check_both_ways(message, version, wire)
 
 
-def test_a_reason_is_lost_and_an_instance_id_is_not() -> None:
-    """Towards an old version: one is ignorable, the other makes a member static."""
+def test_an_old_version_drops_a_reason_but_not_an_instance_id() -> None:
+    """The reason is ignorable, but the instance id makes a member static."""
     assert encode(join(reason="why"), 5) == encode(join(), 5)
     with pytest.raises(WireError, match="group_instance_id: this version has no such field"):
         encode(join(group_instance_id="i"), 4)
 
 
 def test_a_null_protocol_name_needs_v7() -> None:
-    """Up to v6 whoever answers must send an empty name."""
+    """Up to v6 an answer must have an empty name instead."""
     response = JoinGroupResponse(protocol_name=None)
     assert decode(JoinGroupResponse, encode(response, 7), 7) == response
     with pytest.raises(WireError, match="protocol_name: null where a value is required"):

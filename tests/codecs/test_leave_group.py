@@ -40,12 +40,12 @@ from tests.support.codecs import check_both_ways
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """One member up to v2, many from v3 on."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Up to v2 there is one member, from v3 on many."""
     check_both_ways(message, version, wire)
 
 
-def test_many_members_do_not_fit_an_old_version() -> None:
+def test_an_old_version_cannot_carry_many_members() -> None:
     """The caller must send one request per member."""
     request = LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="m"),))
     with pytest.raises(WireError, match="members: this version has no such field"):

@@ -32,6 +32,6 @@ from tests.support.codecs import check_both_ways
         (ListConfigResourcesResponse(error_code=35), 1, "00000000 0023 01 00"),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Without types in v0: there only client metrics are meant."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """v0 has no types, and lists only client metrics."""
     check_both_ways(message, version, wire)

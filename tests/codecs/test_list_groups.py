@@ -35,6 +35,6 @@ from tests.support.codecs import check_both_ways
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """State from v4, type from v5 on."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """v4 adds the state, v5 the type."""
     check_both_ways(message, version, wire)

@@ -20,7 +20,7 @@ TOPIC_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
 
 def partition(**more: object) -> MetadataResponsePartition:
-    """Partition 0, led by broker 1."""
+    """Partition 0 with leader 1."""
     fields = {"partition_index": 0, "leader_id": 1, "replica_nodes": (1, 2), "isr_nodes": (1,)}
     return MetadataResponsePartition(**(fields | more))  # type: ignore[arg-type]
 
@@ -106,12 +106,12 @@ def partition(**more: object) -> MetadataResponsePartition:
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """From the oldest layout to topic ids and the top-level error."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Versions range from the oldest layout to topic ids and the top-level error."""
     check_both_ways(message, version, wire)
 
 
-def test_v0_cannot_ask_for_all_topics_by_null() -> None:
-    """In v0 an empty list does that."""
+def test_v0_cannot_request_all_topics_by_null() -> None:
+    """In v0 an empty list requests all topics."""
     with pytest.raises(WireError, match="topics: null where a value is required"):
         encode(MetadataRequest(topics=None), 0)

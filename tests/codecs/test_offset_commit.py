@@ -103,13 +103,13 @@ PARTITION = OffsetCommitRequestPartition(
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Topics by name up to v9, by id in v10."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Topics have names up to v9 and ids in v10."""
     check_both_ways(message, version, wire)
 
 
 def test_a_topic_may_carry_name_and_id() -> None:
-    """Each version takes the one it has: the other is ignorable."""
+    """Each version writes the one that it supports; the other is ignorable."""
     topic = OffsetCommitRequestTopic(name="t", topic_id=UUID(int=1), partitions=())
     both = OffsetCommitRequest(group_id="g", topics=(topic,))
     assert b"\x02t" in encode(both, 9)

@@ -47,6 +47,6 @@ from tests.support.codecs import check_both_ways
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """The error code comes before the throttle time, unlike elsewhere."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """The error code precedes the throttle time, unlike in other responses."""
     check_both_ways(message, version, wire)

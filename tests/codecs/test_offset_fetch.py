@@ -145,18 +145,18 @@ TOPIC = OffsetFetchRequestTopic(name="t", partition_indexes=(3,))
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """One group up to v7, many from v8 on; topics by id in v10."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """Up to v7 there is one group, from v8 on many. Topics have ids in v10."""
     check_both_ways(message, version, wire)
 
 
-def test_v1_cannot_ask_for_all_topics() -> None:
-    """Null topics came with v2."""
+def test_v1_cannot_request_all_topics() -> None:
+    """v2 adds null topics."""
     with pytest.raises(WireError, match="topics: null where a value is required"):
         encode(OffsetFetchRequest(group_id="g", topics=None), 1)
 
 
 def test_require_stable_is_never_dropped() -> None:
-    """Towards a broker without it the caller has to refuse."""
+    """The caller must refuse a request that the broker's version cannot carry."""
     with pytest.raises(WireError, match="require_stable: this version has no such field"):
         encode(OffsetFetchRequest(group_id="g", require_stable=True), 6)

@@ -1,4 +1,4 @@
-"""The primitive wire types, from tables in both directions and from hostile bytes."""
+"""The primitive wire types, from tables and with hostile bytes."""
 
 import contextlib
 import struct
@@ -146,8 +146,8 @@ def test_a_value_and_its_bytes(wire_type: WireType, value: object, wire: str) ->
         (INT8, "0000"),  # a byte is left over
     ],
 )
-def test_bytes_that_no_peer_should_send(wire_type: WireType, wire: str) -> None:
-    """Bad lengths, nulls and order are refused."""
+def test_malformed_bytes_are_refused(wire_type: WireType, wire: str) -> None:
+    """Their lengths, nulls or order are wrong."""
     with pytest.raises(REFUSALS):
         parse_all(wire_type, octets(wire))
 
@@ -169,8 +169,8 @@ def test_bytes_that_no_peer_should_send(wire_type: WireType, wire: str) -> None:
         (TAGGED_FIELDS, ((2, b""), (1, b""))),
     ],
 )
-def test_values_that_have_no_bytes(wire_type: WireType, value: object) -> None:
-    """What does not fit is refused, never truncated."""
+def test_values_that_do_not_fit_are_refused(wire_type: WireType, value: object) -> None:
+    """They are never truncated."""
     with pytest.raises(REFUSALS):
         build_all(wire_type, value)
 
@@ -185,7 +185,8 @@ def test_the_longest_string_passes() -> None:
 
 
 def test_an_array_is_refused_before_its_first_element() -> None:
-    """The count is compared with what is left, by the fewest bytes an element takes."""
+    """The decoder compares the count with the remaining bytes, using the minimum size of an
+    element."""
 
     class Explosive(WireType):
         min_size = 3
@@ -201,7 +202,7 @@ def test_an_array_is_refused_before_its_first_element() -> None:
 
 
 def test_elements_that_take_no_bytes_cannot_be_declared() -> None:
-    """Any count of them would fit into any frame."""
+    """Any number of such elements would fit into a frame."""
 
     class Nothing(WireType):
         min_size = 0
@@ -216,8 +217,8 @@ def test_elements_that_take_no_bytes_cannot_be_declared() -> None:
         Array(INT32, Nothing(), nullable=False)
 
 
-def test_construct_can_use_them() -> None:
-    """They are ordinary constructs to anybody who composes them."""
+def test_the_types_are_ordinary_constructs() -> None:
+    """Other constructs can contain them."""
     assert COMPACT_STRING.parse(b"\x03hi") == "hi"
     assert COMPACT_STRING.build("hi") == b"\x03hi"
 
@@ -225,6 +226,6 @@ def test_construct_can_use_them() -> None:
 @pytest.mark.parametrize("wire_type", ALL, ids=lambda each: type(each).__name__)
 @given(wire=st.binary(max_size=64))
 def test_random_bytes_are_refused_or_read(wire_type: WireType, wire: bytes) -> None:
-    """No primitive raises anything but what `decode` turns into WireError."""
+    """Every exception of a primitive is one that `decode` converts into WireError."""
     with contextlib.suppress(*REFUSALS):
         parse_all(wire_type, wire)

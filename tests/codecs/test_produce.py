@@ -93,6 +93,6 @@ MOVED = PartitionProduceResponse(
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """The address of a new leader is a tagged field from v10 on."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """From v10 on the address of a new leader is a tagged field."""
     check_both_ways(message, version, wire)

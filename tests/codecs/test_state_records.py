@@ -1,4 +1,4 @@
-"""The bytes of the state log's records, one by one."""
+"""The bytes of the state log's records."""
 
 import pytest
 
@@ -58,10 +58,10 @@ OFFERS_TWICE = GroupMember(
     ],
     ids=lambda value: value.name if isinstance(value, RecordType) else "",
 )
-def test_a_key_is_its_type_and_its_fields(
+def test_a_key_has_its_type_and_fields(
     record_type: RecordType, key: GroupKey | MemberKey | RegularExpressionKey, wire: str
 ) -> None:
-    """Never flexible: Kafka's keys must not have two forms."""
+    """Keys are never flexible, because Kafka's keys must not have two forms."""
     assert encode_key(record_type, key) == octets(wire)
     assert decode_key(octets(wire)) == (record_type, key)
 
@@ -77,7 +77,7 @@ def test_a_key_is_its_type_and_its_fields(
             00000005                     # epoch
             02                           # two tagged fields
             00 08 0000000000000006       # metadata hash
-            904e 04 04 'why'             # tag 10000, ours
+            904e 04 04 'why'             # tag 10000, groupferry's
             """,
         ),
         (
@@ -97,7 +97,7 @@ def test_a_key_is_its_type_and_its_fields(
               02 'm' 00 01 02 '/'
               00000002 00000001          # rebalance timeout, session timeout
               02 's' 01                  # subscription, assignment
-              01 904e 0a                 # one tagged field, ours: the whole list
+              01 904e 0a                 # tag 10000, groupferry's: all protocols
                 03                       # two protocols
                 02 'r' 00 00             # the subscription above
                 02 'c' 02 't' 00
@@ -107,17 +107,17 @@ def test_a_key_is_its_type_and_its_fields(
     ],
     ids=["flexible", "classic group"],
 )
-def test_a_value_is_its_version_and_its_fields(
+def test_a_value_has_its_version_and_fields(
     record_type: RecordType, value: Value, wire: str
 ) -> None:
-    """Flexible, so that a later version can add fields which this one skips."""
+    """Values are flexible, so that this version can skip the fields of later ones."""
     assert encode_value(value) == octets(wire)
     assert decode_value(record_type, octets(wire)) == value
 
 
 @EVERY_TYPE
 def test_every_type_has_a_key_and_a_value(record_type: RecordType) -> None:
-    """With everything in them, tagged fields that nobody knows included."""
+    """All fields are set, and there are unknown tagged fields."""
     key_type, value_type = LAYOUTS[record_type]
     key = sample(key_type, 0)
     value = sample(value_type, value_type.SCHEMA.versions[-1])
@@ -127,8 +127,8 @@ def test_every_type_has_a_key_and_a_value(record_type: RecordType) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00"])
-def test_too_few_bytes_are_no_record(data: bytes) -> None:
-    """Not even its number is there."""
+def test_truncated_records_are_refused(data: bytes) -> None:
+    """Even the type or version is incomplete."""
     with pytest.raises(WireError, match="no record key in"):
         decode_key(data)
     with pytest.raises(WireError, match="no record value in"):
@@ -136,14 +136,15 @@ def test_too_few_bytes_are_no_record(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", ["0000", "0001", "0004", "0009", "7fff", "ffff"])
-def test_a_type_that_is_not_kept_here_is_refused(number: str) -> None:
-    """Offsets, share and streams groups; what a later version may have."""
+def test_a_foreign_record_type_is_refused(number: str) -> None:
+    """Kafka uses these types for offsets, share groups and streams groups, or a later version
+    may."""
     with pytest.raises(WireError, match="is not known"):
         decode_key(octets(f"{number} 0001 'g'"))
 
 
-def test_a_version_that_is_not_known_is_refused() -> None:
-    """It would not be a tagged field if it could be skipped."""
+def test_an_unknown_version_is_refused() -> None:
+    """A change that could be skipped would be a tagged field instead."""
     with pytest.raises(WireError, match="GroupConfigsValue has no version 1"):
         decode_value(RecordType.GROUP_CONFIGS, octets("0001 01 00"))
     with pytest.raises(WireError, match="GroupMetadataValue has no version 3"):

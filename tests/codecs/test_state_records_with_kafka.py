@@ -1,4 +1,4 @@
-"""Apache Kafka's own classes read the records of our state log, and would write the same bytes."""
+"""Apache Kafka's own classes read the records of the state log, and write the same bytes."""
 
 import base64
 import json
@@ -26,17 +26,17 @@ Case = tuple[RecordType, records.GroupsKey, records.Value, Mapping[str, Any]]
 
 
 def as_kafka_writes(topic_id: UUID) -> str:
-    """A topic id in its usual form."""
+    """A topic id in Kafka's text form."""
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def base64_of(data: bytes) -> str:
-    """Bytes as Kafka has them in JSON."""
+    """Bytes as base64, as in Kafka's JSON."""
     return base64.b64encode(data).decode()
 
 
 def as_kafka_shows(kind: RecordType, key: records.GroupsKey) -> Mapping[str, Any]:
-    """A key as JSON; in the oldest one the field has another name."""
+    """A key as JSON. In the oldest one the field has another name."""
     match key:
         case records.GroupKey(group_id=group_id):
             return {"group" if kind is RecordType.GROUP_METADATA else "groupId": group_id}
@@ -179,7 +179,8 @@ CASES: list[Case] = [
 
 
 def test_kafkas_classes_read_and_write_the_same_bytes() -> None:
-    """Every type that it has; what we add it keeps without knowing what it is."""
+    """This covers all of Kafka's types. Kafka preserves groupferry's additions without reading
+    them."""
     ours = [(encode_key(kind, key), encode_value(value)) for kind, key, value, _ in CASES]
     done = subprocess.run(
         ["java", "-cp", f"{kafka_jars('4.3')}/*", str(READER)],

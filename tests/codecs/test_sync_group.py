@@ -47,6 +47,6 @@ from tests.support.codecs import check_both_ways
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Protocol type and name from v5 on, both nullable."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """v5 adds protocol type and name, which may be null."""
     check_both_ways(message, version, wire)

@@ -124,8 +124,8 @@ RESPONSE_OF_KAFKA_4_4 = "00000007 02 00000000000000000000000000000008 02 0000000
         ),
     ],
 )
-def test_both_ways(message: Struct, version: int, wire: str) -> None:
-    """Leader epoch from v2, group metadata from v3, topic ids from v6 on."""
+def test_messages_encode_and_decode(message: Struct, version: int, wire: str) -> None:
+    """v2 adds the leader epoch, v3 group metadata, v6 topic ids."""
     check_both_ways(message, version, wire)
 
 
