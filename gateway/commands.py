@@ -47,10 +47,10 @@ def run(argv: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except settings.SettingsError as error:
         for line in error.lines:
-            _say(line)
+            _print_error(line)
         return WRONG_CALL
     except PipelineError as error:
-        _say(str(error))
+        _print_error(str(error))
         return _FAILED
     return status
 
@@ -66,15 +66,17 @@ def _demo(options: argparse.Namespace) -> int:
     if options.upstream:
         open_upstream = partial(borrowed, options.upstream, options.prefix or random_prefix())
     elif options.prefix:
-        _say("--prefix: works only with --upstream")
+        _print_error("--prefix: works only with --upstream")
         return WRONG_CALL
     elif options.rate > options.partitions * RATE_PER_PARTITION_MAX:
         most = options.partitions * RATE_PER_PARTITION_MAX
-        _say(f"--rate: at most {most} for {options.partitions} partitions in the embedded cluster")
+        _print_error(
+            f"--rate: at most {most} for {options.partitions} partitions in the embedded cluster"
+        )
         return WRONG_CALL
     folder: Path | None = options.state_dir
-    if folder is not None and (why := _not_new(folder)):
-        _say(f"--state-dir: {why}")
+    if folder is not None and (why := _why_unusable(folder)):
+        _print_error(f"--state-dir: {why}")
         return WRONG_CALL
     logs.configure(options.log_format, options.log_level)
     wanted = Options(
@@ -88,7 +90,7 @@ def _demo(options: argparse.Namespace) -> int:
         run_gateway = partial(run_demo_gateway, state_dir=folder)
         outcome = trio.run(run_demo, wanted, run_gateway, open_upstream)
     except Interrupted as interruption:
-        _say(f"demo ended by {interruption}")
+        _print_error(f"demo ended by {interruption}")
         return interruption.exit_status
     if options.json:
         sys.stdout.write(summary.as_json(outcome) + "\n")
@@ -97,12 +99,12 @@ def _demo(options: argparse.Namespace) -> int:
         if folder is not None:
             sys.stdout.write(_report_line(folder) + "\n")
     if outcome.reason is not None:
-        _say(f"demo failed: {outcome.reason}")
+        _print_error(f"demo failed: {outcome.reason}")
         return _FAILED
     return 0
 
 
-def _not_new(folder: Path) -> str | None:
+def _why_unusable(folder: Path) -> str | None:
     """Why the demo cannot use this folder. Its cluster is new each time, and events of an earlier
     run would be taken for events of this one."""
     try:
@@ -130,9 +132,9 @@ def _state(options: argparse.Namespace) -> int:
         if show_state.of_folder(folder, options.group):
             return 0
     except (ValueError, StateLogUnusable, StateLogError) as error:
-        _say(str(error))
+        _print_error(str(error))
     else:
-        _say(f"there is no state log in {folder}; see --state-dir")
+        _print_error(f"there is no state log in {folder}; see --state-dir")
     return _FAILED
 
 
@@ -144,15 +146,15 @@ def _events(options: argparse.Namespace) -> int:
     except BrokenPipeError:  # concerns the output, not the files
         raise
     except (ValueError, OSError) as error:
-        _say(str(error))
+        _print_error(str(error))
     else:
-        _say(f"there are no events in {folder}; see --state-dir")
+        _print_error(f"there are no events in {folder}; see --state-dir")
     return _FAILED
 
 
 def _report(options: argparse.Namespace) -> int:
-    if why := _cannot_be_meant(options):
-        _say(why)
+    if why := _conflict(options):
+        _print_error(why)
         return WRONG_CALL
     installed.require()
     with loading():
@@ -176,7 +178,7 @@ def _report(options: argparse.Namespace) -> int:
     return 0 if is_safe or not options.check else _FAILED
 
 
-def _cannot_be_meant(report: argparse.Namespace) -> str | None:
+def _conflict(report: argparse.Namespace) -> str | None:
     """Why these options of a report conflict; None if they do not."""
     if report.follow and report.check:
         return "--check: does not work with --follow, which has no final verdict"
@@ -193,7 +195,7 @@ def _simulate(options: argparse.Namespace) -> int:
     first_seed, seeds, output = options.first_seed, options.seeds, options.output
     last_seed = first_seed + seeds - 1
     if last_seed > SEED_MAX:
-        _say(f"--first-seed: the last of {seeds} seeds would be above {SEED_MAX}")
+        _print_error(f"--first-seed: the last of {seeds} seeds would be above {SEED_MAX}")
         return WRONG_CALL
     if not (output or options.master or options.conf):
         is_fine, report = simulate.run(first_seed, seeds)
@@ -211,7 +213,7 @@ def _simulate(options: argparse.Namespace) -> int:
     return 0 if is_fine else _FAILED
 
 
-def _say(line: str) -> None:
+def _print_error(line: str) -> None:
     sys.stderr.write(f"groupferry: {escaped(line)}\n")
 
 

@@ -93,12 +93,12 @@ async def _run_until_signal(settings: Settings) -> None:
             nursery.cancel_scope.cancel()
 
         await nursery.start(_obey_signals, stop, started, nursery.cancel_scope)
-        nursery.start_soon(_tell_of_waiting, settings.upstream, started)
+        nursery.start_soon(_log_wait, settings.upstream, started)
         await nursery.start(run_settings)
         started.set()
 
 
-async def _tell_of_waiting(upstream: tuple[Address, ...], started: trio.Event) -> None:
+async def _log_wait(upstream: tuple[Address, ...], started: trio.Event) -> None:
     """Log that a slow start is waiting for the cluster."""
     with trio.move_on_after(QUIET_START_S):
         await started.wait()

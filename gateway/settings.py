@@ -33,7 +33,9 @@ from gateway.logs import LogFormat, LogLevel
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
 STATE_TOPIC = "groupferry-state"
 # Kubernetes sets such variables for each Service of a namespace; one may be called groupferry.
-_OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_[A-Z]+(_[A-Z]+)?)?)$")
+_KUBERNETES_VARIABLE = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_[A-Z]+(_[A-Z]+)?)?)$"
+)
 _SEE_HELP = "see groupferry serve --help"
 StateKind = Literal["memory", "sqlite", "kafka"]
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
@@ -78,7 +80,7 @@ def addresses(text: str) -> tuple[Address, ...]:
     return tuple(map(Address.parse, text.split(",")))
 
 
-def _listed(value: object) -> object:
+def _split(value: object) -> object:
     """Split the text of a flag or a variable at commas. A file may have a real list."""
     if isinstance(value, str):
         return tuple(item.strip() for item in value.split(",") if item.strip())
@@ -145,7 +147,7 @@ class Settings(BaseSettings):
     )
 
     config: Path | None = Field(None, description="TOML file with settings")
-    upstream: Annotated[tuple[_Address, ...], NoDecode, BeforeValidator(_listed)] = Field(
+    upstream: Annotated[tuple[_Address, ...], NoDecode, BeforeValidator(_split)] = Field(
         min_length=1, description="bootstrap addresses of the Kafka cluster, HOST:PORT[,...]"
     )
     listen: _Address = Field(
@@ -174,7 +176,7 @@ class Settings(BaseSettings):
     )
     log_format: LogFormat = Field("console", description="console for people, json for machines")
     log_level: LogLevel = Field("info", description="debug, info, warning or error")
-    groups_forward: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
+    groups_forward: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
         (), description="patterns (* and ?) of group ids that are always forwarded, never hosted"
     )
 
@@ -202,7 +204,7 @@ class Settings(BaseSettings):
     group_consumer_max_heartbeat_interval_ms: _Milliseconds = 15_000
     group_consumer_max_size: _Count = INT32_MAX
     group_consumer_assignors: Annotated[
-        tuple[Literal["uniform", "range"], ...], NoDecode, BeforeValidator(_listed)
+        tuple[Literal["uniform", "range"], ...], NoDecode, BeforeValidator(_split)
     ] = Field(("uniform", "range"), min_length=1)
     group_consumer_migration_policy: Annotated[MigrationPolicy, BeforeValidator(_lower)] = (
         MigrationPolicy.BIDIRECTIONAL
@@ -317,7 +319,7 @@ def load(flags: Mapping[str, str]) -> Settings:
     except ValidationError as wrong:
         # A list may be invalid in an item and therefore as a whole: one line is enough.
         first = {error["loc"][:1]: error for error in reversed(wrong.errors())}
-        lines += [_explained(error, flags) for error in reversed(first.values())]
+        lines += [_explain(error, flags) for error in reversed(first.values())]
     if lines:
         raise SettingsError(lines)
     return settings
@@ -327,7 +329,7 @@ def _unknown_variables() -> Iterator[str]:
     known = [name.upper() for name in Settings.model_fields]
     for variable in sorted(os.environ):
         name = variable.removeprefix(ENVIRONMENT_PREFIX)
-        if name in {variable, *known} or _OF_KUBERNETES.search(variable):
+        if name in {variable, *known} or _KUBERNETES_VARIABLE.search(variable):
             continue
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {ENVIRONMENT_PREFIX}{close[0]}?" if close else _SEE_HELP
@@ -391,7 +393,7 @@ def _as_text(value: object) -> str:
     return str(value)
 
 
-def _explained(error: ErrorDetails, flags: Mapping[str, str]) -> str:
+def _explain(error: ErrorDetails, flags: Mapping[str, str]) -> str:
     """One line that says which setting is invalid, where it came from, and what would be valid."""
     cause = error.get("ctx", {}).get("error")
     if not error["loc"]:  # from `_fit_together`, whose messages name the setting

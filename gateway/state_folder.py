@@ -11,7 +11,7 @@ LOCK_NAME = "lock"
 
 _ROOT = 0
 """Root owns the volumes of containers, and has all rights anyway."""
-_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class StateFolderError(Exception):
@@ -27,7 +27,7 @@ def locked(folder: Path) -> Iterator[None]:
     """
     before = os.umask(0o077)
     try:
-        descriptor = _opened(folder)
+        descriptor = _open_lock(folder)
         try:
             _lock(folder, descriptor)
             yield
@@ -37,7 +37,7 @@ def locked(folder: Path) -> Iterator[None]:
         os.umask(before)
 
 
-def _opened(folder: Path) -> int:
+def _open_lock(folder: Path) -> int:
     """Open the lock file, in a folder where no other user can create files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,8 +58,8 @@ def _make_private(folder: Path) -> None:
             f"the state folder {folder} belongs to another user (uid {found.st_uid}), who could"
             " change its contents; give another --state-dir"
         )
-    if found.st_uid == os.geteuid() and found.st_mode & _OF_OTHERS:
-        folder.chmod(stat.S_IMODE(found.st_mode) & ~_OF_OTHERS)
+    if found.st_uid == os.geteuid() and found.st_mode & _OTHER_USERS:
+        folder.chmod(stat.S_IMODE(found.st_mode) & ~_OTHER_USERS)
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_symlink() and not entry.is_dir():

@@ -40,7 +40,7 @@ class CoordinatorConnections:
         async with self._opening[node_id]:
             connection = self._connections.get(node_id)
             if connection is None or connection.closed:
-                self._check_others_luck(node_id, asked_s)
+                self._check_recent_failure(node_id, asked_s)
                 connection = self._connections[node_id] = await self._open(node_id)
         with trio.move_on_after(ANSWER_TIMEOUT_S):
             return await connection.ask(message)
@@ -70,7 +70,7 @@ class CoordinatorConnections:
             for connection in connections:
                 connection.close()
 
-    def _check_others_luck(self, node_id: int, asked_s: float) -> None:
+    def _check_recent_failure(self, node_id: int, asked_s: float) -> None:
         """Fail at once if another request has found this broker away since `asked_s`, so that a
         thousand waiting anchors do not try one after the other. Later requests try again, unlike in
         `cluster.py`, because each anchor has its own backoff."""

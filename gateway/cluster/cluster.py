@@ -169,10 +169,10 @@ class Cluster:
         UpstreamError if the cluster does not answer, or if more than TOPICS_MAX are needed.
         """
         names = tuple(filter(can_be_topic, names))  # clients may send arbitrary names
-        if missing := self._not_followed(names):
+        if missing := self._unfollowed(names):
             self._unseen |= dict.fromkeys(missing)
             async with self._refreshing:
-                if missing := self._not_followed(names):
+                if missing := self._unfollowed(names):
                     # When a gateway starts, all its groups ask at once: one answer serves them all.
                     together = self._unseen | dict.fromkeys(missing)
                     self._unseen = {}
@@ -181,7 +181,7 @@ class Cluster:
                     )
         return {name: self._topics[name] for name in names if name in self._topics}
 
-    def _not_followed(self, names: Iterable[str]) -> Sequence[str]:
+    def _unfollowed(self, names: Iterable[str]) -> Sequence[str]:
         return [name for name in names if name not in self._topics and name not in self._unknown]
 
     async def _look_at(self, names: Sequence[str], *, keep: Collection[str]) -> None:
@@ -272,13 +272,13 @@ class Cluster:
             if not missing:
                 break
             try:
-                found |= await self._coordinators_told_by(node_id, missing)
+                found |= await self._coordinators_from(node_id, missing)
             except UpstreamError as error:
                 found |= dict.fromkeys(missing, error)
             missing = tuple(each for each in missing if isinstance(found[each], UpstreamError))
         return found
 
-    async def _coordinators_told_by(
+    async def _coordinators_from(
         self, node_id: int, group_ids: Sequence[str]
     ) -> Mapping[str, int | UpstreamError]:
         connection = await self._connection(node_id)
@@ -288,7 +288,7 @@ class Cluster:
             answer: FindCoordinatorResponse = await self._ask_within(
                 PROMPT_ANSWER_TIMEOUT_S, node_id, request, version
             )
-            return {each.key: _placed(each.key, each) for each in answer.coordinators}
+            return {each.key: _node_or_error(each.key, each) for each in answer.coordinators}
         too_many = UpstreamError(f"more than {COORDINATORS_ONE_BY_ONE_MAX} groups at once")
         found: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, too_many)
         failures: list[UpstreamError] = []
@@ -300,7 +300,7 @@ class Cluster:
             except UpstreamError as error:
                 failures.append(error)
             else:
-                found[group_id] = _placed(group_id, one)
+                found[group_id] = _node_or_error(group_id, one)
 
         asked = group_ids[:COORDINATORS_ONE_BY_ONE_MAX]
         for together in batches(asked, COORDINATORS_TOGETHER_MAX):
@@ -382,7 +382,7 @@ class Cluster:
     async def _connect(self, node_id: int) -> BrokerConnection:
         if node_id not in self.brokers:
             raise UpstreamError(f"broker {node_id} is not known")
-        if self._failed_lately(node_id):
+        if self._failed_recently(node_id):
             raise UpstreamError(str(self._failures[node_id][1]))
         try:
             return await BrokerConnection.open(*self.brokers[node_id])
@@ -390,7 +390,7 @@ class Cluster:
             self._failures[node_id] = trio.current_time(), error
             raise
 
-    def _failed_lately(self, node_id: int) -> bool:
+    def _failed_recently(self, node_id: int) -> bool:
         failed_s, _ = self._failures.get(node_id, (-math.inf, None))
         return trio.current_time() - failed_s < TRY_AGAIN_S
 
@@ -457,7 +457,9 @@ class Cluster:
             return answer
 
 
-def _placed(group_id: str, told: Coordinator | FindCoordinatorResponse) -> int | UpstreamError:
+def _node_or_error(
+    group_id: str, told: Coordinator | FindCoordinatorResponse
+) -> int | UpstreamError:
     if told.error_code:
         return UpstreamError(f"no coordinator for group {group_id}: error {told.error_code}")
     return told.node_id

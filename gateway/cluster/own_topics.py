@@ -49,7 +49,7 @@ def made_or_found(
             ),
         )
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    found = _once_known(
+    found = _retry_until_known(
         lambda: admin.describe_configs([resource], request_timeout=CLUSTER_TIMEOUT_S)[resource]
     )
     return {name: entry.value for name, entry in found.items()}
@@ -63,7 +63,7 @@ def _make(admin: AdminClient, wanted: NewTopic) -> None:
             raise
 
 
-def _once_known(ask: Callable[[], Future[R]]) -> R:
+def _retry_until_known(ask: Callable[[], Future[R]]) -> R:
     """Retry, because not every broker knows a new topic at once."""
     give_up_at = time.monotonic() + CLUSTER_TIMEOUT_S
     while True:

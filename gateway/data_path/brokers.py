@@ -152,13 +152,13 @@ class Brokers:
         try:
             address = self._live_brokers().get(node_id) or self._addresses[node_id]
             (await self._reach(node_id, address, ClientSoftware())).close()
-            self._tell_slow(node_id)
+            self._log_slow(node_id)
         except UpstreamError:
             pass  # `_reach` has marked the broker as away
         finally:
             self._suspected.pop(node_id).set()
 
-    def _tell_slow(self, node_id: int) -> None:
+    def _log_slow(self, node_id: int) -> None:
         now_s = trio.current_time()
         if now_s - self._told_slow_s.get(node_id, -math.inf) >= TELL_SLOW_S:
             self._told_slow_s[node_id] = now_s

@@ -21,7 +21,7 @@ EVERYBODY = "(others)"
 
 
 @dataclass(slots=True)
-class _Said:
+class _Occurrences:
     at_s: float
     more: int = 0
     fields: dict[str, Any] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Complaints:
     """Call `tell` at each occurrence, and `sum_up` regularly."""
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, str], _Said] = {}
+        self._said: dict[tuple[str, str], _Occurrences] = {}
 
     def tell(self, event: str, client_host: str, **fields: object) -> None:
         """Log the occurrence, or count it if the last line is too recent."""
@@ -43,7 +43,7 @@ class Complaints:
             said.fields = fields
             return
         more = {"more": said.more} if said is not None and said.more else {}
-        self._said[event, client_host] = _Said(trio.current_time())
+        self._said[event, client_host] = _Occurrences(trio.current_time())
         log.warning(event, client_host=client_host, **fields, **more)
 
     def sum_up(self) -> None:
@@ -54,5 +54,5 @@ class Complaints:
                 continue
             del self._said[event, client_host]
             if said.more:
-                self._said[event, client_host] = _Said(now_s)
+                self._said[event, client_host] = _Occurrences(now_s)
                 log.warning(event, client_host=client_host, **said.fields, more=said.more)

@@ -283,7 +283,7 @@ class ClientConnection:
             topics = ProduceTopics(version, mask_of, entries_max=entries_max)
         take: Take | None = None
         if topics or version >= PRODUCE_ADDRESSES_SINCE:
-            change = partial(self._produced, topics)
+            change = partial(self._restore_produce_answer, topics)
             take = partial(self._rewritten, ApiKey.PRODUCE, version, correlation_id, change)
         if needs_answer:
             connection = await self._opened_with_room()
@@ -304,7 +304,7 @@ class ClientConnection:
             return bool(private)
         return private.may_be_in(bytes(self._source.head()[:frame_bytes]))
 
-    async def _produced(self, topics: ProduceTopics | None, answer: Struct) -> Struct:
+    async def _restore_produce_answer(self, topics: ProduceTopics | None, answer: Struct) -> Struct:
         if topics and topics.masked:
             answer = await self._refused(answer)
         return await self._shared.rewrite(answer)
@@ -417,12 +417,12 @@ class ClientConnection:
         body = answer[offset:]
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
         read = partial(decode, APIS[key].response, body, version, trailing_ok=True)
-        message = await self._maybe_aside(read, len(body))
+        message = await self._in_thread_if_large(read, len(body))
         rewritten = await rewrite(message)
         write = partial(_framed, key, version, correlation_id, rewritten)
-        return await self._maybe_aside(write, len(body))
+        return await self._in_thread_if_large(write, len(body))
 
-    async def _maybe_aside(self, work: Callable[[], _T], size: int) -> _T:
+    async def _in_thread_if_large(self, work: Callable[[], _T], size: int) -> _T:
         """Do the work here, or in a thread if its size would delay other connections."""
         if size < ASIDE_FROM_BYTES:
             return work()
@@ -431,7 +431,7 @@ class ClientConnection:
     async def _refused(self, answer: _S, *, whole: bool = False) -> _S:
         """An answer to a request in which a private name was hidden, with that name refused."""
         refuse = partial(self._shared.private_names.refused, answer, whole=whole)
-        return await self._maybe_aside(refuse, bytes_of(answer, ASIDE_FROM_BYTES))
+        return await self._in_thread_if_large(refuse, bytes_of(answer, ASIDE_FROM_BYTES))
 
     async def _convert_metadata(self, size: int) -> None:
         """Ask the upstream in a version that it supports, and answer in the client's version."""
@@ -519,7 +519,7 @@ class ClientConnection:
         entries_max = self._shared.limits.max_request_entries
         key = ApiKey(header.api_key)
         read = partial(_read_request, key, header.api_version, body, entries_max)
-        return await self._maybe_aside(read, len(body))
+        return await self._in_thread_if_large(read, len(body))
 
     async def _answer_api_versions(self, size: int) -> None:
         header, body = await self._hold(size)
@@ -573,7 +573,7 @@ class ClientConnection:
         key = ApiKey(header.api_key)
         write = partial(_framed, key, version, header.correlation_id, response)
         try:
-            return await self._maybe_aside(write, bytes_of(response, ASIDE_FROM_BYTES))
+            return await self._in_thread_if_large(write, bytes_of(response, ASIDE_FROM_BYTES))
         except WireError as error:  # the gateway made this answer, so the bug is here
             raise ValueError(f"this is no answer to {key.name} version {version}") from error
 

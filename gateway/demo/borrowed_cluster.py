@@ -74,13 +74,13 @@ async def borrowed(
     """
     bootstrap = ",".join(map(str, addresses))
     upstream = Upstream(bootstrap=bootstrap, topic=f"{prefix}-numbers", group=f"{prefix}-group")
-    async with _asking(addresses) as cluster:
+    async with _client_of(addresses) as cluster:
         await _refuse_taken_group(cluster, upstream.group)
         with trio.CancelScope(shield=True):  # finish, so that we know whether to remove the topic
             await _make_topic(cluster, upstream.topic, partitions)
     log.info("topic_created", upstream=bootstrap, topic=upstream.topic, partitions=partitions)
     try:
-        async with _asking(addresses) as cluster:
+        async with _client_of(addresses) as cluster:
             await _spread(cluster, upstream.topic, partitions)
         yield upstream
     except BaseException:
@@ -92,7 +92,7 @@ async def borrowed(
 
 
 @asynccontextmanager
-async def _asking(addresses: Sequence[Address]) -> AsyncIterator[Cluster]:
+async def _client_of(addresses: Sequence[Address]) -> AsyncIterator[Cluster]:
     """A client of the cluster during the block. Raises DemoError if the cluster does not answer."""
     cluster = Cluster(addresses)
     failure: DemoError | None = None
@@ -130,7 +130,7 @@ async def _make_topic(cluster: Cluster, topic: str, partitions: int) -> None:
 
     made = await _at_the_controller(cluster, make)
     if made.error_code:
-        raise DemoError(f"the cluster refused to create topic {topic}: {_told(made)}")
+        raise DemoError(f"the cluster refused to create topic {topic}: {_explained(made)}")
 
 
 async def _spread(cluster: Cluster, topic: str, partitions: int) -> None:
@@ -165,7 +165,7 @@ async def _remove(addresses: Sequence[Address], upstream: Upstream) -> str | Non
     for name, remove in removals.items():
         with trio.move_on_after(_REMOVAL_LIMIT_S, shield=True):
             try:
-                async with _asking(addresses) as cluster:
+                async with _client_of(addresses) as cluster:
                     await remove(cluster)
                 del left[name]
             except DemoError as failure:
@@ -218,7 +218,7 @@ async def _remove_topic(cluster: Cluster, topic: str) -> None:
 
     removed = await _at_the_controller(cluster, remove)
     if removed.error_code not in {ErrorCode.NONE, _UNKNOWN_TOPIC}:
-        raise DemoError(f"deleting the topic was refused: {_told(removed)}")
+        raise DemoError(f"deleting the topic was refused: {_explained(removed)}")
 
 
 async def _at_the_controller(cluster: Cluster, ask: Callable[[int], Awaitable[_R]]) -> _R:
@@ -230,7 +230,7 @@ async def _at_the_controller(cluster: Cluster, ask: Callable[[int], Awaitable[_R
     return result
 
 
-def _told(result: CreatableTopicResult | DeletableTopicResult) -> str:
+def _explained(result: CreatableTopicResult | DeletableTopicResult) -> str:
     name = _name(result.error_code)
     return f"{name}: {result.error_message}" if result.error_message else name
 

@@ -88,7 +88,7 @@ class Fleet:
             if child.ended_in_good_order():
                 log.info("consumer_ended", member=name, group_protocol=protocol, pid=child.pid)
             else:
-                await self._mourn(name, child)
+                await self._report_death(name, child)
 
     def _listener(self, process: Process) -> Callable[[str], None]:
         def hear(line: str) -> None:
@@ -100,7 +100,7 @@ class Fleet:
 
         return hear
 
-    async def _mourn(self, name: str, child: Child) -> None:
+    async def _report_death(self, name: str, child: Child) -> None:
         self.unexpected_ends += 1
         if self.unexpected_ends > UNEXPECTED_ENDS_MAX:
             raise DemoError(f"the consumers keep dying, {name} last ({child.fate()})")

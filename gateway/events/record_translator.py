@@ -70,17 +70,17 @@ AnyMember = ClassicGroupMember | Member
 NAMED_TOPICS_MAX = 20
 """How many added or removed topics an event about a regular expression names."""
 
-_UNTOLD = DeadlineSet | DeadlineCleared | CommitStarted | CommitEnded
+_WITHOUT_EVENT = DeadlineSet | DeadlineCleared | CommitStarted | CommitEnded
 """Frequent records that cause no event."""
 
-_OWN_WILL = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
+_VOLUNTARY = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
 _NOTHING = Assignment(member_epoch=0, previous_epoch=0)
 _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
 
 
 def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
     """The events of one batch. The batch was decided on `state` and is not applied yet."""
-    if all(isinstance(record, _UNTOLD) for record in records):
+    if all(isinstance(record, _WITHOUT_EVENT) for record in records):
         return []  # a heartbeat that changed nothing, or a commit
     return list(_Teller(state.fork(), records, topics).tell())
 
@@ -209,7 +209,7 @@ class _Teller:
         member, an interrupted rebalance takes its assignment away (rule 2.6)."""
         group = self._state.group
         if not isinstance(group, ClassicGroup) or member.member_id not in group.members:
-            yield self._comes(member)
+            yield self._arrival(member)
         if isinstance(group, ClassicGroup):
             epoch = group.core.generation
             before = _has(group, member.member_id, self._topics)
@@ -234,18 +234,18 @@ class _Teller:
         if before is None:
             if not isinstance(group, ConsumerGroup) and self._keeps_kind:
                 yield GroupCreated(kind="consumer")
-            yield self._comes(member)
+            yield self._arrival(member)
         elif before.is_classic != member.is_classic and member.member_id not in self._joined:
             yield MemberSwitched(member_id=member.member_id, protocol=_protocol(member))
 
-    def _comes(self, member: AnyMember) -> GatewayEvent:
+    def _arrival(self, member: AnyMember) -> GatewayEvent:
         self._joined.add(member.member_id)
         return _joined(self._new.get(member.member_id, member))
 
     def _removed(self, member_id: str, cause: RemovalCause) -> Iterator[GatewayEvent]:
         if cause is RemovalCause.REPLACED:
             yield MemberReplaced(member_id=member_id, replaced_by=self._successor(member_id))
-        elif cause in _OWN_WILL:
+        elif cause in _VOLUNTARY:
             yield MemberLeft(member_id=member_id, cause=cause)
         elif cause not in _STILL_THERE:
             yield MemberFenced(member_id=member_id, cause=cause)

@@ -59,7 +59,7 @@ FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
 FIRST_DESCRIBE_VERSION_WITH_OPERATIONS = 3
 
 # The states of a consumer group, translated for tools that know only classic states.
-_GENERIC_STATES = {
+_CLASSIC_STATES = {
     "Assigning": "PreparingRebalance",
     "Reconciling": "PreparingRebalance",
 }
@@ -429,7 +429,7 @@ def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
 def _classic_view(view: GroupView) -> DescribedGroup:
     return DescribedGroup(
         group_id=view.group_id,
-        group_state=_GENERIC_STATES.get(view.state, view.state),
+        group_state=_CLASSIC_STATES.get(view.state, view.state),
         protocol_type=view.protocol_type,
         protocol_data=view.protocol or view.assignor,
         members=tuple(

@@ -89,8 +89,8 @@ class _Storing:
         why = ""
         try:
             while self._open and (patience_s := give_up_s - trio.current_time()) > 0:
-                if await self._is_held():
-                    self._ids = await _held(
+                if await self._needs_anchor():
+                    self._ids = await _anchor_ids(
                         self._request, self._group_id, self._anchors, patience_s
                     )
                 self._are_on_their_way = True
@@ -111,7 +111,7 @@ class _Storing:
         for commit in tuple(self._open):
             self._end(commit, None, is_lost=self._are_on_their_way)
 
-    async def _is_held(self) -> bool:
+    async def _needs_anchor(self) -> bool:
         """Whether the cluster accepts commits to the group from the anchor only."""
         are_a_members = any(commit.message.member_id for commit in self._open)
         return (
@@ -162,7 +162,7 @@ class _Storing:
             self._registry.end_commit(self._group_id, OffsetCommitEnded(commit=commit.token))
 
 
-async def _held(
+async def _anchor_ids(
     request: GroupRequest, group_id: str, anchors: Anchors, patience_s: float
 ) -> AnchorIds | None:
     """The ids to commit under. Checks the connection first, so that no commit waits for an anchor
@@ -183,17 +183,18 @@ async def _send(
         or highest_version(request.upstream, ApiKey.TXN_OFFSET_COMMIT) >= FIRST_TXN_COMMIT_VERSION
     )
     if ids is None or not knows_members:
-        messages = [_as(commit.message, "", -1, None) for commit in commits]
+        messages = [_with_member(commit.message, "", -1, None) for commit in commits]
         return await request.upstream.ask_in_order(messages, version_for(request))
     messages = [
-        _as(commit.message, ids.member_id, ids.generation, INSTANCE_ID) for commit in commits
+        _with_member(commit.message, ids.member_id, ids.generation, INSTANCE_ID)
+        for commit in commits
     ]
     return await request.upstream.ask_in_order(
         messages, version_for(request, _FIRST_OF_AN_INSTANCE[ApiKey(request.header.api_key)])
     )
 
 
-def _as(
+def _with_member(
     message: CommitRequest, member_id: str, generation: int, instance_id: str | None
 ) -> CommitRequest:
     match message:

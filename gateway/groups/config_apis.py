@@ -140,7 +140,7 @@ class ConfigApis:
             return result
 
         why_nameless = "Group name must not be empty"
-        ours = await self._ours(message.resources, describe, _not_described, why_nameless)
+        ours = await self._answer_hosted(message.resources, describe, _not_described, why_nameless)
         others = tuple(each for each in message.resources if _key(each) not in ours)
         version = highest_version(request.upstream, ApiKey.DESCRIBE_CONFIGS)
         theirs: dict[_Key, DescribeConfigsResult] = {}
@@ -178,7 +178,7 @@ class ConfigApis:
             return _altered(resource, reply.error, reply.why)
 
         why_nameless = "Default group resources are not allowed."
-        ours = await self._ours(groups, alter, _altered, why_nameless)
+        ours = await self._answer_hosted(groups, alter, _altered, why_nameless)
         others = tuple(each for each in message.resources if _key(each) not in ours)
         theirs: dict[_Key, AlterConfigsResourceResponse] = {}
         if others and highest_version(request.upstream, ApiKey(request.header.api_key)) >= 0:
@@ -198,7 +198,7 @@ class ConfigApis:
             why = f"configs of {CONFIGS_ALONE_MAX} groups that do not exist are stored already"
             raise GroupError(ErrorCode.INVALID_REQUEST, why)
 
-    async def _ours(
+    async def _answer_hosted(
         self,
         resources: Iterable[_R],
         answer: Callable[[_R], Awaitable[_T]],

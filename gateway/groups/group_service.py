@@ -240,14 +240,14 @@ class GroupService:
         if (
             isinstance(message, ByMember)
             and not self._registry.may_answer
-            and not self._is_the_clusters(message)
+            and not self._belongs_to_cluster(message)
         ):
             return refusal(
                 message, request.header.api_version, ErrorCode.NOT_COORDINATOR, "the log is away"
             )
         return response
 
-    def _is_the_clusters(self, message: GroupMessage) -> bool:
+    def _belongs_to_cluster(self, message: GroupMessage) -> bool:
         if self._registry.is_live(message.group_id):
             return False
         is_foreign = isinstance(message, JoinGroupRequest) and _is_foreign(message)
@@ -267,7 +267,7 @@ class GroupService:
             return await self._join_in_cluster(request, message)
         verdict = await self._registry.mode_of(message.group_id, lets_in=_lets_in(message))
         match verdict.mode:
-            case Mode.ELSEWHERE if _is_of_a_member(message):
+            case Mode.ELSEWHERE if _is_from_member(message):
                 # The member was ours, and its partitions belong to others now.
                 return refusal(message, version, ErrorCode.UNKNOWN_MEMBER_ID, verdict.why)
             case Mode.UNKNOWN | Mode.ELSEWHERE:
@@ -277,7 +277,7 @@ class GroupService:
                 code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                 return refusal(message, version, code, verdict.why)
             case Mode.OCCUPIED if isinstance(message, ConsumerGroupHeartbeatRequest):
-                was_here = _is_of_a_member(message)
+                was_here = _is_from_member(message)
                 code = ErrorCode.UNKNOWN_MEMBER_ID if was_here else ErrorCode.GROUP_ID_NOT_FOUND
                 return refusal(message, version, code, verdict.why)
             case Mode.OCCUPIED | Mode.FORWARDED:
@@ -314,7 +314,7 @@ class GroupService:
                 await self._hold(request, message)
             answer = await self._ask_engine(request, message)
             if self._registry.is_live(message.group_id):
-                await self._keep(message.group_id, gives=_gives(answer))
+                await self._keep(message.group_id, gives=_grants_partitions(answer))
             elif not was_held and _is_refusal(answer):
                 self._anchors.let_go(message.group_id)
         except NotAnchored as error:
@@ -334,9 +334,9 @@ class GroupService:
         if self._anchors.is_here(message.group_id):
             return None
         reply = await self._registry.refusal(
-            message.group_id, _entry(request, message), client_host=request.client_host
+            message.group_id, _join_event(request, message), client_host=request.client_host
         )
-        return None if reply is None else _entered(reply, request.header.api_version)
+        return None if reply is None else _join_answer(reply, request.header.api_version)
 
     async def _hold(self, request: GroupRequest, message: GroupMessage) -> None:
         """Hold the group before a member may join. Raises NotAnchored, StateLogError,
@@ -369,9 +369,9 @@ class GroupService:
         match message:
             case JoinGroupRequest() | ConsumerGroupHeartbeatRequest():
                 _token, reply = await self._registry.ask(
-                    message.group_id, _entry(request, message), client_host=request.client_host
+                    message.group_id, _join_event(request, message), client_host=request.client_host
                 )
-                return _entered(reply, header.api_version)
+                return _join_answer(reply, header.api_version)
             case SyncGroupRequest():
                 synced: SyncGroupReply = await self._ask(
                     message, lambda token, _: messages.sync_event(token, header, message)
@@ -410,7 +410,7 @@ ByMember = (
 """Requests whose answers the engine decides. The outcome of a commit is the cluster's."""
 
 
-def _entry(request: GroupRequest, message: Entry) -> MakeRequest:
+def _join_event(request: GroupRequest, message: Entry) -> MakeRequest:
     header, host = request.header, request.client_host
     match message:
         case JoinGroupRequest():
@@ -421,7 +421,7 @@ def _entry(request: GroupRequest, message: Entry) -> MakeRequest:
             )
 
 
-def _entered(reply: Any, version: int) -> Struct:
+def _join_answer(reply: Any, version: int) -> Struct:
     if isinstance(reply, JoinGroupReply):
         return messages.join_response(reply, version)
     return messages.consumer_heartbeat_response(reply)
@@ -442,7 +442,7 @@ def _is_a_rejoin(message: GroupMessage) -> bool:
     return isinstance(message, JoinGroupRequest) and bool(message.member_id)
 
 
-def _is_of_a_member(message: GroupMessage) -> bool:
+def _is_from_member(message: GroupMessage) -> bool:
     """Whether only a client that considers itself a member sends this request."""
     match message:
         case HeartbeatRequest() | SyncGroupRequest():
@@ -453,7 +453,7 @@ def _is_of_a_member(message: GroupMessage) -> bool:
             return False
 
 
-def _gives(answer: Struct) -> bool:
+def _grants_partitions(answer: Struct) -> bool:
     """Whether the client may start to consume partitions, or assign them, because of this answer.
 
     The engine counts them as granted already. It repeats a withheld answer, like a lost one, until

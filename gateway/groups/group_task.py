@@ -292,7 +292,7 @@ class GroupTask:
         while item is not None and is_sound:
             is_sound = await self._decide(item, batch)
             item = self._inbox.next_ask() if is_sound and batch.has_room else None
-        is_sound = await self._make_real(batch) and is_sound
+        is_sound = await self._write_and_apply(batch) and is_sound
         if not is_sound:
             self._refuse_waiting("the group is loaded again")
             await self._load()
@@ -354,7 +354,7 @@ class GroupTask:
         except LongComputation:
             await self._aside.run(decide)
 
-    async def _make_real(self, batch: Batch) -> bool:
+    async def _write_and_apply(self, batch: Batch) -> bool:
         """Write the batch, then carry out its decisions. Returns False if the group must be loaded
         again: after a bug, or if it is unknown whether the log has the batch."""
         try:
@@ -363,7 +363,7 @@ class GroupTask:
             if not isinstance(error, StateLogRefused):
                 self._log_health.note(error)
             elif len(batch.decisions) > 1:
-                return await self._make_real_one_by_one(batch)
+                return await self._write_one_by_one(batch)
             log.error("state_log_failed", group_id=self.group_id, reason=str(error))  # noqa: TRY400
             self._undo(batch)
             return not isinstance(error, StateLogUnsure)
@@ -377,13 +377,13 @@ class GroupTask:
                 return False
         return True
 
-    async def _make_real_one_by_one(self, batch: Batch) -> bool:
+    async def _write_one_by_one(self, batch: Batch) -> bool:
         """Decide the batch again, one event at a time: a record that cannot be written then fails
         only its own request."""
         for event in [decision.event for decision in batch.decisions]:
             item = event if isinstance(event, Happening) else self._waiting.pop(event.token)
             alone = Batch(self._engine)
-            if not (await self._decide(item, alone) and await self._make_real(alone)):
+            if not (await self._decide(item, alone) and await self._write_and_apply(alone)):
                 return False
         return True
 

@@ -236,7 +236,7 @@ class Hosting:
         at: defaultdict[int, list[str]] = defaultdict(list)
         for group_id, found in (await self._cluster.coordinators_of(unsure)).items():
             if isinstance(found, UpstreamError):
-                verdicts[group_id] = self._not_told(group_id, found)
+                verdicts[group_id] = self._unknown_verdict(group_id, found)
             else:
                 at[found].append(group_id)
         for node_id, placed in at.items():
@@ -254,23 +254,23 @@ class Hosting:
                 return {each: self._forwarded_now(each, why) for each in group_ids}
             occupants = await self._occupants(node_id, group_ids, versions)
         except UpstreamError as error:
-            return {each: self._not_told(each, error) for each in group_ids}
-        return {each: self._judged(each, occupants.get(each)) for each in group_ids}
+            return {each: self._unknown_verdict(each, error) for each in group_ids}
+        return {each: self._verdict_on(each, occupants.get(each)) for each in group_ids}
 
     def _forwarded_now(self, group_id: str, why: str) -> Verdict:
         self.forward(group_id, why)
         return Verdict(Mode.FORWARDED)
 
-    def _not_told(self, group_id: str, error: UpstreamError) -> Verdict:
+    def _unknown_verdict(self, group_id: str, error: UpstreamError) -> Verdict:
         if group_id in self._forwarded:
             return Verdict(Mode.FORWARDED)
         why = "the cluster does not say who is in the group"
         self._report(group_id, "group_state_unknown", f"{why}: {error}")
         return Verdict(Mode.UNKNOWN, why)
 
-    def _judged(self, group_id: str, found: _Found | None) -> Verdict:
+    def _verdict_on(self, group_id: str, found: _Found | None) -> Verdict:
         if isinstance(found, UpstreamError):
-            return self._not_told(group_id, found)
+            return self._unknown_verdict(group_id, found)
         if found is None:
             self._replaced.pop(group_id, None)
             self._forwarded.pop(group_id, None)
@@ -393,7 +393,7 @@ class Hosting:
         answer: DescribeGroupsResponse = await self._cluster.ask(
             node_id, DescribeGroupsRequest(groups=tuple(group_ids))
         )
-        found = _unless_told(group_ids, "DescribeGroups")
+        found = _unanswered(group_ids, "DescribeGroups")
         for group in answer.groups:
             found.pop(group.group_id, None)
             if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
@@ -415,7 +415,7 @@ class Hosting:
                 group_ids=tuple(group_ids), include_authorized_operations=False
             ),
         )
-        found = _unless_told(group_ids, "ConsumerGroupDescribe")
+        found = _unanswered(group_ids, "ConsumerGroupDescribe")
         for group in answer.groups:
             found.pop(group.group_id, None)
             if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
@@ -444,7 +444,7 @@ class Hosting:
         }
 
 
-def _unless_told(group_ids: Iterable[str], api: str) -> dict[str, _Found]:
+def _unanswered(group_ids: Iterable[str], api: str) -> dict[str, _Found]:
     """Groups count as unknown until the broker's answer covers them."""
     return {each: UpstreamError(f"{api} says nothing of it") for each in group_ids}
 

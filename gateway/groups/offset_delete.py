@@ -22,14 +22,14 @@ Wanted = Callable[[str, int], bool]
 
 def deletable(request: OffsetDeleteRequest, stays: Wanted) -> tuple[Topic, ...]:
     """The part of a request that the cluster decides."""
-    return _those(request.topics, lambda name, index: not stays(name, index))
+    return _filtered(request.topics, lambda name, index: not stays(name, index))
 
 
 def kept(request: OffsetDeleteRequest, stays: Wanted) -> tuple[OffsetDeleteResponseTopic, ...]:
     """The answers for partitions that stay because their topic is subscribed."""
     return tuple(
-        _answered(topic, lambda _: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
-        for topic in _those(request.topics, stays)
+        _with_code(topic, lambda _: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+        for topic in _filtered(request.topics, stays)
     )
 
 
@@ -39,7 +39,7 @@ def answered_here(
     """The answers for partitions that the cluster is not asked about: `code` for existing ones."""
 
     def answered(topic: Topic) -> OffsetDeleteResponseTopic:
-        return _answered(
+        return _with_code(
             topic,
             lambda index: (
                 code if exists(image, topic.name, index) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -55,7 +55,7 @@ def exists(image: Topics, name: str, index: int) -> bool:
     return topic is not None and 0 <= index < topic.partition_count
 
 
-def _those(topics: tuple[Topic, ...], wanted: Wanted) -> tuple[Topic, ...]:
+def _filtered(topics: tuple[Topic, ...], wanted: Wanted) -> tuple[Topic, ...]:
     chosen = (
         (topic, tuple(p for p in topic.partitions if wanted(topic.name, p.partition_index)))
         for topic in topics
@@ -63,7 +63,7 @@ def _those(topics: tuple[Topic, ...], wanted: Wanted) -> tuple[Topic, ...]:
     return tuple(replace(topic, partitions=some) for topic, some in chosen if some)
 
 
-def _answered(topic: Topic, code: Callable[[int], int]) -> OffsetDeleteResponseTopic:
+def _with_code(topic: Topic, code: Callable[[int], int]) -> OffsetDeleteResponseTopic:
     def partition(asked: OffsetDeleteRequestPartition) -> OffsetDeleteResponsePartition:
         index = asked.partition_index
         return OffsetDeleteResponsePartition(partition_index=index, error_code=code(index))

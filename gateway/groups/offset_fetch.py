@@ -64,7 +64,7 @@ class OffsetFetchApi:
     ) -> OffsetFetchResponse:
         """Check each group, then fetch those that pass. Raises UpstreamLost."""
         version = request.header.api_version
-        groups, contradictory = _each_once(groups_of(message, version))
+        groups, contradictory = _distinct(groups_of(message, version))
         asked = groups if _takes_batches(request) else groups[:GROUPS_ONE_BY_ONE_MAX]
         answers: list[OffsetFetchResponseGroup] = []
         for some in batches(asked):
@@ -81,7 +81,7 @@ class OffsetFetchApi:
         contradictory: frozenset[str],
     ) -> list[OffsetFetchResponseGroup]:
         version = request.header.api_version
-        unstable = _cannot_be_stable(request, message)
+        unstable = _stability_error(request, message)
         verdicts = await self._registry.modes_of(each.group_id for each in groups if each.group_id)
         vetted: list[OffsetFetchRequestGroup | ErrorCode] = []
         for group in groups:
@@ -152,7 +152,7 @@ class OffsetFetchApi:
         return replace(group, member_id=None, member_epoch=-1)
 
 
-def _each_once(groups: Groups) -> tuple[Groups, frozenset[str]]:
+def _distinct(groups: Groups) -> tuple[Groups, frozenset[str]]:
     """Each group once, and the ids of groups named more than once with different contents."""
     distinct = dict.fromkeys(groups)
     one_each = {each.group_id: each for each in distinct}
@@ -160,7 +160,7 @@ def _each_once(groups: Groups) -> tuple[Groups, frozenset[str]]:
     return tuple(one_each.values()), frozenset(each for each, n in counts.items() if n > 1)
 
 
-def _cannot_be_stable(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode | None:
+def _stability_error(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode | None:
     """UNSUPPORTED_VERSION if the request needs RequireStable and the cluster lacks it.
 
     The embedded cluster stores no transactional offsets, so all of its offsets are stable.

@@ -85,12 +85,12 @@ class Registry:
         back, or this gateway is told to end."""
         while True:
             try:
-                return await self._take_up_all()
+                return await self._load_all()
             except StateLogError as error:
                 log.warning("resume_delayed", reason=str(error))
             await trio.sleep(RESUME_RETRY_S)
 
-    async def _take_up_all(self) -> None:
+    async def _load_all(self) -> None:
         for group_id in await self._state_log.told_group_ids():
             await trio.lowlevel.checkpoint()  # the log may have thousands of groups
             self._journal.take_up(group_id, await self._state_log.last_events(group_id))
@@ -227,7 +227,7 @@ class Registry:
             return None
         if (task := self._running(group_id)) is not None:
             return task.describe()
-        return (await self._stored(group_id)).describe(Topics()), Topics()
+        return (await self._load(group_id)).describe(Topics()), Topics()
 
     async def knows(self, group_id: str) -> bool:
         """Whether the hosted group exists, even if empty. Raises StateLogError."""
@@ -284,7 +284,7 @@ class Registry:
             raise StateLogError("the group is still being loaded")
         return task
 
-    async def _stored(self, group_id: str) -> GroupEngine:
+    async def _load(self, group_id: str) -> GroupEngine:
         engine = GroupEngine(group_id, self._config)
         engine.load(await self._state_log.read(group_id), now_ms=self._clock.now_ms())
         return engine

@@ -34,7 +34,7 @@ class TopicsImage:
         if self._seen_change is not self._cluster.changed:
             await self._look_at_all(new)
         elif new:
-            found = _as_told(await self._cluster.topics_for(new))
+            found = _engine_topics(await self._cluster.topics_for(new))
             self._names |= new
             if found:
                 self._show({**self._image.by_name, **found})
@@ -45,7 +45,7 @@ class TopicsImage:
     async def _look_at_all(self, new: Set[str]) -> None:
         wanted = self._names | new
         try:
-            by_name = _as_told(await self._cluster.topics_for(wanted))
+            by_name = _engine_topics(await self._cluster.topics_for(wanted))
         except UpstreamError:
             if new:
                 raise
@@ -94,7 +94,7 @@ class TopicsImage:
         return self._image
 
 
-def _as_told(topics: Mapping[str, ToldTopic]) -> dict[str, Topic]:
+def _engine_topics(topics: Mapping[str, ToldTopic]) -> dict[str, Topic]:
     return {
         name: Topic(
             name=name,

@@ -36,7 +36,7 @@ def run(
         folder = Folder(spark, output)
         with claimed(spark, folder, follows=False):
             verdict = renew(spark, sources.lines(spark), folder, top)
-    _say(verdict, folder)
+    _print(verdict, folder)
     return verdict.is_safe
 
 
@@ -75,7 +75,7 @@ def run_follow(
             verdict = _report(analysis.tables(), folder, top)
             if verdict not in said[-1:]:
                 said.append(verdict)
-                _say(verdict, folder)
+                _print(verdict, folder)
 
         with claimed(spark, folder, follows=True):
             return follow(spark, lines, take_in, folder, interval_s=interval_s)
@@ -94,7 +94,7 @@ def _report(tables: Mapping[str, DataFrame], folder: Folder, top: int) -> Verdic
     )
 
 
-def _say(verdict: Verdict, folder: Folder) -> None:
+def _print(verdict: Verdict, folder: Folder) -> None:
     told = (*verdict.lines, f"{folder.path}/{PAGE}")
     sys.stdout.write("".join(f"{escaped(line)}\n" for line in told))
     sys.stdout.flush()

@@ -42,18 +42,18 @@ class GroupHistories:
     their clusters; by default they are in `events` too."""
 
     def __init__(self, events: DataFrame, everything: DataFrame | None = None) -> None:
-        told = with_cluster(_told(events), events if everything is None else everything)
-        self._told = _in_order(_once(told.repartition("group_id")))
+        told = with_cluster(_events(events), events if everything is None else everything)
+        self._events = _in_order(_without_repeats(told.repartition("group_id")))
 
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Compute the order only once for all uses inside. The data is kept on disk because of its
         size."""
-        self._told.persist(StorageLevel.DISK_ONLY)
+        self._events.persist(StorageLevel.DISK_ONLY)
         try:
             yield
         finally:
-            self._told.unpersist()
+            self._events.unpersist()
 
     def of(self, *kinds: type[GatewayEvent]) -> DataFrame:
         """The events of these kinds, with the union of their fields.
@@ -64,10 +64,10 @@ class GroupHistories:
         `position` and `at_ms` of the event before the last such place (0 and null if there is
         none), and is null without a hole. All rows of a group are in one partition.
         """
-        return self._told.where(is_any(*kinds)).select(*_PLACED, *_fields(kinds))
+        return self._events.where(is_any(*kinds)).select(*_PLACED, *_fields(kinds))
 
 
-def _told(events: DataFrame) -> DataFrame:
+def _events(events: DataFrame) -> DataFrame:
     """The events of groups. An event beside the group's sequence is placed after the event that it
     names. Events with an unknown name are no hole: they do not change the meaning of others, and no
     table asks for them."""
@@ -81,7 +81,7 @@ def _told(events: DataFrame) -> DataFrame:
     )
 
 
-def _once(told: DataFrame) -> DataFrame:
+def _without_repeats(told: DataFrame) -> DataFrame:
     """The events of each gateway in its order, without repeats. A sequence that begins again
     follows the one before it."""
     in_order = Window.partitionBy(*GROUP, "gateway_id").orderBy("began_ms", "place", *_SEQUENCE)

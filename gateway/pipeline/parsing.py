@@ -53,13 +53,13 @@ _READ_AS = StructType(
         StructField(_BROKEN, StringType()),
     ]
 )
-"""The schema of a line that `_enclosed` has wrapped."""
+"""The schema of a line that `_wrapped` has wrapped."""
 
 
 def parse(lines: DataFrame) -> DataFrame:
     """All columns of `lines`, `problem`, `is_numbered`, `content`, and one column for each field of
     the envelope and of the events. Lines with a problem keep the beginning of their text."""
-    found = F.from_json(_enclosed(), _READ_AS, {"columnNameOfCorruptRecord": _BROKEN})
+    found = F.from_json(_wrapped(), _READ_AS, {"columnNameOfCorruptRecord": _BROKEN})
     read = (
         lines.withColumn("found", found)
         .withColumn("read", _only_event(F.col("found")))
@@ -82,7 +82,7 @@ def is_any(*kinds: type[GatewayEvent]) -> Column:
     return F.col("event").isin([kind.name for kind in kinds])
 
 
-def _enclosed() -> Column:
+def _wrapped() -> Column:
     """The line as the only item of a list, followed by another field. Spark reads the first value
     of a text and ignores the rest, so a second event or garbage in a line would go unnoticed
     otherwise."""
@@ -122,7 +122,7 @@ def _problem(read: Column, found: Column) -> Column:
 
 
 def _is_numbered() -> Column:
-    is_json = F.col(PROBLEM).isNull() | F.try_parse_json(_enclosed()).isNotNull()
+    is_json = F.col(PROBLEM).isNull() | F.try_parse_json(_wrapped()).isNotNull()
     given = (F.col(name).isNotNull() for name in ("gateway_id", "sequence", "at_ms"))
     is_placed = F.col("group_id").isNotNull() | F.col("process_id").isNotNull()
     return reduce(Column.__and__, given, is_placed) & all_sound(Envelope, F.col) & is_json

@@ -65,7 +65,7 @@ def open_session(
     if master is not None:
         given["spark.master"] = master
     voice = Voice()
-    with java_home() as home, _jvm(home, app_name, given, voice) as gateway, _told_in_one_line():
+    with java_home() as home, _jvm(home, app_name, given, voice) as gateway, _as_pipeline_errors():
         for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
             logger.addFilter(_is_no_interrupt)
         session = _start(gateway, given)
@@ -164,7 +164,7 @@ def _stop(session: SparkSession) -> None:
 
 
 @contextmanager
-def _told_in_one_line() -> Iterator[None]:
+def _as_pipeline_errors() -> Iterator[None]:
     """Turn Spark's exceptions into PipelineError. A note keeps the full text, which only the living
     JVM can provide."""
     try:
@@ -173,12 +173,12 @@ def _told_in_one_line() -> Iterator[None]:
         if _follows_interrupt(error):
             raise KeyboardInterrupt from None
         text = str(error)
-        told = PipelineError(f"Spark: {_in_one_line(error)}")
+        told = PipelineError(f"Spark: {_summary(error)}")
         told.add_note(text)
         raise told from None
 
 
-def _in_one_line(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     """What went wrong and, for an exception of the JVM, its root cause."""
     if not isinstance(error, Py4JJavaError):
         return str(error).strip().partition("\n")[0]

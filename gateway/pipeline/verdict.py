@@ -46,7 +46,7 @@ class Verdict:
     def lines(self) -> tuple[str, ...]:
         """The verdict for people."""
         faults = [fault for fault in self.faults if fault.count or self.has_groups]
-        told = [line for fault in faults for line in _told(fault)]
+        told = [line for fault in faults for line in _printed(fault)]
         if not self.has_groups:
             told.append("nothing to judge: the events mention no group")
         if self.rejected:
@@ -172,7 +172,7 @@ def _partition(row: Row) -> str:
     return f"group {shown(row.group_id)}: {shown(row.topic)}-{row.partition}"
 
 
-def _told(fault: Fault) -> list[str]:
+def _printed(fault: Fault) -> list[str]:
     """The number of faults, and the instances."""
     if not fault.count:
         return [f"no {fault.name}"]

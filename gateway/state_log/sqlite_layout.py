@@ -55,7 +55,7 @@ class Head(NamedTuple):
     @property
     def checksum(self) -> int:
         """The checksum of this row."""
-        return _sum_of(repr(tuple(self)).encode())
+        return _hash(repr(tuple(self)).encode())
 
 
 def checksum_of(position: int, group_id: str, entry: Entry) -> int:
@@ -63,8 +63,8 @@ def checksum_of(position: int, group_id: str, entry: Entry) -> int:
     value = entry.value or b""
     lengths = (position, len(entry.key), len(value))
     sizes = b"".join(number.to_bytes(8, signed=True) for number in lengths)
-    return _sum_of(sizes, entry.key, value, group_id.encode())
+    return _hash(sizes, entry.key, value, group_id.encode())
 
 
-def _sum_of(*parts: bytes) -> int:
+def _hash(*parts: bytes) -> int:
     return int.from_bytes(blake2b(b"".join(parts), digest_size=8).digest()) >> (64 - _BITS)

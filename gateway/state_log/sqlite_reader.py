@@ -82,7 +82,7 @@ def read_state(folder: Path) -> StoredState | None:
     except _Damage as damage:
         raise StateLogUnusable(f"{path}: {damage}. {damage.remedy.format(path=path)}") from None
     except sqlite3.Error as error:
-        if not _tells_of_damage(error):
+        if not _is_damage(error):
             raise StateLogUnusable(f"cannot read {path}: {error}") from None
         raise StateLogUnusable(f"{path}: {error}. {_PUT_BACK.format(path=path)}") from None
     except OSError as error:
@@ -207,7 +207,7 @@ def _compare(head: Head, mark: Mark) -> None:
         raise _Damage(f"the last {lost} of {mark.transaction} transactions are missing", remedy)
 
 
-def _tells_of_damage(error: sqlite3.Error) -> bool:
+def _is_damage(error: sqlite3.Error) -> bool:
     """Whether the error comes from the contents of the file, not from a lock or a permission."""
     if not isinstance(error, sqlite3.OperationalError):
         return True

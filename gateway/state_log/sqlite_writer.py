@@ -31,9 +31,7 @@ log = structlog.get_logger()
 WAL_BYTES_MAX = 16 * 1024 * 1024
 """The size to which the write-ahead log's file is truncated after it was larger."""
 
-_TELLS_OF_NOTHING_WRITTEN = frozenset(
-    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_BUSY}
-)
+_NOT_COMMITTED = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_BUSY})
 """Errors after which a COMMIT has certainly not happened: the frame that makes it valid is written
 last, and was not. After any other failure, such as a failed sync, the transaction may be found when
 the file is next opened."""
@@ -164,7 +162,7 @@ class SqliteWriter:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             # A certain failure does not clear an earlier doubt.
-            if error.sqlite_errorcode not in _TELLS_OF_NOTHING_WRITTEN:
+            if error.sqlite_errorcode not in _NOT_COMMITTED:
                 self.is_in_doubt = True
             raise
 

@@ -96,7 +96,7 @@ def _interval(
     interval: Interval, place: str, axis: Axis, numbers: Mapping[str, int], y: float
 ) -> Markup:
     x_from, x_to = axis.x(interval.from_ms), axis.x(interval.to_ms)
-    who = _who(interval, numbers)
+    who = _owner_text(interval, numbers)
     lasted = duration(interval.to_ms - interval.from_ms)
     title = f"{place}: {who} for {lasted} from {moment(interval.from_ms)}"
     number = numbers.get(interval.member_id or "", 0)
@@ -117,7 +117,7 @@ def _label(interval: Interval, numbers: Mapping[str, int]) -> str:
     return " + ".join(str(numbers.get(each, "?")) for each in who if each is not None)
 
 
-def _who(interval: Interval, numbers: Mapping[str, int]) -> str:
+def _owner_text(interval: Interval, numbers: Mapping[str, int]) -> str:
     owner = _member(interval.member_id, numbers)
     if interval.kind == "overlap":
         return f"{owner} while {_member(interval.other_member_id, numbers)} had it"
@@ -130,14 +130,14 @@ def _member(member_id: str | None, numbers: Mapping[str, int]) -> str:
 
 def _summary(intervals: Sequence[Interval], numbers: Mapping[str, int]) -> str:
     shown = [
-        f"{_in_short(each, numbers)} for {duration(each.to_ms - each.from_ms)}"
+        f"{_short_label(each, numbers)} for {duration(each.to_ms - each.from_ms)}"
         for each in intervals[:_SUMMARY_INTERVALS_MAX]
     ]
     more = len(intervals) - len(shown)
     return ", ".join(shown) + (f", and {more} more" if more else "")
 
 
-def _in_short(interval: Interval, numbers: Mapping[str, int]) -> str:
+def _short_label(interval: Interval, numbers: Mapping[str, int]) -> str:
     return f"member {_label(interval, numbers)}" if interval.kind != "gap" else "nobody"
 
 

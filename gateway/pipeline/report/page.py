@@ -62,7 +62,7 @@ def _sections(report: Report) -> Iterator[Markup]:
     for key in evidence.TITLES:
         if key in report.evidence:
             yield evidence.section(key, report.evidence[key])
-    yield _words()
+    yield _glossary()
 
 
 def _period(totals: Totals) -> str:
@@ -147,11 +147,11 @@ def _plots(report: Report) -> Iterator[Markup]:
         " partition-seconds, added up over all migrations.",
         class_="note",
     )
-    yield step_bars(report.step_costs) if report.step_costs else _nothing("No migration.")
+    yield step_bars(report.step_costs) if report.step_costs else _note("No migration.")
     yield evidence.left_out(report.step_costs_left_out, "step", "timeline")
     yield tag("h2", "Who can go next, by client version")
     yield _legend(*((class_, meaning) for class_, (meaning, _) in READINESS.items()))
-    yield (readiness_bars(report.clients) if report.clients else _nothing("No members at the end."))
+    yield (readiness_bars(report.clients) if report.clients else _note("No members at the end."))
     yield evidence.left_out(report.clients_left_out, "version", "readiness")
     yield _blocks(report.clients)
 
@@ -216,11 +216,11 @@ def _legend(*entries: tuple[str, str]) -> Markup:
     )
 
 
-def _nothing(text: str) -> Markup:
+def _note(text: str) -> Markup:
     return tag("p", text, class_="note")
 
 
-def _words() -> Markup:
+def _glossary() -> Markup:
     terms = (
         (
             "classic protocol",

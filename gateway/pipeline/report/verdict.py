@@ -84,11 +84,11 @@ def safety(totals: Totals) -> Sequence[Check]:
             "All members claimed only partitions that they were granted.",
             f"A member claimed a partition that it was not granted ({_times(totals.differences)}).",
         ),
-        _reading(totals),
+        _unread_lines(totals),
     )
 
 
-def _reading(totals: Totals) -> Check:
+def _unread_lines(totals: Totals) -> Check:
     """A line of garbage is harmless: if it hid an event of a group, the sequence would have a gap.
     An event with a place in a sequence that cannot be read does hide something."""
     key = "rejected_lines"
@@ -109,7 +109,7 @@ def _reading(totals: Totals) -> Check:
 
 def outcome(totals: Totals, clients: Sequence[ClientVersion]) -> Iterator[str]:
     """One sentence each on the result, the cost, and which members can go next."""
-    yield _reached(totals)
+    yield _progress(totals)
     cost = f"{partition_seconds(totals.unowned_partition_s)} without an owner"
     if totals.migrations and totals.unowned_partition_s:
         cost += f", {number(totals.unowned_in_migrations_partition_s)} of them during migrations"
@@ -130,7 +130,7 @@ def outcome(totals: Totals, clients: Sequence[ClientVersion]) -> Iterator[str]:
         yield f"{counted(too_old, 'member')} must be upgraded first: the version is too old."
 
 
-def _reached(totals: Totals) -> str:
+def _progress(totals: Totals) -> str:
     there = (
         "In the end on the consumer protocol:"
         f" {number(totals.groups_on_consumer)} of {counted(totals.groups, 'group')}"

@@ -158,10 +158,10 @@ def _of_groups(changes: DataFrame) -> DataFrame:
         .when(is_any(GroupConverted), _STABLE)
         .alias("own_state"),
     )
-    return _while_there(numbered).join(points, [*GROUP, "number"]).drop("number")
+    return _during_membership(numbered).join(points, [*GROUP, "number"]).drop("number")
 
 
-def _while_there(numbered: DataFrame) -> DataFrame:
+def _during_membership(numbered: DataFrame) -> DataFrame:
     """For each member the numbers of the group's points between its arrival and its departure."""
     before = F.col("number") - F.col("is_point").cast("int")
     came = F.when(F.col("was_there"), 1).when(F.col("is_present"), F.col("number") + 1)

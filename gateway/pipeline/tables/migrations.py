@@ -169,8 +169,8 @@ def _with_costs(migrations: DataFrame, changes: DataFrame) -> DataFrame:
     placed = _around(changes, migrations)
     begun_ms = F.greatest(F.coalesce("begun_ms", "from_ms"), F.lag("to_ms").over(in_group))
     return (
-        migrations.join(_begun(placed), [*key], "left")
-        .join(_settled(placed), [*key], "left")
+        migrations.join(_cost_starts(placed), [*key], "left")
+        .join(_cost_ends(placed), [*key], "left")
         .withColumn("cost_from_ms", begun_ms)
         .withColumn("next_ms", F.lead("cost_from_ms").over(in_group))
         .withColumn("cost_to_ms", F.least("settled_ms", "next_ms"))
@@ -200,7 +200,7 @@ def _around(changes: DataFrame, migrations: DataFrame) -> DataFrame:
     )
 
 
-def _begun(placed: DataFrame) -> DataFrame:
+def _cost_starts(placed: DataFrame) -> DataFrame:
     """`begun_ms`: the departure of the member that the first arrival replaced, or else the end of
     the group's latest rest."""
     of = Window.partitionBy(*GROUP, "coming.from_ms")
@@ -221,7 +221,7 @@ def _begun(placed: DataFrame) -> DataFrame:
     )
 
 
-def _settled(placed: DataFrame) -> DataFrame:
+def _cost_ends(placed: DataFrame) -> DataFrame:
     """`settled_ms`: when the group was at rest after the last replacement had arrived."""
     of = Window.partitionBy(*GROUP, "of.from_ms")
     at_ms, to_ms, place = F.col("at_ms"), F.col("of.to_ms"), F.col("place")

@@ -22,7 +22,7 @@ LIFE = (*GROUP, "topic", "partition", "life")
 """A partition between two starts."""
 
 _ENDS = (TopicsGone, GroupDeleted, GroupForwarded)
-_TOLD = (
+_EVENT_COLUMNS = (
     *(*GROUP, "gateway_id", "process_id", "sequence", "event"),
     *("member_id", "is_transactional", "from_ms", "to_ms"),
 )
@@ -43,9 +43,9 @@ def offset_history(histories: GroupHistories) -> DataFrame:
     at = F.struct(F.least("at_ms", "to_ms").alias("at_ms"), "position").alias("at")
     return (
         told.withColumn("ends", ends)
-        .select(*_TOLD, at, "ends", F.inline(_entries()))
-        .withColumn("life", F.size(F.filter("ends", _has_ended_it)))
-        .withColumn("is_gone_soon", F.exists("ends", _is_told_late))
+        .select(*_EVENT_COLUMNS, at, "ends", F.inline(_entries()))
+        .withColumn("life", F.size(F.filter("ends", _ended_before)))
+        .withColumn("is_gone_soon", F.exists("ends", _is_late_notice))
         .withColumn("offset", F.when(F.col("offset") >= 0, F.col("offset")))
         .drop("ends")
     )
@@ -74,16 +74,16 @@ def _each(by_topic: str, partition_of: Callable[[Column], Column], *said: str) -
     return F.flatten(F.transform(F.map_entries(by_topic), rows))
 
 
-def _has_ended_it(end: Column) -> Column:
-    return (end["at"] < F.col("at")) & (end["topics"].isNull() | _names_it(end))
+def _ended_before(end: Column) -> Column:
+    return (end["at"] < F.col("at")) & (end["topics"].isNull() | _covers_topic(end))
 
 
-def _is_told_late(end: Column) -> Column:
+def _is_late_notice(end: Column) -> Column:
     """Whether `end` reports that the topic is gone, and the topic may have been gone at this
     event."""
     late_ms = end["at"]["at_ms"] - F.col("at.at_ms")
-    return (end["at"] > F.col("at")) & (late_ms <= GONE_TOLD_MS_MAX) & _names_it(end)
+    return (end["at"] > F.col("at")) & (late_ms <= GONE_TOLD_MS_MAX) & _covers_topic(end)
 
 
-def _names_it(end: Column) -> Column:
+def _covers_topic(end: Column) -> Column:
     return F.coalesce(F.array_contains(end["topics"], F.col("topic")), F.lit(False))

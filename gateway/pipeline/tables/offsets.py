@@ -110,7 +110,7 @@ def _with_owners(story: DataFrame) -> DataFrame:
         .withColumns({"holder": _so_far(moved), "owner_before": _earlier(moved)["id"]})
         .withColumn("owner_id", F.col("holder.id"))
         .withColumn("acting_id", F.when(is_unsaid, F.col("owner_id")).otherwise(member_id))
-        .withColumn("is_owner", _surely(F.col("acting_id") == F.col("owner_id")))
+        .withColumn("is_owner", _known_true(F.col("acting_id") == F.col("owner_id")))
     )
 
 
@@ -139,7 +139,9 @@ def _with_starts(story: DataFrame) -> DataFrame:
     """Adds `start`: what the owner was told after it `began`, unless it had committed without a
     fetch. `started_at`: where it continued from, which without a `start` is the latest earlier
     commit."""
-    is_start = is_any(OffsetsFetched) & F.col("is_owner") & ~_surely(F.col("own") > F.col("began"))
+    is_start = (
+        is_any(OffsetsFetched) & F.col("is_owner") & ~_known_true(F.col("own") > F.col("began"))
+    )
     started_at = F.when(F.col("has_start"), F.col("start.offset")).when(
         F.col("is_owner"), F.col("found.stored.offset")
     )
@@ -150,7 +152,9 @@ def _with_starts(story: DataFrame) -> DataFrame:
                 "found": _so_far(F.when(F.col("begins"), F.struct("stored"))),
             }
         )
-        .withColumn("has_start", F.col("is_owner") & _surely(F.col("start.at") > F.col("began")))
+        .withColumn(
+            "has_start", F.col("is_owner") & _known_true(F.col("start.at") > F.col("began"))
+        )
         .withColumn("started_at", started_at)
     )
 
@@ -160,13 +164,13 @@ def _finding() -> Column:
     is_named = F.col("member_id") != NO_MEMBER
     has_no_owner = F.col("owner_id").isNull()
     is_nobodys = has_no_owner & F.col("holder").isNotNull()
-    is_other = _surely(F.col("acting_id") != F.col("owner_id")) | (is_named & is_nobodys)
+    is_other = _known_true(F.col("acting_id") != F.col("owner_id")) | (is_named & is_nobodys)
     is_outside = ~is_named & ~F.col("is_transactional") & has_no_owner
     turns_back = ~F.col("is_transactional") & (lowest < F.col("first"))
-    is_lower = turns_back | _surely(lowest < F.col("before"))
-    is_behind = _surely(lowest < F.col("started_at"))
-    goes_back = turns_back | _surely(lowest < F.col("stored.offset"))
-    started_lower = F.col("has_start") & _surely(
+    is_lower = turns_back | _known_true(lowest < F.col("before"))
+    is_behind = _known_true(lowest < F.col("started_at"))
+    goes_back = turns_back | _known_true(lowest < F.col("stored.offset"))
+    started_lower = F.col("has_start") & _known_true(
         (F.col("stored.at") < F.col("began"))
         & (F.coalesce("start.offset", F.lit(-1)) < F.col("stored.offset"))
     )
@@ -179,7 +183,7 @@ def _finding() -> Column:
     )
 
 
-def _surely(condition: Column) -> Column:
+def _known_true(condition: Column) -> Column:
     """False if unknown."""
     return F.coalesce(condition, F.lit(False))
 

@@ -80,7 +80,7 @@ _ROUND = (*GROUP, "round")
 def rebalances(changes: DataFrame) -> DataFrame:
     """See `RebalanceRow`."""
     rounds = with_rounds(changes)
-    parts = (_courses(rounds), _disturbances(rounds), moves(rounds), _still_to_do(rounds))
+    parts = (_outlines(rounds), _disturbances(rounds), moves(rounds), _pending_revocations(rounds))
     stacked = parts[0]
     for part in parts[1:]:
         stacked = stacked.unionByName(part, allowMissingColumns=True)
@@ -117,7 +117,7 @@ def _end() -> Column:
     )
 
 
-def _courses(rounds: DataFrame) -> DataFrame:
+def _outlines(rounds: DataFrame) -> DataFrame:
     """Time, cause and kind of each rebalance, and the members at its end."""
     is_begin = F.col("is_begin")
     is_after = ~F.col("is_prelude")  # the cause of a rebalance is not part of the earlier one
@@ -187,7 +187,7 @@ def _one(condition: Column) -> Column:
     return F.when(condition, 1).otherwise(0)
 
 
-def _still_to_do(rounds: DataFrame) -> DataFrame:
+def _pending_revocations(rounds: DataFrame) -> DataFrame:
     """How many partitions members still had to give up at the end of each round."""
     points = rounds.select(*GROUP, "place", "is_begin").unionByName(
         revocations(rounds).select(*GROUP, "place", "revocations"), allowMissingColumns=True

@@ -49,7 +49,7 @@ def sequences(lines: DataFrame) -> DataFrame:
     envelopes = _envelopes(lines)
     told = numbers(lines).select(*SEQUENCE, "sequence", "at_ms")
     lost = _gaps(told).unionByName(_lost_edges(envelopes))
-    found = _with_times(lost, told, _words(envelopes))
+    found = _with_times(lost, told, _reached_numbers(envelopes))
     return with_cluster(found, lines).select(*struct_of(SequenceRow).names)
 
 
@@ -88,7 +88,7 @@ def _no_process() -> Column:
     return F.lit(None).cast("string").alias("process_id")
 
 
-def _words(envelopes: DataFrame) -> DataFrame:
+def _reached_numbers(envelopes: DataFrame) -> DataFrame:
     """The numbers that groups had reached, according to events beside their sequences."""
     beside = envelopes.where(F.col("group_id").isNotNull() & ~_is_of_group())
     sequence = F.col("after").alias("sequence")

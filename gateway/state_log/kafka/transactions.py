@@ -111,7 +111,7 @@ class TransactionalWriter:
         StateLogUnusable if this is no longer the log that we wrote before.
         """
         try:
-            self._abort_what_is_left()
+            self._abort_open_transaction()
             self._producer.begin_transaction()
             self._must_abort = True
             self._undelivered = 0
@@ -157,7 +157,7 @@ class TransactionalWriter:
             self._is_claimed = True
         self._last_offset, self._next_offset = offset, offset + 1
 
-    def _abort_what_is_left(self) -> None:
+    def _abort_open_transaction(self) -> None:
         """Abort the transaction of a batch that failed before its commit."""
         if self._must_abort:
             self._producer.abort_transaction(WAIT_SLICE_S)

@@ -115,7 +115,7 @@ def _of_parts(shares: DataFrame, gaps: DataFrame, steps: DataFrame) -> Iterator[
     unowned = F.col("unowned_ms")
     yield _part(gaps, {"unowned_ms": unowned, "unowned_at_end": _one(F.col("is_open"))})
     yield _part(steps, {"unowned_in_migrations_ms": unowned})
-    yield _part(_last(shares), _where_it_is())
+    yield _part(_last(shares), _protocol_counts())
     yield _part(shares.where("to_ms is null"), {"members_at_end": F.expr(_MEMBERS)})
 
 
@@ -141,7 +141,7 @@ def _last(shares: DataFrame) -> DataFrame:
     return last.select(*GROUP, "last.*")
 
 
-def _where_it_is() -> Mapping[str, Column]:
+def _protocol_counts() -> Mapping[str, Column]:
     has_classic, has_consumer = F.col("classic_members") > 0, F.col("consumer_members") > 0
     return {
         "groups_on_consumer": _one(~has_classic),
