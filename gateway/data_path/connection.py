@@ -71,6 +71,9 @@ COMMITS_TOGETHER_MAX = 32
 SEARCHED_BYTES_MAX = 16 * 1024
 """Up to this size, searching a Produce request for a name costs less than reading its topics."""
 
+HALF_SENT_LOOK_S = 0.25
+"""How often a drain looks for a request that is still incomplete after its time."""
+
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=Struct)
 Rewrite = Callable[[Struct], Awaitable[Struct]]
@@ -127,6 +130,7 @@ class ClientConnection:
         self._at_rest = False  # waiting for a request, no byte of which has arrived
         self._begun_s = 0.0  # when the first bytes of the current request arrived
         self._stopping = False
+        self._is_given_up = False  # in the middle of a request, whose answer never comes
         self._reads = True  # more requests may come
 
     async def serve(self) -> None:
@@ -145,8 +149,9 @@ class ClientConnection:
                         await self._read_requests()
                     finally:
                         self._reads = False
-                with trio.move_on_after(self._shared.limits.linger_timeout_s):
-                    await self._upstream.idle()
+                if not self._is_given_up:
+                    with trio.move_on_after(self._shared.limits.linger_timeout_s):
+                        await self._upstream.idle()
                 self._tasks.cancel_scope.cancel()
         except* RequestRefused as group:
             refused = first_of(group)
@@ -189,14 +194,21 @@ class ClientConnection:
             )
             if is_late:
                 self._shared.complaints.tell("half_sent_request", self._client_host)
-                self._reading.cancel()
+                self._give_up()
         elif now_s - since_s >= limits.idle_timeout_s and not self._upstream.owes:
             self._reading.cancel()
 
     async def _give_up_half_sent(self) -> None:
+        """End `serve` after a while unless the request has arrived. It may still be waiting for the
+        broker then, and for its rest afterwards."""
         await trio.sleep(self._shared.limits.linger_timeout_s)
-        if self._source.waits_since_s is not None:
-            self._reading.cancel()
+        while self._source.waits_since_s is None:
+            await trio.sleep(HALF_SENT_LOOK_S)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        self._is_given_up = True
+        self._reading.cancel()
 
     def _close(self) -> None:
         self._upstream.close()

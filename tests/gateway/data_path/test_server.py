@@ -2,6 +2,7 @@
 
 import struct
 
+import pytest
 import structlog
 import trio
 import trio.testing
@@ -10,6 +11,7 @@ from structlog.testing import capture_logs
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.server import serve
+from gateway.data_path.upstream import Upstream
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from tests.support.data_path import running_gateway
@@ -98,6 +100,61 @@ async def test_a_request_that_is_half_sent_does_not_hold_up_a_drain() -> None:
             await late.send(FETCH[9:])
             await late.frame()
             assert await cut.at_end()
+        with trio.fail_after(5):
+            await ended.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_answer_to_a_half_sent_request_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The broker has its beginning, and an answer is expected that never comes."""
+    waits: list[Upstream] = []
+
+    async def idle(upstream: Upstream) -> None:
+        waits.append(upstream)
+
+    monkeypatch.setattr(Upstream, "idle", idle)
+    broker = FakeBroker()
+    async with running_fake_broker(broker), trio.open_nursery() as nursery:
+        stop = trio.Event()
+        limits = Limits(drain_timeout_s=60, linger_timeout_s=0.1)
+        address, ended = await _serve(nursery, broker, stop, limits)
+        async with connected(address) as cut:
+            await cut.send(FETCH[:-1])
+            await until(lambda: broker.connections > 1)
+            stop.set()
+            assert await cut.at_end()
+        await ended.wait()
+        nursery.cancel_scope.cancel()
+    assert not waits
+
+
+async def test_a_half_sent_request_does_not_hold_up_a_drain_after_a_slow_broker() -> None:
+    """Its time may run out while the gateway still waits for the broker."""
+    broker = FakeBroker()
+    is_slow, asked, release = False, trio.Event(), trio.Event()
+
+    async def slow(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        if is_slow:
+            asked.set()
+            await release.wait()
+        await broker._answer_versions(wire, header, body)
+
+    broker.handlers[ApiKey.API_VERSIONS] = slow
+    async with running_fake_broker(broker), trio.open_nursery() as nursery:
+        stop = trio.Event()
+        limits = Limits(drain_timeout_s=60, linger_timeout_s=0.1)
+        address, ended = await _serve(nursery, broker, stop, limits)
+        is_slow = True
+        async with connected(address) as cut:
+            await cut.send(FETCH[:-1])
+            await asked.wait()
+            stop.set()
+            await trio.sleep(2 * limits.linger_timeout_s)
+            release.set()
+            with trio.fail_after(5):
+                assert await cut.at_end()
         with trio.fail_after(5):
             await ended.wait()
         nursery.cancel_scope.cancel()
