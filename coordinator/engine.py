@@ -46,7 +46,7 @@ from coordinator.state import DURABLE_TYPES, GroupState, Record
 from coordinator.step_builder import StepBuilder
 from coordinator.timers import deadline_reached
 from coordinator.topics import Topics
-from coordinator.views import describe
+from coordinator.views import describe, summarize
 from coordinator.volatile import (
     CommitStarted,
     DeadlineKind,
@@ -167,6 +167,10 @@ class GroupEngine:
     def describe(self, topics: Topics) -> GroupView:
         """The group as admin tools see it."""
         return describe(self.state, config=self._config, topics=topics)
+
+    def summarize(self) -> GroupView:
+        """The same without members, for lists of groups."""
+        return summarize(self.state, config=self._config)
 
     def describe_configs(self) -> tuple[ConfigView, ...]:
         """The group's configs as admin tools see them. The group itself need not exist."""

@@ -1,5 +1,7 @@
 """The view of a group for admin tools, independent of request and version (rule 3.14)."""
 
+from dataclasses import replace
+
 from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
@@ -17,13 +19,21 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 EMBEDDED_VERSION_OF_NATIVE_MEMBERS = 0
 
 
-def describe(state: GroupState, *, config: GroupConfig, topics: Topics) -> GroupView:
-    """The whole group, without topics that the cluster does not know."""
+def summarize(state: GroupState, *, config: GroupConfig) -> GroupView:
+    """The group without its members: the cost does not follow their number."""
     match state.group:
         case None:
             return GroupView(group_id=state.group_id, group_type=None, state="Dead")
-        case ClassicGroup() as group:
-            return _classic_view(state.group_id, group)
+        case ClassicGroup(core=core) as group:
+            return GroupView(
+                group_id=state.group_id,
+                group_type="classic",
+                state=group.phase,
+                protocol_type=core.protocol_type or "",
+                protocol=_shown_protocol(group) or "",
+                group_epoch=core.generation,
+                assignment_epoch=core.generation,
+            )
         case ConsumerGroup() as group:
             return GroupView(
                 group_id=state.group_id,
@@ -33,29 +43,32 @@ def describe(state: GroupState, *, config: GroupConfig, topics: Topics) -> Group
                 group_epoch=group.epoch,
                 assignment_epoch=group.assignment_epoch,
                 assignor=preferred_assignor(group, config),
-                members=tuple(
-                    _consumer_member_view(group, member, topics)
-                    for _, member in sorted(group.members.items())
-                ),
             )
 
 
-def _classic_view(group_id: str, group: ClassicGroup) -> GroupView:
-    # Kafka shows a protocol and its metadata only in the Stable state.
-    is_stable = group.phase is ClassicPhase.STABLE
-    return GroupView(
-        group_id=group_id,
-        group_type="classic",
-        state=group.phase,
-        protocol_type=group.core.protocol_type or "",
-        protocol=(group.core.protocol or "") if is_stable else "",
-        group_epoch=group.core.generation,
-        assignment_epoch=group.core.generation,
-        members=tuple(
-            _classic_member_view(member, group.core.protocol if is_stable else None)
-            for _, member in sorted(group.members.items())
-        ),
-    )
+def describe(state: GroupState, *, config: GroupConfig, topics: Topics) -> GroupView:
+    """The whole group, without topics that the cluster does not know."""
+    members: tuple[MemberView, ...] = ()
+    match state.group:
+        case None:
+            pass
+        case ClassicGroup() as group:
+            protocol = _shown_protocol(group)
+            members = tuple(
+                _classic_member_view(member, protocol)
+                for _, member in sorted(group.members.items())
+            )
+        case ConsumerGroup() as group:
+            members = tuple(
+                _consumer_member_view(group, member, topics)
+                for _, member in sorted(group.members.items())
+            )
+    return replace(summarize(state, config=config), members=members)
+
+
+def _shown_protocol(group: ClassicGroup) -> str | None:
+    """Kafka shows a protocol and its metadata only in the Stable state."""
+    return group.core.protocol if group.phase is ClassicPhase.STABLE else None
 
 
 def _classic_member_view(member: ClassicGroupMember, protocol: str | None) -> MemberView:

@@ -240,10 +240,9 @@ class AdminApis:
         return ListGroupsResponse(error_code=error, groups=passed)
 
     async def _listed(self, group_id: str) -> ListedGroup | None:
-        viewed = await self._registry.view(group_id)
-        if viewed is None:
+        view = await self._registry.summary(group_id)
+        if view is None:
             return None
-        view, _ = viewed
         return ListedGroup(
             group_id=group_id,
             protocol_type=view.protocol_type,

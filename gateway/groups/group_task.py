@@ -182,6 +182,10 @@ class GroupTask:
         """The group as admin tools see it, and its topics."""
         return self._engine.describe(self._topics.latest), self._topics.latest
 
+    def summarize(self) -> GroupView:
+        """The group without its members, for lists of groups."""
+        return self._engine.summarize()
+
     def describe_configs(self) -> tuple[ConfigView, ...]:
         """The group's configs as admin tools see them."""
         return self._engine.describe_configs()

@@ -225,19 +225,29 @@ class Registry:
         """
         if not await self.knows(group_id):
             return None
-        if (task := self._running(group_id)) is not None:
+        if (task := self._loaded(group_id)) is not None:
             return task.describe()
+        if group_id in self._tasks:
+            raise StateLogError("the group is still being loaded")
         return (await self._load(group_id)).describe(Topics()), Topics()
+
+    async def summary(self, group_id: str) -> GroupView | None:
+        """A hosted group without its members, None if it is unknown. Raises StateLogError."""
+        if not await self.knows(group_id):
+            return None
+        if (task := self._loaded(group_id)) is not None:
+            return task.summarize()
+        return (await self._load(group_id)).summarize()
 
     async def knows(self, group_id: str) -> bool:
         """Whether the hosted group exists, even if empty. Raises StateLogError."""
-        if (task := self._running(group_id)) is not None:
+        if (task := self._loaded(group_id)) is not None:
             return task.has_group
         return has_group(await self._state_log.read(group_id))
 
     async def configs(self, group_id: str) -> tuple[ConfigView, ...]:
         """The group's configs; the group need not exist. Raises StateLogError."""
-        if (task := self._running(group_id)) is not None:
+        if (task := self._loaded(group_id)) is not None:
             return task.describe_configs()
         return describe_configs(overrides_in(await self._state_log.read(group_id)), self._config)
 
@@ -276,13 +286,16 @@ class Registry:
                 found.append(group_id)
         return tuple(found)
 
-    def _running(self, group_id: str) -> GroupTask | None:
+    def _loaded(self, group_id: str) -> GroupTask | None:
+        """The group's task, None if only the log has the group.
+
+        DEV D69: while a group is being loaded, its log says what it is. One group must not withhold
+        a list of all. Raises StateLogError if the log may say something else by now.
+        """
         if not self.may_answer:
             raise StateLogError("another gateway may own the state log")
         task = self._tasks.get(group_id)
-        if task is not None and not task.is_loaded:
-            raise StateLogError("the group is still being loaded")
-        return task
+        return task if task is not None and task.is_loaded else None
 
     async def _load(self, group_id: str) -> GroupEngine:
         engine = GroupEngine(group_id, self._config)

@@ -1,5 +1,7 @@
 """The views of a group for old and new admin tools (rule 3.14)."""
 
+from dataclasses import replace
+
 from coordinator.records import MemberState
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, read_assignment
@@ -12,6 +14,17 @@ def test_a_missing_group_is_dead(group: GroupScript) -> None:
     view = group.view()
     assert (view.group_id, view.group_type, view.state) == ("orders", None, "Dead")
     assert view.members == ()
+
+
+def test_a_summary_is_the_view_without_the_members(group: GroupScript) -> None:
+    """Of each kind of group, and of none."""
+    views = [(group.view(), group.engine.summarize())]
+    group.given_classic_group(given_classic_group_member("a", FOO_0), generation=4)
+    views.append((group.view(), group.engine.summarize()))
+    group.given_consumer_group(given_native("n", assigned=FOO_0))
+    views.append((group.view(), group.engine.summarize()))
+    assert [len(view.members) for view, _ in views] == [0, 1, 1]
+    assert [replace(view, members=()) for view, _ in views] == [summary for _, summary in views]
 
 
 def test_a_classic_group_shows_its_protocol_only_while_stable(group: GroupScript) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
+from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
 from coordinator.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway.anchor.errors import NotAnchored
+from gateway.cluster.errors import UpstreamError
 from gateway.groups import answer_room
 from gateway.groups.admin_apis import AdminApis
 from gateway.groups.coordinators import Coordinators
@@ -24,6 +26,7 @@ from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsRe
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.support.anchors import anchors_off
+from tests.support.configs import SESSION
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
@@ -216,6 +219,46 @@ async def test_a_group_that_nobody_knows() -> None:
             await nameless.described_as_consumer_group()
         ).error_code == ErrorCode.INVALID_GROUP_ID
         assert (await nameless.described(6)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_groups_are_listed_while_one_of_them_is_being_loaded(
+    autojump_clock: MockClock,
+) -> None:
+    """DEV D69: as its log has it, for it cannot change before. Its members cannot be described yet,
+    because their partitions are not known."""
+    async with hosted_groups() as before:
+        await before.native("n")
+        await before.native("n", group="idle")
+        await before.native("n", -1, group="idle")
+        changes = (ConfigChange(name=SESSION, operation=ConfigOperation.SET, value="50000"),)
+        await before.ask(
+            lambda token, _: ConfigsReceived(token=token, changes=changes, validate_only=False)
+        )
+        log = before.log
+    async with hosted_groups(log=log) as groups:
+        groups.cluster.failure = UpstreamError("its topics cannot be looked at")
+        await groups.registry.resume()
+        await wait_all_tasks_blocked()
+        admin = AdminApis(
+            groups.registry,
+            groups.hosting,
+            Coordinators(groups.cluster),
+            anchors_off(groups.nursery),
+            shows_members=True,
+        )
+        listed: Any = await admin.answer(lone_request(ListGroupsRequest(), 5), ListGroupsRequest())
+        assert listed.error_code == ErrorCode.NONE
+        assert {group.group_id: group.group_state for group in listed.groups} == {
+            GROUP: "Stable",
+            "idle": "Empty",
+        }
+        assert await groups.registry.groups_with_configs() == (GROUP,)
+        request = DescribeGroupsRequest(groups=(GROUP, "idle"))
+        described: Any = await admin.answer(lone_request(request, 5), request)
+        assert [group.error_code for group in described.groups] == [
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.NONE,
+        ]
 
 
 async def test_a_log_that_cannot_be_read_hides_its_group_and_no_other(
