@@ -1,5 +1,5 @@
-"""What admin tools see where hosted groups and the cluster's own meet; over sockets, and each kind
-of hosted group, see test_group_service.py."""
+"""Admin requests about hosted groups and the cluster's own. test_group_service.py covers them over
+sockets, for each kind of hosted group."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,14 +42,14 @@ EMPTY_GROUP = (
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A gateway before a broker that obeys, and a client of one group."""
+    """A gateway in front of a fake broker, and a client of one group."""
 
     broker: OffsetBroker
     gateway: Gateway
     client: GroupClient
 
     async def listed(self, **filters: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-        """State and type of each listed group."""
+        """The state and type of each listed group."""
         answer: ListGroupsResponse = await self.client.connection.ask(
             ListGroupsRequest(**filters),  # type: ignore[arg-type]
             5,
@@ -68,7 +68,7 @@ class Scene:
 async def open_scene(
     max_groups: int = 16, *, shows_members: bool = True, state_log: MemoryLog | None = None
 ) -> AsyncIterator[Scene]:
-    """Everything that a test here needs, for the length of the block."""
+    """A scene for the length of the block."""
     broker = OffsetBroker()
     with trio.fail_after(10):
         async with (
@@ -84,8 +84,8 @@ async def open_scene(
             yield Scene(broker, gateway, client)
 
 
-async def test_hosted_groups_and_the_clusters_own_are_described_in_one_answer() -> None:
-    """In the order that they were asked for."""
+async def test_one_answer_describes_hosted_groups_and_the_clusters_own() -> None:
+    """Groups are in the order of the request."""
     async with open_scene() as scene:
         await scene.client.enter()
         scene.broker.occupants = ("direct",)
@@ -97,9 +97,9 @@ async def test_hosted_groups_and_the_clusters_own_are_described_in_one_answer() 
         assert [member.client_id for member in ours.members] == ["client"]
 
 
-async def test_a_group_that_is_empty_here_is_described_as_the_cluster_sees_it() -> None:
-    """It was hosted; then its consumers were pointed at the cluster again, once its anchor had
-    left. As long as that lingers it is not shown."""
+async def test_an_empty_hosted_group_is_described_as_in_the_cluster() -> None:
+    """The group's consumers returned to the cluster after its anchor had left. A lingering anchor
+    is not shown."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
         await scene.client.leave(joined.member_id)
@@ -112,8 +112,8 @@ async def test_a_group_that_is_empty_here_is_described_as_the_cluster_sees_it() 
         assert described.group_state == "Stable"
 
 
-async def test_a_cluster_that_lists_no_states_is_filtered_all_the_same() -> None:
-    """Its groups have no state then, and pass no filter; ours do."""
+async def test_a_cluster_that_lists_no_states_is_filtered() -> None:
+    """Its groups have no state and pass no filter. Hosted groups do."""
     async with open_scene() as scene:
         await scene.client.enter()
         scene.broker.listed = (
@@ -126,8 +126,9 @@ async def test_a_cluster_that_lists_no_states_is_filtered_all_the_same() -> None
         assert await scene.listed(types_filter=("consumer",)) == {}
 
 
-async def test_a_group_that_is_empty_here_is_listed_as_what_it_was() -> None:
-    """To the cluster it is offsets without a protocol, or unknown; with its own members, theirs."""
+async def test_an_empty_hosted_group_is_listed_with_its_former_type() -> None:
+    """The cluster knows it as offsets without a protocol, or not at all. A group with members in
+    the cluster has the cluster's type."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
         await scene.client.leave(joined.member_id)
@@ -144,8 +145,8 @@ async def test_a_group_that_is_empty_here_is_listed_as_what_it_was() -> None:
         assert (await scene.listed())["g"][0] == "Stable"
 
 
-async def test_a_list_asks_the_cluster_for_its_own_groups_and_nothing_else() -> None:
-    """However many groups are hosted: where each belongs is known since its first request."""
+async def test_a_list_asks_the_cluster_only_for_its_own_groups() -> None:
+    """The gateway knows the coordinator of each hosted group since its first request."""
     async with open_scene() as scene:
         await scene.client.enter()
         asked = len(scene.broker.seen)
@@ -155,8 +156,8 @@ async def test_a_list_asks_the_cluster_for_its_own_groups_and_nothing_else() -> 
 
 
 async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
-    """Of both kinds, though nothing of it is in memory any more. One whose members went on in the
-    cluster is listed as it is there."""
+    """This holds for both kinds, even if the group is not in memory. A group whose members moved to
+    the cluster is listed as in the cluster."""
     async with open_scene() as scene:
         scene.broker.known_groups = frozenset({"g", "native"})
         native = GroupClient(scene.client.connection, "native")
@@ -198,9 +199,10 @@ async def test_a_setting_makes_consumer_groups_look_dead_as_kafka_does() -> None
         assert len((await scene.client.described_as_consumer_group()).members) == 2
 
 
-async def test_a_group_that_nobody_knows() -> None:
-    """From v6 on it is an error, also where the broker is too old to say so; the new describe has
-    always had one, and tells a classic group and no name apart from it."""
+async def test_an_unknown_group_is_described_as_dead_or_with_an_error() -> None:
+    """From v6 on it is an error, even in front of a broker that does not support v6.
+    ConsumerGroupDescribe always answers with an error, which differs for classic groups and empty
+    names."""
     async with open_scene() as scene:
         await scene.client.enter()
         never = GroupClient(scene.client.connection, "never")
@@ -224,8 +226,8 @@ async def test_a_group_that_nobody_knows() -> None:
 async def test_groups_are_listed_while_one_of_them_is_being_loaded(
     autojump_clock: MockClock,
 ) -> None:
-    """DEV D69: as its log has it, for it cannot change before. Its members cannot be described yet,
-    because their partitions are not known."""
+    """DEV D69: the list shows the state in its log, which cannot change before. Its members cannot
+    be described yet, because their partitions are not known."""
     async with hosted_groups() as before:
         await before.native("n")
         await before.native("n", group="idle")
@@ -261,10 +263,10 @@ async def test_groups_are_listed_while_one_of_them_is_being_loaded(
         ]
 
 
-async def test_a_log_that_cannot_be_read_hides_its_group_and_no_other(
+async def test_an_unreadable_log_hides_only_its_group(
     autojump_clock: MockClock,
 ) -> None:
-    """Its group is neither there nor gone: the client is to ask again."""
+    """The group may exist, so the client must ask again."""
     async with hosted_groups() as groups:
         await groups.native("n")
         await groups.native("m", group="gone")
@@ -301,8 +303,8 @@ async def test_a_log_that_cannot_be_read_hides_its_group_and_no_other(
         assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-async def test_a_group_that_is_still_being_read_is_not_dead(autojump_clock: MockClock) -> None:
-    """Nothing is said of it until the log can be read."""
+async def test_a_group_that_is_being_loaded_is_not_dead(autojump_clock: MockClock) -> None:
+    """The answer is a retriable error until the log can be read."""
     async with hosted_groups() as groups:
         groups.log.is_unreadable = True
         await groups.native("n")
@@ -317,7 +319,7 @@ async def test_a_group_that_is_still_being_read_is_not_dead(autojump_clock: Mock
 
 
 async def test_a_group_with_members_is_not_deleted() -> None:
-    """Neither here nor, behind our back, in the cluster."""
+    """The members may be hosted, or direct members in the cluster."""
     async with open_scene() as scene:
         scene.broker.known_groups = frozenset({"other"})
         await scene.client.enter()
@@ -334,7 +336,7 @@ async def test_a_group_with_members_is_not_deleted() -> None:
 
 
 async def test_an_empty_group_is_deleted_here_and_in_the_cluster() -> None:
-    """One that never committed is unknown there, which is no error: it was here."""
+    """A group without commits is unknown to the cluster, which is no error."""
     async with open_scene() as scene:
         for known in (frozenset({"g"}), frozenset[str]()):
             scene.broker.known_groups = known
@@ -346,9 +348,9 @@ async def test_an_empty_group_is_deleted_here_and_in_the_cluster() -> None:
         assert await scene.deleted("g") == {"g": ErrorCode.GROUP_ID_NOT_FOUND}
 
 
-async def test_a_predecessors_anchor_is_nobodys_business() -> None:
-    """The gateway was killed after the last member had left, and came back with its log: the group
-    is as empty as before, and is deleted. Another gateway's anchor is shown as it is."""
+async def test_a_predecessors_anchor_is_hidden() -> None:
+    """The gateway was killed after the last member left, and restarted with its log. The group is
+    empty and can be deleted. Another gateway's anchor is shown."""
     broker, log = OffsetBroker(), MemoryLog()
     empty = {"g": ("Empty", "classic")}
     with trio.fail_after(10):
@@ -383,8 +385,8 @@ async def test_a_predecessors_anchor_is_nobodys_business() -> None:
                 assert await scene.listed() == {}
 
 
-async def test_too_many_groups_refuse_a_deletion() -> None:
-    """An empty group is taken up to be deleted; one that we know nothing of need not be."""
+async def test_a_deletion_is_refused_beyond_max_groups() -> None:
+    """An empty group must be loaded for its deletion, an unknown one need not be."""
     log = MemoryLog()
     await log.append("empty", EMPTY_GROUP)
     async with open_scene(max_groups=1, state_log=log) as scene:
@@ -394,8 +396,8 @@ async def test_too_many_groups_refuse_a_deletion() -> None:
         assert await scene.deleted("never") == {"never": ErrorCode.GROUP_ID_NOT_FOUND}
 
 
-async def test_a_group_named_again_is_described_once() -> None:
-    """8 KB of a name, 2,000 times, must not become an answer of a gigabyte."""
+async def test_a_repeated_group_is_described_once() -> None:
+    """A name of 8 KB, 2,000 times, must not produce an answer of a gigabyte."""
     async with open_scene() as scene:
         await scene.client.enter()
         names = ("g", "never", "g", "g", "never")
@@ -410,11 +412,10 @@ async def test_a_group_named_again_is_described_once() -> None:
         assert list(await scene.deleted(*names)) == ["g", "never"]
 
 
-async def test_groups_that_make_an_answer_too_long_are_not_described(
+async def test_groups_beyond_the_limit_of_an_answer_are_not_described(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is known before the answer is built, and the groups after the limit are not even looked
-    at."""
+    """The limit is checked before the answer is built, and later groups are not loaded."""
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
     names = tuple(f"g{number}" for number in range(20))
     async with hosted_groups(max_groups=len(names)) as groups:
@@ -448,10 +449,10 @@ async def test_groups_that_make_an_answer_too_long_are_not_described(
             assert len(viewed) == codes.count(0) + 1 < len(names)
 
 
-async def test_a_group_whose_anchor_cannot_leave_is_to_be_deleted_later(
+async def test_a_deletion_waits_for_the_anchor_to_leave(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cluster would refuse it, and the client would take that for somebody in it."""
+    """Otherwise the cluster would refuse it as a group with members."""
 
     async def stays(_group_id: str) -> None:
         raise NotAnchored("its coordinator is away")

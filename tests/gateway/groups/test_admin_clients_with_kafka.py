@@ -1,5 +1,5 @@
-"""The admin tools that people have, pointed at the gateway: hosted groups of every kind, before a
-cluster that knows the new protocol and before one that does not."""
+"""Real admin tools with hosted groups of every kind, in front of a cluster with and without the
+native protocol."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -33,7 +33,7 @@ ALL_KINDS_TOOL = "org.apache.kafka.tools.GroupsCommand"
 CONFIG_TOOL = "kafka.admin.ConfigCommand"
 JAVA_OPTIONS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 JAVA_OPTIONS += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-SESSION_TIMEOUT_MS = 60_000  # longer than all tools of a test take
+SESSION_TIMEOUT_MS = 60_000  # longer than the tools of one test take
 KINDS = ("classic", "mixed", "native", "empty")
 
 
@@ -47,7 +47,7 @@ class Scene:
     clients: Mapping[str, GroupClient]
 
     async def java(self, tool: str, *arguments: str) -> str:
-        """What one of Kafka's own command line tools prints."""
+        """The output of one of Kafka's command line tools."""
         command = ["java", *JAVA_OPTIONS, "-cp", f"{kafka_jars(TOOLS_RELEASE)}/*", tool]
         command += ["--bootstrap-server", self.servers, *arguments]
         done = await trio.run_process(
@@ -56,7 +56,7 @@ class Scene:
         return (done.stdout + done.stderr).decode()
 
     async def rows(self, *arguments: str, tool: str = GROUP_TOOL) -> dict[str, list[str]]:
-        """The group tool's rows about our groups, by kind; without the group's name."""
+        """The group tool's rows about the hosted groups by kind, without the group's name."""
         kinds = {name: kind for kind, name in self.names.items()}
         rows: dict[str, list[str]] = {}
         for line in (await self.java(tool, *arguments)).splitlines():
@@ -68,7 +68,7 @@ class Scene:
 
 @asynccontextmanager
 async def open_scene(kafka: KafkaCluster) -> AsyncIterator[Scene]:
-    """Every group is settled, and stays so without heartbeats for the length of a test."""
+    """Every group has settled, and needs no heartbeats during a test."""
     names = {kind: fresh_group(kind) for kind in KINDS}
     async with AsyncExitStack() as stack:
         gateway = await stack.enter_async_context(whole_gateway(kafka.addresses))
@@ -84,14 +84,14 @@ async def open_scene(kafka: KafkaCluster) -> AsyncIterator[Scene]:
         joined = await clients["empty"].enter()
         await clients["empty"].leave(joined.member_id)
         yield Scene(servers=gateway.bootstrap_servers, names=names, clients=clients)
-        # The next scene's tools list all groups, and Kafka 3.9 has no configs for those that are
-        # another gateway's: let go of ours.
+        # The next scene's tools list all groups, and Kafka 3.9 has no configs for those of another
+        # gateway, so release them.
         gateway.stop.set()
         await gateway.ended.wait()
 
 
 async def _mix(client: GroupClient) -> None:
-    """One classic and one native member, both with what they shall have."""
+    """One classic and one native member that have reached their targets."""
     joined = await client.enter(session_timeout_ms=SESSION_TIMEOUT_MS)
     await client.native("n")
     joined = await client.join(joined.member_id, session_timeout_ms=SESSION_TIMEOUT_MS)
@@ -101,8 +101,8 @@ async def _mix(client: GroupClient) -> None:
     assert epoch == joined.generation_id
 
 
-async def test_kafkas_own_group_tool(kafka: KafkaCluster) -> None:
-    """Lists by state and type, descriptions with members and states, deletions, resets."""
+async def test_kafkas_group_tool(kafka: KafkaCluster) -> None:
+    """Lists by state and type, descriptions with members and states, deletions and resets."""
     async with open_scene(kafka) as scene:
         listed = await scene.rows("--list", "--state")
         assert {kind: rows[0] for kind, rows in listed.items()} == {
@@ -147,8 +147,8 @@ async def test_kafkas_own_group_tool(kafka: KafkaCluster) -> None:
         assert f"GroupIdNotFoundException: Group {empty} not found." in unknown
 
 
-async def test_kafkas_tool_for_groups_of_every_kind(kafka: KafkaCluster) -> None:
-    """kafka-groups.sh tells types and protocols apart, by filters too."""
+async def test_kafkas_tool_for_groups_of_all_kinds(kafka: KafkaCluster) -> None:
+    """kafka-groups.sh shows types and protocols, also with filters."""
     async with open_scene(kafka) as scene:
         assert await scene.rows("--list", tool=ALL_KINDS_TOOL) == {
             "classic": ["Classic consumer"],
@@ -163,16 +163,16 @@ async def test_kafkas_tool_for_groups_of_every_kind(kafka: KafkaCluster) -> None
         assert await scene.rows("--list", "--share", tool=ALL_KINDS_TOOL) == {}
 
 
-async def test_kafkas_own_config_tool(kafka: KafkaCluster) -> None:
-    """Set, shown, refused and deleted; the group goes by it at once."""
+async def test_kafkas_config_tool(kafka: KafkaCluster) -> None:
+    """It sets, shows and deletes a config, which takes effect at once, and reports a refusal."""
     async with open_scene(kafka) as scene:
         mixed = ("--entity-type", "groups", "--entity-name", scene.names["mixed"])
         both = f"{HEARTBEAT}=7000,{SESSION}=50000"
         await scene.java(CONFIG_TOOL, *mixed, "--alter", "--add-config", both)
         assert (await scene.clients["mixed"].native("n")).heartbeat_interval_ms == 7_000
         await scene.java(CONFIG_TOOL, *mixed, "--alter", "--delete-config", SESSION)
-        # By name: over all groups the tool fails, as it does without us, if the cluster has to
-        # answer for one of them, and others' tests may have left some.
+        # The tool fails for the set of all groups if the cluster has to answer for one of them,
+        # even without groupferry, and other tests may have left some. So name the group.
         shown = await scene.java(CONFIG_TOOL, *mixed, "--describe")
         assert f"DYNAMIC_GROUP_CONFIG:{HEARTBEAT}=7000" in shown
         assert f"{SESSION}=50000" not in shown
@@ -229,7 +229,7 @@ def _librdkafka(servers: str, names: Mapping[str, str]) -> None:
 
 
 async def test_kafka_pythons_admin_client(kafka: KafkaCluster) -> None:
-    """One that knows the classic describe only sees all members, with what they have."""
+    """A tool that knows only the classic describe sees all members with their assignments."""
     async with open_scene(kafka) as scene:
         await trio.to_thread.run_sync(_kafka_python, scene.servers, scene.names)
 

@@ -1,4 +1,4 @@
-"""What becomes of a group whose anchor asks who is in it: real groups, a cluster that obeys."""
+"""Groups whose anchors look up the holder: real groups and a fake cluster."""
 
 import trio
 from structlog.testing import capture_logs
@@ -21,7 +21,7 @@ from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups
 
 
 class Anchored:
-    """The groups as anchors see them, and what was told about them."""
+    """The groups as anchors see them, and their events."""
 
     def __init__(self, hosted: HostedGroups) -> None:
         self.told: list[tuple[str | None, GatewayEvent]] = []
@@ -40,7 +40,7 @@ class Anchored:
         self.told.append((group_id, event))
 
     def let_in(self, *client_ids: str) -> None:
-        """These consumers are in the group in the cluster, and nobody else."""
+        """Only these consumers are in the group in the cluster."""
         members = tuple(
             DescribedGroupMember(
                 member_id=f"{client_id}-1",
@@ -58,13 +58,13 @@ class Anchored:
         self.cluster.answers = {DescribeGroupsRequest: lambda _: answer}
 
     async def holder(self) -> GroupHolder:
-        """Who has the group."""
+        """Look up the holder of the group."""
         with capture_logs():
             return await self.groups.holder_of(GROUP, is_replaced=False)
 
 
-async def test_a_free_group_stays_ours(autojump_clock: MockClock) -> None:
-    """Its members notice nothing."""
+async def test_a_free_group_keeps_its_members(autojump_clock: MockClock) -> None:
+    """The members notice nothing."""
     async with hosted_groups() as on:
         anchored = Anchored(on)
         await on.lone_classic_member()
@@ -73,10 +73,10 @@ async def test_a_free_group_stays_ours(autojump_clock: MockClock) -> None:
         assert anchored.told == []
 
 
-async def test_a_cluster_that_does_not_say_takes_no_group_from_us(
+async def test_a_silent_cluster_takes_no_group_away(
     autojump_clock: MockClock,
 ) -> None:
-    """Fencing members over a broker that is away for a moment would stop them for nothing."""
+    """Fencing the members because of a short outage would stop them needlessly."""
     async with hosted_groups() as on:
         anchored = Anchored(on)
         await on.lone_classic_member()
@@ -86,10 +86,10 @@ async def test_a_cluster_that_does_not_say_takes_no_group_from_us(
         assert anchored.told == []
 
 
-async def test_members_are_fenced_and_told_of_when_somebody_else_has_the_group(
+async def test_members_are_fenced_when_another_coordinator_has_the_group(
     autojump_clock: MockClock,
 ) -> None:
-    """Two coordinators would give one partition away twice."""
+    """Two coordinators would assign the partitions twice. An event reports each fence."""
     async with hosted_groups() as on:
         anchored = Anchored(on)
         joined = await on.lone_classic_member()
@@ -103,8 +103,8 @@ async def test_members_are_fenced_and_told_of_when_somebody_else_has_the_group(
         assert not anchored.groups.is_live(GROUP)
 
 
-async def test_nothing_is_told_of_a_group_without_members_here(autojump_clock: MockClock) -> None:
-    """Nobody loses anything."""
+async def test_losing_a_group_without_members_is_not_reported(autojump_clock: MockClock) -> None:
+    """No client loses anything."""
     async with hosted_groups() as on:
         anchored = Anchored(on)
         anchored.let_in("consumer")
@@ -113,7 +113,7 @@ async def test_nothing_is_told_of_a_group_without_members_here(autojump_clock: M
 
 
 async def test_the_end_of_a_commit_lets_its_partitions_move(autojump_clock: MockClock) -> None:
-    """The anchor says how a commit ended whose answer was lost."""
+    """The anchor reports the end of a commit whose answer was lost."""
     async with hosted_groups() as on:
         anchored = Anchored(on)
         first = await on.native("first")

@@ -1,4 +1,4 @@
-"""The limit of an answer about many groups, held before the answer is built."""
+"""The size limit of an answer about many groups, checked before the answer is built."""
 
 import pytest
 
@@ -22,10 +22,10 @@ def described(group_id: str, *, user_data_bytes: int) -> DescribedGroup:
     )
 
 
-def test_parts_are_taken_up_to_the_limit_and_not_one_byte_more(
+def test_parts_are_taken_exactly_up_to_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All that is in the answer counts together."""
+    """All parts of the answer count together."""
     parts = [described(group_id, user_data_bytes=1_000) for group_id in ("a", "b")]
     needed = sum(bytes_of(part, 10_000) for part in parts)
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", needed)
@@ -39,8 +39,8 @@ def test_parts_are_taken_up_to_the_limit_and_not_one_byte_more(
     assert room.is_full
 
 
-def test_nothing_is_taken_after_a_part_that_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However small: the answer would have holes that depend on the order of the groups."""
+def test_no_part_is_taken_after_one_that_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the missing parts would depend on their sizes."""
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
     room = AnswerRoom()
     assert not room.takes(described("large", user_data_bytes=5_000))

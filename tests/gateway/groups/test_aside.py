@@ -1,4 +1,4 @@
-"""Long computations beside the requests of everybody else."""
+"""Long computations in a thread, beside the event loop."""
 
 import gc
 import sys
@@ -10,8 +10,8 @@ import trio
 from gateway.groups.aside import SWITCH_INTERVAL_S, Aside
 
 
-async def test_the_event_loop_runs_while_something_is_computed() -> None:
-    """The computation ends only because a task of the loop lets it."""
+async def test_the_event_loop_runs_during_a_computation() -> None:
+    """The computation ends only because a task of the event loop allows it."""
     may_end = threading.Event()
 
     async def let_it_end() -> None:
@@ -24,7 +24,7 @@ async def test_the_event_loop_runs_while_something_is_computed() -> None:
 
 
 async def test_computations_take_turns() -> None:
-    """Two threads would share one interpreter lock, and finish no sooner."""
+    """Two threads would share the interpreter lock, and finish no sooner."""
     aside, running, most = Aside(), 0, 0
 
     def compute() -> None:
@@ -40,8 +40,9 @@ async def test_computations_take_turns() -> None:
     assert most == 1
 
 
-async def test_the_interpreter_is_as_before_when_a_computation_has_failed() -> None:
-    """It gives way sooner and collects no garbage only for as long as the computation takes."""
+async def test_a_failed_computation_restores_the_interpreter() -> None:
+    """Only during the computation does the interpreter switch threads sooner and skip garbage
+    collection."""
     before = (sys.getswitchinterval(), gc.isenabled())
 
     def compute() -> None:

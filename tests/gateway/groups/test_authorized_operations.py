@@ -1,4 +1,5 @@
-"""What a client may do with a hosted group: the cluster says so, on the client's own connection."""
+"""The authorized operations of a hosted group come from the cluster, over the client's own
+connection."""
 
 from typing import Any
 
@@ -18,15 +19,15 @@ READ_AND_DESCRIBE = (1 << 3) | (1 << 8)
 
 
 def describing(version: int, *, asks: bool) -> Struct:
-    """Either api's request; the new protocol's has one version here, 0."""
+    """A request of either api. ConsumerGroupDescribe has one version here, 0."""
     if version == 0:
         return ConsumerGroupDescribeRequest(group_ids=("g",), include_authorized_operations=asks)
     return DescribeGroupsRequest(groups=("g",), include_authorized_operations=asks)
 
 
 @pytest.mark.parametrize("version", [0, 3, 5, 6])
-async def test_operations_are_told_if_the_client_asks(version: int) -> None:
-    """Of a group whose members are here the cluster knows the anchor only, and all permissions."""
+async def test_authorized_operations_are_returned_on_request(version: int) -> None:
+    """For a hosted group the cluster knows only the anchor, but all permissions."""
     with trio.fail_after(20):
         async with (
             running_fake_broker(OffsetBroker(operations=READ_AND_DESCRIBE)) as broker,

@@ -1,4 +1,4 @@
-"""A batch decides as if each of its requests had been durable before the next one came."""
+"""A batch decides each request as if the earlier ones were durable."""
 
 import random
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ STEPS = 120
 
 
 class Handled(NamedTuple):
-    """An event as the engine got it."""
+    """An event as the engine received it."""
 
     event: Event
     now_ms: int
@@ -30,7 +30,7 @@ class Handled(NamedTuple):
 
 
 class Recorded(Stranger):
-    """Remembers what it sent; the group stays in memory all the time."""
+    """Records its answers, and keeps the group in memory."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -48,7 +48,7 @@ class Recorded(Stranger):
 
 
 def in_batches(events: list[Handled], dice: random.Random) -> Iterator[list[Handled]]:
-    """As a task would gather them: what is due comes first in its batch."""
+    """Gather the events as a task does: due deadlines first."""
     batch: list[Handled] = []
     for handled in events:
         if batch and (isinstance(handled.event, TimePassed) or dice.random() < 0.2):
@@ -59,9 +59,9 @@ def in_batches(events: list[Handled], dice: random.Random) -> Iterator[list[Hand
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_together_or_one_by_one(seed: int) -> None:
-    """The same records, answers and state, however the requests are gathered; and until they are
-    made real, the group has not changed."""
+def test_gathered_requests_are_decided_like_single_ones(seed: int) -> None:
+    """Records, answers and state are the same. Until the batch is applied, the group does not
+    change."""
     stranger = Recorded(seed)
     for _ in range(STEPS):
         stranger.step()
@@ -83,8 +83,8 @@ def test_together_or_one_by_one(seed: int) -> None:
     assert snapshot(engine.state) == snapshot(stranger.script.engine.state)
 
 
-def test_who_need_not_wait_for_the_log_does_not() -> None:
-    """There is room only beside somebody who does wait for it."""
+def test_requests_without_records_do_not_wait_for_the_log() -> None:
+    """They join only a batch that waits for the log anyway."""
     script = GroupScript(config=GroupConfig())
     script.native("n", 0)
     batch = Batch(script.engine)
@@ -93,8 +93,8 @@ def test_who_need_not_wait_for_the_log_does_not() -> None:
     assert not batch.has_room
 
 
-def test_a_batch_has_an_end() -> None:
-    """Nobody waits for more than so many others."""
+def test_the_size_of_a_batch_is_limited() -> None:
+    """No request waits for more than this many others."""
     stranger = Recorded(1)
     stranger.script.native("n", 0)
     batch = Batch(GroupEngine("g", stranger.script.config))

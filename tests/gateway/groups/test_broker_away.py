@@ -1,4 +1,4 @@
-"""What members of a hosted group are told while the cluster is away: nothing that ends it."""
+"""Members of a hosted group survive an outage of the cluster."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,7 +31,7 @@ MEMBER = "n"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A gateway with a group of one native member, whose broker has gone."""
+    """A gateway with a group of one native member, whose broker is down."""
 
     broker: OffsetBroker
     gateway: Gateway
@@ -46,7 +46,8 @@ class Scene:
 
 @asynccontextmanager
 async def away(*, owes_an_answer: bool = False) -> AsyncIterator[Scene]:
-    """It comes back with `running_fake_broker`. `owes_an_answer`: to a commit of partition 0."""
+    """`running_fake_broker` starts it again. `owes_an_answer`: a commit of partition 0 is
+    unanswered."""
     broker = OffsetBroker()
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
@@ -68,9 +69,9 @@ async def away(*, owes_an_answer: bool = False) -> AsyncIterator[Scene]:
             nursery.cancel_scope.cancel()
 
 
-async def test_heartbeats_go_on_and_commits_are_to_be_tried_again() -> None:
-    """On the same connection, which then serves as before; the commit was never sent, so that it
-    holds nothing up."""
+async def test_heartbeats_succeed_and_commits_are_retried() -> None:
+    """Both use the same connection, which later serves as before. The commit was never sent, so it
+    blocks nothing."""
     async with away() as scene:
         for _ in range(2):
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
@@ -79,15 +80,15 @@ async def test_heartbeats_go_on_and_commits_are_to_be_tried_again() -> None:
             fetched = await scene.client.connection.ask(fetch, 5)
             assert fetched.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         async with running_fake_broker(scene.broker):
-            while await scene.commit():  # nobody would tell
+            while await scene.commit():  # no signal announces it
                 await trio.sleep(0.05)
             assert scene.broker.offsets == {0: 7}
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
 
 
 async def test_commits_do_not_wait_for_an_anchor_that_the_broker_must_take() -> None:
-    """One commit was on its way when the broker went, so the anchor is to be taken again, which
-    takes as long as the broker is away. The member's heartbeats are behind its other commits."""
+    """A commit was in flight when the broker went down, so the anchor must be taken again, which
+    lasts as long as the outage. The member's heartbeats wait behind its other commits."""
     async with away(owes_an_answer=True) as scene:
         with trio.fail_after(MEMBER_PATIENCE_S):
             for partition in (0, 1, 2, 1, 2):
@@ -95,13 +96,14 @@ async def test_commits_do_not_wait_for_an_anchor_that_the_broker_must_take() -> 
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
         scene.broker.gate = None
         async with running_fake_broker(scene.broker):
-            while await scene.commit():  # nobody would tell
+            while await scene.commit():  # no signal announces it
                 await trio.sleep(0.05)
             assert scene.broker.offsets == {0: 7}
 
 
-async def test_a_client_that_fetches_finds_its_coordinator_behind_that() -> None:
-    """It fetches first on each new connection: librdkafka looks for the coordinator on any."""
+async def test_a_fetching_client_then_finds_its_coordinator() -> None:
+    """The client fetches first on each new connection. librdkafka looks for the coordinator on any
+    connection."""
     async with away() as scene, connected(scene.gateway.address) as wire:
         fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
         find = FindCoordinatorRequest(key="g")
@@ -117,9 +119,9 @@ async def test_a_client_that_fetches_finds_its_coordinator_behind_that() -> None
         assert (here.error_code, here.node_id) == (0, 1)
 
 
-async def test_a_client_that_comes_back_finds_its_group_where_it_was() -> None:
-    """Its coordinator and its topics are told from memory. A group that nobody knew is to be looked
-    for again."""
+async def test_a_returning_client_finds_its_group() -> None:
+    """The gateway answers for its coordinator and topics from memory. An unknown group must be
+    looked up again."""
     async with away() as scene, group_client(scene.gateway.address, "g") as client:
         ask = client.connection.ask
         here = await ask(FindCoordinatorRequest(key="g"), 3)
@@ -140,17 +142,17 @@ async def test_a_client_that_comes_back_finds_its_group_where_it_was() -> None:
         assert (await client.native(MEMBER, scene.epoch)).error_code == 0
 
 
-async def test_a_classic_member_of_whom_nobody_knows_is_to_look_for_its_coordinator() -> None:
-    """Whose the group is only the cluster can say; see `refusal`."""
+async def test_an_unknown_classic_member_looks_for_its_coordinator() -> None:
+    """Only the cluster can tell who holds the group; see `refusal`."""
     async with away() as scene:
         member = GroupClient(scene.client.connection, "another")
         beaten = await member.beat(JoinGroupResponse(generation_id=1, member_id="c", members=()))
         assert beaten.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_no_reason_names_an_address_of_the_cluster() -> None:
-    """Neither who joins a group that must be looked at, nor who waits for an anchor that is being
-    taken: brokers are for the gateway alone to know."""
+async def test_no_error_contains_a_broker_address() -> None:
+    """This covers joins that need a look-up and waits for an anchor. Only the gateway may know the
+    brokers' addresses."""
     async with away(owes_an_answer=True) as scene:
         newcomer = GroupClient(scene.client.connection, "another")
         for refused in (await newcomer.native(MEMBER), await scene.client.native("second")):
@@ -158,8 +160,8 @@ async def test_no_reason_names_an_address_of_the_cluster() -> None:
             _assert_names_no_address(refused, scene.broker)
 
 
-async def test_nor_does_it_when_the_coordinator_is_not_known() -> None:
-    """A gateway that has just taken up the group, and then the broker went."""
+async def test_no_error_contains_an_address_without_a_coordinator() -> None:
+    """The gateway took over the group just before the broker went down."""
     broker, state_log = OffsetBroker(), MemoryLog()
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
@@ -185,9 +187,9 @@ def _assert_names_no_address(refused: ConsumerGroupHeartbeatResponse, broker: Of
     assert str(broker.address[1]) not in refused.error_message
 
 
-async def test_a_coordinator_that_has_only_just_joined_is_looked_for_again() -> None:
-    """It is gone before the cluster's Metadata has told us where it was, and the other broker still
-    names it."""
+async def test_a_new_coordinator_that_vanished_is_looked_up_again() -> None:
+    """It vanished before the cluster's Metadata had its address, and the other broker still names
+    it."""
 
     async def name_the_new_one(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await answer(wire, header, FindCoordinatorResponse(node_id=2, host=HOST, port=free_port()))

@@ -1,4 +1,4 @@
-"""Who comes to a group is told once, and who is turned away."""
+"""Clients that join a group, or are refused, are reported once."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -49,7 +49,7 @@ class _Introduced:
 
 
 class Seen(ClientsSeen):
-    """What was told, with its group."""
+    """The reports with their groups."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str | None, GatewayEvent]] = []
@@ -64,12 +64,12 @@ class Seen(ClientsSeen):
 
 
 def introduced(message: Struct) -> GroupRequest:
-    """The request of a client that says what it is."""
+    """The request of a client that names its software."""
     return replace(lone_request(message, 5), upstream=cast(Upstream, _Introduced()))
 
 
-def test_a_classic_client_says_what_it_is_and_offers() -> None:
-    """The lowest embedded version counts: that one every member can read."""
+def test_a_classic_join_reports_software_and_protocols() -> None:
+    """The lowest embedded version is reported, because every member can read it."""
     seen = Seen()
     seen.note(introduced(JOIN), JOINED)
     ((group_id, event),) = seen.told
@@ -88,8 +88,8 @@ def test_a_classic_client_says_what_it_is_and_offers() -> None:
     }
 
 
-def test_a_native_client_is_seen_when_it_joins() -> None:
-    """Not with each of its heartbeats; and it need not introduce itself."""
+def test_a_native_client_is_reported_when_it_joins() -> None:
+    """Later heartbeats are not reported. The client's software may be unknown."""
     seen = Seen()
     seen.see(NATIVE, ConsumerGroupHeartbeatResponse(member_id="n", member_epoch=1))
     seen.see(replace(NATIVE, member_epoch=1), ConsumerGroupHeartbeatResponse(member_id="n"))
@@ -97,8 +97,8 @@ def test_a_native_client_is_seen_when_it_joins() -> None:
     assert (event.fields["protocol"], event.fields["software_name"]) == ("consumer", None)
 
 
-def test_a_client_is_told_of_once_until_it_changes() -> None:
-    """However often it joins."""
+def test_a_client_is_reported_once_until_it_changes() -> None:
+    """The number of its joins does not matter."""
     seen = Seen()
     for _ in range(3):
         seen.note(introduced(JOIN), JOINED)
@@ -107,8 +107,8 @@ def test_a_client_is_told_of_once_until_it_changes() -> None:
     assert [group_id for group_id, _event in seen.told] == ["orders", "orders", "other"]
 
 
-def test_whoever_would_convert_a_group_and_may_not_is_told_of_with_the_reason() -> None:
-    """As it was told itself; once, however often it tries."""
+def test_a_refused_conversion_is_reported_with_its_reason() -> None:
+    """The reason is that of the answer. Repeated attempts are reported once."""
     seen = Seen()
     for _ in range(2):
         answer = ConsumerGroupHeartbeatResponse(
@@ -124,8 +124,8 @@ def test_whoever_would_convert_a_group_and_may_not_is_told_of_with_the_reason() 
     }
 
 
-def test_another_refusal_is_none_of_a_conversion() -> None:
-    """The client tries again, or is wrong itself."""
+def test_other_refusals_are_not_reported_as_conversions() -> None:
+    """The client retries, or its request is invalid."""
     seen = Seen()
     seen.see(
         NATIVE, ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -137,8 +137,8 @@ def test_another_refusal_is_none_of_a_conversion() -> None:
     assert seen.names == ["client_seen"]
 
 
-def test_the_oldest_are_forgotten(monkeypatch: Any) -> None:
-    """Memory has a limit; whoever comes often is not the oldest."""
+def test_the_oldest_reports_are_forgotten(monkeypatch: Any) -> None:
+    """Memory is limited, and active clients are never the oldest."""
     monkeypatch.setattr(clients_seen, "REMEMBERED_MAX", 2)
     seen = Seen()
     for group_id in ("a", "b", "a", "c", "a", "b"):

@@ -1,4 +1,4 @@
-"""A commit of which only some topics are stored."""
+"""Commits of which only some topics are stored."""
 
 import pytest
 
@@ -53,7 +53,7 @@ IN_TRANSACTION = TxnOffsetCommitRequest(
 
 @pytest.mark.parametrize("commit", [COMMIT, IN_TRANSACTION])
 def test_each_topic_is_in_one_part_and_in_the_answer(commit: CommitRequest) -> None:
-    """Those that are stored come first, as the cluster answers them."""
+    """Stored topics come first, in the order of the cluster's answer."""
     refused, rest = split(commit, frozenset({"b", "x"}))
     assert [topic.name for topic in refused.topics] == ["b"]
     assert [topic.name for topic in rest.topics] == ["a", "c"]

@@ -1,5 +1,5 @@
-"""Accepted commits on their way to the cluster: in the order of their client, without a round trip
-for each, and each of them ended, whatever becomes of it."""
+"""Accepted commits are stored in their client's order, without a round trip for each, and each of
+them ends."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -34,7 +34,7 @@ LOADING, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION = 14, 25, 22
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A member of a group at the gateway, and a connection on which it commits."""
+    """A member of a group, and a connection for its commits."""
 
     broker: OffsetBroker
     client: GroupClient
@@ -42,7 +42,7 @@ class Scene:
     joined: JoinGroupResponse
 
     def commit(self, offset: int, *, generation: int | None = None) -> bytes:
-        """The frame of a commit, with the offset as its correlation id."""
+        """The frame of a commit with the offset as correlation id."""
         generation = self.joined.generation_id if generation is None else generation
         partition = OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=""
@@ -56,7 +56,7 @@ class Scene:
         return request_frame(ApiKey.OFFSET_COMMIT, VERSION, offset, encode(message, VERSION))
 
     async def codes(self, count: int) -> list[tuple[int, int]]:
-        """Which commits the next answers are to, and their error codes."""
+        """The correlation ids and error codes of the next answers."""
         told = []
         for _ in range(count):
             frame = await self.wire.frame()
@@ -67,11 +67,11 @@ class Scene:
 
     @property
     def sent(self) -> list[int]:
-        """The offsets that the cluster was asked to store, in its order."""
+        """The offsets that the cluster was asked to store, in order."""
         return [each.topics[0].partitions[0].committed_offset for each in self.broker.commits]
 
     def answers(self, codes: Sequence[int]) -> None:
-        """The broker looks at so many commits before it answers the first of them."""
+        """The broker reads this many commits before it answers the first."""
 
         async def handler(wire: Wire, header: RequestHeader, body: bytes) -> None:
             later = [await wire.frame() for _ in codes[1:]]
@@ -102,7 +102,7 @@ def stored(code: int) -> OffsetCommitResponse:
 
 @asynccontextmanager
 async def open_scene() -> AsyncIterator[Scene]:
-    """Everything that a test here needs, for the length of the block."""
+    """A scene for the length of the block."""
     with trio.fail_after(20):
         async with (
             running_fake_broker(OffsetBroker()) as broker,
@@ -115,15 +115,16 @@ async def open_scene() -> AsyncIterator[Scene]:
 
 
 async def test_the_broker_has_the_next_commit_before_it_answers_the_first() -> None:
-    """Otherwise what the client sends behind them waits for a round trip of each."""
+    """Otherwise later requests of the client wait for a round trip per commit."""
     async with open_scene() as on:
         on.answers((0, 0, 0))
         await on.wire.send(b"".join(map(on.commit, range(3))))
         assert await on.codes(3) == [(0, 0), (1, 0), (2, 0)]
 
 
-async def test_all_are_stored_and_answered_in_the_clients_order() -> None:
-    """More than go together, refused ones among them, and a heartbeat behind them."""
+async def test_all_commits_are_stored_and_answered_in_order() -> None:
+    """There are more commits than one batch holds, with refused ones among them and a heartbeat
+    behind them."""
     count = 2 * COMMITS_TOGETHER_MAX + 5
     stale = {3, COMMITS_TOGETHER_MAX}
     async with open_scene() as on:
@@ -145,8 +146,8 @@ async def test_all_are_stored_and_answered_in_the_clients_order() -> None:
         assert correlation_id == count
 
 
-async def test_what_the_cluster_refused_to_the_anchor_is_sent_again_in_order() -> None:
-    """An admin has removed it: it is taken again, and the client hears nothing of that."""
+async def test_commits_refused_to_the_anchor_are_sent_again_in_order() -> None:
+    """An admin removed the anchor. The gateway takes it again, and the client notices nothing."""
     async with open_scene() as on:
         on.broker.coordinator.group("g").remove_member()
         await on.wire.send(b"".join(map(on.commit, range(3))))
@@ -155,8 +156,8 @@ async def test_what_the_cluster_refused_to_the_anchor_is_sent_again_in_order() -
         assert on.broker.offsets == {0: 2}
 
 
-async def test_nothing_is_sent_again_that_something_newer_has_overtaken() -> None:
-    """An offset would go back. The client may try again, if it still wants that."""
+async def test_an_overtaken_commit_is_not_sent_again() -> None:
+    """Otherwise an offset would go back. The client may retry."""
     async with open_scene() as on:
         on.answers((UNKNOWN_MEMBER_ID, 0, UNKNOWN_MEMBER_ID))
         asked = on.broker.handlers[ApiKey.OFFSET_COMMIT]
@@ -177,9 +178,9 @@ async def test_nothing_is_sent_again_that_something_newer_has_overtaken() -> Non
         assert again == [-1, 2]
 
 
-async def test_a_broker_that_goes_away_has_none_of_them_stored_late() -> None:
-    """Not one goes out on another connection while an earlier one may still arrive; then the group
-    goes on."""
+async def test_an_outage_stores_no_commit_late() -> None:
+    """No commit uses another connection while an earlier one may still arrive. Then the group
+    continues."""
     async with open_scene() as on:
         on.broker.loses_commits = True
         await on.wire.send(b"".join(map(on.commit, range(3))))
@@ -193,8 +194,8 @@ async def test_a_broker_that_goes_away_has_none_of_them_stored_late() -> None:
         assert on.broker.offsets == {0: 9}
 
 
-async def test_commits_whose_client_hung_up_end_all_the_same() -> None:
-    """Their partitions would never move on."""
+async def test_commits_of_a_disconnected_client_end() -> None:
+    """Otherwise their partitions could never move."""
     async with open_scene() as on:
         on.broker.gate = trio.Event()
         await on.wire.send(b"".join(map(on.commit, range(3))))

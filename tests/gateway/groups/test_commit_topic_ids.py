@@ -1,4 +1,4 @@
-"""Transactional commits that name topics by id: what the cluster gets, and what the client."""
+"""Transactional commits with topic ids, at the cluster and at the client."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,16 +53,16 @@ def codes(answer: TxnOffsetCommitResponse) -> dict[UUID, int]:
     return {topic.topic_id: topic.partitions[0].error_code for topic in answer.topics}
 
 
-def test_topics_that_exist_get_names_beside_their_ids() -> None:
-    """So that a broker of any version can be asked."""
+def test_existing_topics_get_names_beside_their_ids() -> None:
+    """A broker of any version can then store them."""
     known, unknown = named(of_topics(NUMBERS, GONE), {NUMBERS: "numbers"})
     assert [(topic.name, topic.topic_id) for topic in known.topics] == [("numbers", NUMBERS)]
     assert [(topic.name, topic.topic_id) for topic in unknown.topics] == [("", GONE)]
 
 
 @pytest.mark.parametrize("told", [{"name": "numbers"}, {"topic_id": NUMBERS}])
-def test_an_answer_by_name_or_by_id_says_both(told: dict[str, str | UUID]) -> None:
-    """As the broker's version has it."""
+def test_an_answer_has_names_and_ids(told: dict[str, str | UUID]) -> None:
+    """The broker's version returns one of them."""
     known, _unknown = named(of_topics(NUMBERS), {NUMBERS: "numbers"})
     partition = TxnOffsetCommitResponsePartition(partition_index=2)
     topic = TxnOffsetCommitResponseTopic(partitions=(partition,), **told)  # type: ignore[arg-type]
@@ -70,8 +70,8 @@ def test_an_answer_by_name_or_by_id_says_both(told: dict[str, str | UUID]) -> No
     assert [(each.name, each.topic_id) for each in answer.topics] == [("numbers", NUMBERS)]
 
 
-def test_an_answer_to_a_commit_by_name_stays_as_it_is() -> None:
-    """Nobody asked for ids."""
+def test_an_answer_to_a_commit_by_name_is_unchanged() -> None:
+    """The client did not send ids."""
     commit = TxnOffsetCommitRequest(
         transactional_id="t",
         group_id="g",
@@ -86,7 +86,8 @@ def test_an_answer_to_a_commit_by_name_stays_as_it_is() -> None:
 
 @asynccontextmanager
 async def open_scene(version: int) -> AsyncIterator[tuple[OffsetBroker, GroupClient]]:
-    """A broker that takes transactions up to this version, and a client of the gateway before."""
+    """A broker that supports transactional commits up to this version, and a client of the
+    gateway."""
     broker = OffsetBroker(topic_id=NUMBERS)
     broker.versions = {**broker.versions, ApiKey.TXN_OFFSET_COMMIT: (0, version)}
     with trio.fail_after(20):
@@ -100,7 +101,7 @@ async def open_scene(version: int) -> AsyncIterator[tuple[OffsetBroker, GroupCli
 
 @pytest.mark.parametrize("upstream_version", [5, 6])
 async def test_a_transaction_by_topic_id_is_stored_by_any_broker(upstream_version: int) -> None:
-    """By name before Kafka 4.4. What cannot be stored is said so, topic by topic."""
+    """Before Kafka 4.4 the gateway sends names. Topics that cannot be stored have an error each."""
     async with open_scene(upstream_version) as (broker, client):
         joined = await client.enter()
         commit = of_topics(
@@ -116,16 +117,16 @@ async def test_a_transaction_by_topic_id_is_stored_by_any_broker(upstream_versio
         assert seen.member_id == broker.coordinator.group("g").member_id
 
 
-async def test_a_commit_by_ids_that_nobody_has_reaches_no_broker() -> None:
-    """Neither does the id of no topic at all."""
+async def test_a_commit_of_unknown_ids_reaches_no_broker() -> None:
+    """The zero id does not either."""
     async with open_scene(5) as (broker, client):
         answer = await client.connection.ask(of_topics(GONE, UUID(int=0)), BY_ID)
         assert set(codes(answer).values()) == {ErrorCode.UNKNOWN_TOPIC_ID}
         assert broker.commits == []
 
 
-async def test_a_stale_native_member_is_told_its_epoch_is_stale() -> None:
-    """Its transaction knows the code from v6 on; all of its topics are told."""
+async def test_a_stale_native_member_gets_stale_member_epoch() -> None:
+    """Transactional commits have this code from v6 on, for all their topics."""
     async with open_scene(5) as (_broker, client):
         joined = await client.native("n1", 0, topics=("numbers",))
         commit = of_topics(NUMBERS, member_id="n1", generation=joined.member_epoch + 1)

@@ -1,10 +1,10 @@
-"""Commits under delay and loss: no committed offset goes back, no new owner starts too early.
+"""Commits under delay and loss: no committed offset goes back, and no new owner starts too early.
 
-Real consumers commit without pause while they come and go, some classic and some native, so that
-the group converts back and forth; the line between gateway and cluster delays, breaks, and delivers
-late. Nothing is consumed: the offsets are only counted up.
+Real consumers commit continually while they come and go, some classic and some native, so that the
+group converts back and forth. A proxy between gateway and cluster delays, cuts, and delivers late.
+Nothing is consumed: the consumers only increase the offsets.
 
-A longer run, or one that failed once more: UNKIND_LENGTH_S=600 UNKIND_SEED=7 pytest -s THIS_FILE
+For a longer run, or to repeat a failed one: UNKIND_LENGTH_S=600 UNKIND_SEED=7 pytest -s THIS_FILE
 """
 
 import os
@@ -29,14 +29,14 @@ LENGTH_S = float(os.environ.get("UNKIND_LENGTH_S", "12"))
 SEED = int(os.environ.get("UNKIND_SEED", random.randrange(1 << 30)))
 CONSUMERS = 3
 STAY_S = (1.5, 6.0)
-"""How long a consumer stays before it leaves and comes back."""
+"""The longest time that a consumer stays before it leaves and returns."""
 COMMITS_MIN = 40
 CUTS_MIN = 8
 FETCH_LIMIT_S = 10
 
 
 class Ledger:
-    """What was acknowledged, and what any new owner must not miss."""
+    """Acknowledged offsets, which a new owner must not miss."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -47,7 +47,7 @@ class Ledger:
         self.ends_at_s = time.monotonic() + LENGTH_S
 
     def note_commit(self, partition: int, offset: int) -> None:
-        """The cluster has it, says the gateway."""
+        """The gateway acknowledged this offset."""
         with self.lock:
             self.commits += 1
             before = self.acknowledged[partition]
@@ -56,7 +56,7 @@ class Ledger:
             self.acknowledged[partition] = max(before, offset)
 
     def note_start(self, partition: int, offset: int, acknowledged: int) -> None:
-        """A new owner was told this offset; that one was acknowledged before it asked."""
+        """A new owner received this offset after that one was acknowledged."""
         with self.lock:
             self.starts += 1
             if offset < acknowledged:
@@ -66,7 +66,7 @@ class Ledger:
 def committing_consumer(
     servers: str, group: str, protocol: str, ledger: Ledger, until_s: float
 ) -> None:
-    """Commit the next offset of each partition that it owns, over and over."""
+    """Commit the next offset of each owned partition, repeatedly."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -102,7 +102,7 @@ def committing_consumer(
                     (found,) = consumer.committed(asked, FETCH_LIMIT_S)
                     if found.error is not None:
                         continue
-                    positions[partition] = max(found.offset, -1)  # -1001: none at all
+                    positions[partition] = max(found.offset, -1)  # -1001 means none
                     ledger.note_start(partition, positions[partition], acknowledged)
                     started.add(partition)
                 positions[partition] += 1
@@ -112,12 +112,12 @@ def committing_consumer(
                 )
                 ledger.note_commit(partition, offset)
             except KafkaException:
-                continue  # to be tried again, with the next offset
+                continue  # retry with the next offset
     consumer.close()
 
 
 def come_and_go(servers: str, group: str, ledger: Ledger, seed: int) -> None:
-    """A consumer after another until the end, of either protocol."""
+    """Run consumers of either protocol one after the other, until the end."""
     dice = random.Random(seed)
     while (now_s := time.monotonic()) < ledger.ends_at_s:
         until_s = min(now_s + dice.uniform(*STAY_S), ledger.ends_at_s)
@@ -126,10 +126,10 @@ def come_and_go(servers: str, group: str, ledger: Ledger, seed: int) -> None:
 
 
 @pytest.mark.timeout(FETCH_TIMEOUT_S + LENGTH_S)
-async def test_no_offset_goes_back_and_nobody_starts_before_an_acknowledged_commit(
+async def test_no_offset_goes_back_and_no_owner_starts_before_an_acknowledged_commit(
     kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seen from the cluster itself, all the time, and from each new owner."""
+    """The test watches the cluster continually, and every new owner."""
     group = fresh_group("unkind")
     ledger = Ledger()
     seen: defaultdict[int, int] = defaultdict(lambda: -1)

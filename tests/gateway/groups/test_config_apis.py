@@ -1,5 +1,5 @@
-"""Who answers for which config, and how the answers meet; what they say is compared with real Kafka
-in test_config_apis_with_kafka.py."""
+"""Config requests are split between gateway and cluster. test_config_apis_with_kafka.py compares
+the answers with real Kafka."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -73,10 +73,10 @@ ALTER_GROUP = IncrementalAlterConfigsRequest(
 
 @dataclass(slots=True, kw_only=True)
 class ConfigBroker(OffsetBroker):
-    """Answers in the reverse order, and remembers what it was asked about."""
+    """Answers in reverse order, and records its requests."""
 
     asked_about: list[tuple[int, list[tuple[int, str]]]] = field(default_factory=list)
-    """Api version and resources, request by request."""
+    """The api version and resources of each request."""
     documentation: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -139,8 +139,8 @@ async def scene(
             yield ConfigClient(connection), connection
 
 
-async def test_the_cluster_is_asked_about_what_is_not_ours() -> None:
-    """Once, in a version that it speaks; the answers come in the client's order."""
+async def test_the_cluster_answers_for_other_resources() -> None:
+    """It receives one request, in a version that it supports. Answers are in the client's order."""
     broker = ConfigBroker()
     async with scene(broker) as (client, _):
         about = [(TOPIC, "t"), (GROUP, "g"), (BROKER, "1"), (GROUP, "legacy-g"), (GROUP, "")]
@@ -160,7 +160,7 @@ async def test_the_cluster_is_asked_about_what_is_not_ours() -> None:
 
 
 async def test_hosted_groups_alone_need_no_cluster() -> None:
-    """An upstream without the apis, as the demo's, has group configs all the same."""
+    """An upstream without the APIs, such as the demo's, still has group configs."""
     async with scene(OffsetBroker()) as (client, connection):
         assert ApiKey.ALTER_CONFIGS not in connection.versions
         for version in (0, 1):
@@ -179,8 +179,8 @@ async def test_hosted_groups_alone_need_no_cluster() -> None:
         assert await client.listed(GROUP) == (0, set())
 
 
-async def test_the_legacy_request_replaces_what_a_hosted_group_has() -> None:
-    """And the cluster never hears of it."""
+async def test_the_legacy_request_replaces_a_hosted_groups_configs() -> None:
+    """The cluster does not receive it."""
     broker = ConfigBroker()
     async with scene(broker) as (client, _):
         assert await client.replace_group("g", session_timeout="50000") == (0, None)
@@ -197,8 +197,8 @@ async def test_the_legacy_request_replaces_what_a_hosted_group_has() -> None:
         assert broker.asked_about == [(2, [(GROUP, "legacy-g")])]
 
 
-async def test_a_group_named_twice_is_not_altered() -> None:
-    """Whichever of the two was meant."""
+async def test_a_repeated_group_is_not_altered() -> None:
+    """Neither entry applies."""
     async with scene(OffsetBroker()) as (client, _):
         altered = await client.alter((GROUP, "g", [FIFTY]), (GROUP, "h", [FIFTY]), (GROUP, "g", []))
         assert [each.error_code for each in altered] == [
@@ -210,17 +210,17 @@ async def test_a_group_named_twice_is_not_altered() -> None:
         assert await client.listed(GROUP) == (0, {(GROUP, "h")})
 
 
-async def test_a_resource_named_again_is_described_once() -> None:
-    """A few bytes may not make an answer thousands of times as long."""
+async def test_a_repeated_resource_is_described_once() -> None:
+    """A few bytes must not make an answer a thousand times longer."""
     async with scene(OffsetBroker()) as (client, _):
         described = await client.describe((GROUP, "h"), (GROUP, "g"), (GROUP, "h"))
         assert [each.resource_name for each in described] == ["h", "g"]
 
 
-async def test_descriptions_that_make_an_answer_too_long_are_refused(
+async def test_descriptions_beyond_the_limit_are_refused(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What fits is answered, and of the others not even the configs are looked up."""
+    """Resources within the limit are answered, and the configs of others are not even looked up."""
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
     async with hosted_groups() as groups:
         looked_up: list[str] = []
@@ -243,15 +243,15 @@ async def test_descriptions_that_make_an_answer_too_long_are_refused(
         assert len(looked_up) == codes.count(0) + 1
 
 
-async def test_an_operation_that_does_not_exist() -> None:
-    """Kafka has UNKNOWN_SERVER_ERROR for it; a request that makes no sense is an invalid one."""
+async def test_an_unknown_operation_is_invalid() -> None:
+    """Kafka answers UNKNOWN_SERVER_ERROR."""
     async with scene(OffsetBroker()) as (client, _):
         code, why = await client.alter_group("g", (SESSION, NO_SUCH_OPERATION, "1"))
         assert (code, why) == (ErrorCode.INVALID_REQUEST, "Unknown operation 9")
 
 
-async def test_too_many_groups_refuse_a_change() -> None:
-    """But not to say what is."""
+async def test_a_change_is_refused_beyond_max_groups() -> None:
+    """A description is not."""
     async with scene(OffsetBroker(), max_groups=1) as (client, connection):
         await GroupClient(connection, "a").native("n")
         code, _why = await client.alter_group("b", FIFTY)
@@ -259,7 +259,7 @@ async def test_too_many_groups_refuse_a_change() -> None:
         assert (await client.values("b"))[SESSION] == ("45000", ConfigSource.DEFAULT)
 
 
-async def test_while_the_cluster_does_not_say_who_is_there_nobody_answers(
+async def test_configs_wait_for_the_cluster_to_tell_who_holds_a_group(
     autojump_clock: MockClock,
 ) -> None:
     """The group may be the cluster's own, and have configs there."""
@@ -272,13 +272,13 @@ async def test_while_the_cluster_does_not_say_who_is_there_nobody_answers(
         assert altered.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-async def test_a_log_that_cannot_be_read_is_no_empty_one(autojump_clock: MockClock) -> None:
-    """Each group says so for itself; the list as a whole."""
+async def test_an_unreadable_log_is_an_error(autojump_clock: MockClock) -> None:
+    """Each group has its own error, and a list has one."""
     async with hosted_groups() as groups:
         groups.log.is_unreadable = True
         (described,) = await ask(groups, DescribeConfigsRequest(resources=(ABOUT_GROUP,)))
         assert described.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        # What is wrong with the log may name a path or an address.
+        # The reason may contain a path or an address.
         assert described.error_message == "the group cannot be read from the state log"
         answer = await ConfigApis(groups.registry).answer(
             lone_request(ListConfigResourcesRequest(), 1), ListConfigResourcesRequest()
@@ -288,10 +288,10 @@ async def test_a_log_that_cannot_be_read_is_no_empty_one(autojump_clock: MockClo
         )
 
 
-async def test_a_change_that_cannot_be_written_has_not_happened(
+async def test_a_change_that_cannot_be_written_has_no_effect(
     autojump_clock: MockClock,
 ) -> None:
-    """The client hears so, and may try again."""
+    """The client gets an error and may retry."""
     async with hosted_groups() as groups:
         groups.log.is_failing = True
         (altered,) = await ask(groups, ALTER_GROUP)
@@ -307,6 +307,6 @@ async def test_a_change_that_cannot_be_written_has_not_happened(
 
 
 async def ask(groups: HostedGroups, message: ConfigMessage) -> Any:
-    """The answers of a gateway whose cluster knows nothing of configs."""
+    """The answers of a gateway whose cluster does not support configs."""
     answer: Any = await ConfigApis(groups.registry).answer(lone_request(message, 1), message)
     return answer.results if isinstance(message, DescribeConfigsRequest) else answer.responses

@@ -1,4 +1,4 @@
-"""Configs, compared field by field with what a real Apache Kafka answers."""
+"""Group configs, compared field by field with real Apache Kafka."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -83,7 +83,7 @@ async def both(
 
 
 def of_consumer_groups(results: Iterable[DescribeConfigsResult]) -> list[DescribeConfigsResult]:
-    """Kafka has configs of share and streams groups as well, which are not hosted here."""
+    """Kafka also has configs of share and streams groups, which the gateway does not host."""
     return [
         replace(result, configs=tuple(c for c in result.configs if c.name.startswith("consumer.")))
         for result in results
@@ -91,7 +91,7 @@ def of_consumer_groups(results: Iterable[DescribeConfigsResult]) -> list[Describ
 
 
 async def check_same(us: ConfigClient, them: ConfigClient, group_id: str, **how: Any) -> None:
-    """Wait until Kafka describes the group as we do: its brokers hear of a change later."""
+    """Wait until Kafka's description matches. Its brokers learn of a change later."""
     mine = list(await us.describe((GROUP, group_id), **how))
     theirs = of_consumer_groups(await them.describe((GROUP, group_id), **how))
     with trio.move_on_after(CATCH_UP_TIMEOUT_S):
@@ -102,8 +102,9 @@ async def check_same(us: ConfigClient, them: ConfigClient, group_id: str, **how:
 
 
 @ONLY_4_3
-async def test_every_change_is_answered_as_kafka_answers_it(kafka: KafkaCluster) -> None:
-    """Code and message, and the group's configs afterwards, with synonyms and documentation."""
+async def test_every_change_is_answered_as_in_kafka(kafka: KafkaCluster) -> None:
+    """Code, message and the group's configs afterwards match, including synonyms and
+    documentation."""
     group = fresh_group("configured")
     async with both(kafka) as (us, them):
         await check_same(us, them, group, documentation=True)
@@ -134,8 +135,8 @@ LOOSE = GroupConfig(
 )
 
 
-def test_a_brokers_own_values_and_bounds_count() -> None:
-    """They are among the synonyms, and a heartbeat has to come within a session."""
+def test_the_brokers_values_and_bounds_apply() -> None:
+    """They are among the synonyms. The heartbeat interval must be below the session timeout."""
 
     async def compare(kafka: KafkaCluster) -> None:
         group = fresh_group("configured")
@@ -157,8 +158,8 @@ def test_a_brokers_own_values_and_bounds_count() -> None:
 
 
 @ONLY_4_3
-async def test_the_legacy_request_replaces(kafka: KafkaCluster) -> None:
-    """What it does not name gets the broker's value."""
+async def test_the_legacy_request_replaces_all_configs(kafka: KafkaCluster) -> None:
+    """Configs that it omits get the broker's value."""
     group = fresh_group("replaced")
     async with both(kafka) as (us, them):
         for values in (
@@ -174,8 +175,8 @@ async def test_the_legacy_request_replaces(kafka: KafkaCluster) -> None:
 
 
 @ONLY_4_3
-async def test_a_request_about_many_things(kafka: KafkaCluster) -> None:
-    """Each resource has its answer, in the request's order, whoever gave it."""
+async def test_a_request_about_many_resources(kafka: KafkaCluster) -> None:
+    """Each resource has its answer in the request's order, from the gateway or the cluster."""
     groups = [fresh_group("mixed") for _ in range(3)]
     topic = fresh_group("topic")  # a name that no other test alters
     async with both(kafka) as (us, them):
@@ -203,15 +204,15 @@ async def test_a_request_about_many_things(kafka: KafkaCluster) -> None:
 
 
 def of_topics_and_groups(results: Iterable[DescribeConfigsResult]) -> list[DescribeConfigsResult]:
-    """Those of groups without what is not hosted here."""
+    """The groups' configs without the kinds that the gateway does not host."""
     return [
         each if each.resource_type == TOPIC else of_consumer_groups([each])[0] for each in results
     ]
 
 
-async def test_a_cluster_without_group_configs_needs_none(kafka: KafkaCluster) -> None:
-    """Hosted groups have them all the same, at every listener; a group of the cluster's has what
-    the cluster gives it."""
+async def test_a_cluster_without_group_configs(kafka: KafkaCluster) -> None:
+    """Hosted groups have configs at every listener. A group of the cluster has those of the
+    cluster."""
     group, theirs = fresh_group("hosted"), fresh_group("legacy")
     async with whole_gateway(kafka.addresses, forward_patterns=("legacy-*",)) as gateway:
         first, second = (await gateway.listeners()).values()
@@ -232,7 +233,7 @@ async def test_a_cluster_without_group_configs_needs_none(kafka: KafkaCluster) -
 
 
 async def test_resources_with_configs_are_listed(kafka: KafkaCluster) -> None:
-    """Groups that override something, beside what the cluster can list."""
+    """The list has groups with overrides, and the cluster's own resources."""
     group = fresh_group("listed")
     async with both(kafka) as (us, them):
         assert await us.alter_group(group, (SESSION, SET, "50000")) == (0, None)
@@ -250,8 +251,8 @@ async def test_resources_with_configs_are_listed(kafka: KafkaCluster) -> None:
         assert await us.listed(version=0) == await them.listed(version=0) == (0, set())
 
 
-async def test_no_address_of_the_cluster_is_told(kafka: KafkaCluster) -> None:
-    """Of every config of every broker, with all synonyms; the others are told as they are."""
+async def test_configs_contain_no_address_of_the_cluster(kafka: KafkaCluster) -> None:
+    """This covers every config of every broker with all synonyms. Other configs are unchanged."""
     withheld: set[str] = set()
     async with whole_gateway(kafka.addresses) as gateway:
         listeners = await gateway.listeners()
@@ -279,8 +280,8 @@ async def test_no_address_of_the_cluster_is_told(kafka: KafkaCluster) -> None:
     assert withheld == {"listeners", "controller.quorum.voters"}  # the others are not set
 
 
-async def test_a_refusal_of_the_cluster_names_no_address_either(kafka: KafkaCluster) -> None:
-    """It may quote what is set."""
+async def test_a_refusal_contains_no_address_of_the_cluster(kafka: KafkaCluster) -> None:
+    """It may quote the value."""
     change = ("advertised.listeners", SET, "PLAINTEXT://elsewhere:1,OTHER://elsewhere:2")
     async with both(kafka) as (us, _them):
         for name in ("1", "2", ""):
@@ -291,8 +292,8 @@ async def test_a_refusal_of_the_cluster_names_no_address_either(kafka: KafkaClus
 
 
 @ONLY_4_3
-async def test_configs_are_not_the_groups(kafka: KafkaCluster) -> None:
-    """They count from the first heartbeat on, and stay when the group is deleted: here as there."""
+async def test_configs_are_independent_of_the_group(kafka: KafkaCluster) -> None:
+    """They apply from the first heartbeat on, and survive the group's deletion, as in Kafka."""
     group = fresh_group("kept")
     async with whole_gateway(kafka.addresses) as gateway:
         for address in (gateway.address, kafka.addresses[0]):
@@ -300,7 +301,7 @@ async def test_configs_are_not_the_groups(kafka: KafkaCluster) -> None:
                 configs = ConfigClient(client.connection)
                 assert await configs.alter_group(group, (HEARTBEAT, SET, "7000")) == (0, None)
                 while (await configs.values(group))[HEARTBEAT][0] != "7000":
-                    await trio.sleep(0.02)  # nobody would tell
+                    await trio.sleep(0.02)  # no signal announces it
                 assert (await client.native("n")).heartbeat_interval_ms == 7_000
                 await client.native("n", -1)
                 assert await client.deleted() == 0

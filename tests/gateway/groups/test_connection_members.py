@@ -1,4 +1,4 @@
-"""Whose connection it is, is what its own requests have said."""
+"""The member of a connection is known from its own requests."""
 
 import gc
 from dataclasses import replace
@@ -45,7 +45,7 @@ def joined(member_id: str, error_code: int = 0) -> JoinGroupResponse:
 
 
 class Connection:
-    """Stands for a client's."""
+    """Stands for a client's connection."""
 
     def request(self, message: Struct) -> GroupRequest:
         return replace(lone_request(message, 1), upstream=cast(Upstream, self))
@@ -54,13 +54,13 @@ class Connection:
 def speaker(
     connection: Connection, connection_members: ConnectionMembers, group_id: str = "orders"
 ) -> str | None:
-    """Who would fetch offsets there."""
+    """The member that fetches offsets on the connection."""
     request = connection.request(OffsetFetchRequest(group_id=group_id, topics=()))
     return connection_members.member_of(request, group_id)
 
 
-def test_every_request_of_a_member_tells_whose_connection_it_is() -> None:
-    """A restarted gateway hears no join."""
+def test_every_request_of_a_member_identifies_its_connection() -> None:
+    """A restarted gateway sees no join."""
     for message, answer in (
         (JOIN, joined("m")),
         (SYNC, SyncGroupResponse(assignment=b"")),
@@ -75,15 +75,15 @@ def test_every_request_of_a_member_tells_whose_connection_it_is() -> None:
 
 
 def test_the_latest_member_counts() -> None:
-    """One who is fenced joins anew, under another id, on the connection that it has."""
+    """A fenced client rejoins with another id on the same connection."""
     connection_members, connection = ConnectionMembers(), Connection()
     connection_members.note(connection.request(JOIN), joined("m"))
     connection_members.note(connection.request(JOIN), joined("n"))
     assert speaker(connection, connection_members) == "n"
 
 
-def test_who_is_refused_is_no_member() -> None:
-    """Nor is an id that is only handed out."""
+def test_a_refused_client_is_no_member() -> None:
+    """An id that was only handed out is none either."""
     connection_members, connection = ConnectionMembers(), Connection()
     connection_members.note(
         connection.request(JOIN), joined("m", error_code=ErrorCode.MEMBER_ID_REQUIRED)
@@ -94,8 +94,8 @@ def test_who_is_refused_is_no_member() -> None:
     assert speaker(connection, connection_members) is None
 
 
-def test_a_connection_that_has_ended_is_forgotten() -> None:
-    """Or memory would grow with every client that ever came."""
+def test_a_closed_connection_is_forgotten() -> None:
+    """Otherwise memory would grow with every client."""
     connection_members, connection = ConnectionMembers(), Connection()
     connection_members.note(connection.request(JOIN), joined("m"))
     del connection

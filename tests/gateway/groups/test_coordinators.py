@@ -1,4 +1,4 @@
-"""At which broker's listener a group is answered."""
+"""The listener that answers for a group."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests.support.hosted_groups import ScriptedCluster, lone_request
 
 
 class Away:
-    """The client's own broker, which cannot be reached."""
+    """The client's own broker, which is unreachable."""
 
     versions: ClassVar = {ApiKey.FIND_COORDINATOR: (0, 6)}
 
@@ -28,8 +28,8 @@ class Away:
         raise UpstreamAway
 
 
-async def test_a_group_is_at_its_upstream_coordinator_and_nowhere_else() -> None:
-    """Commits travel on the client's own connection."""
+async def test_a_group_is_only_at_its_upstream_coordinator() -> None:
+    """Commits use the client's own connection."""
     cluster = ScriptedCluster()
     cluster.coordinators["g"] = 2
     coordinators = Coordinators(cluster)
@@ -38,8 +38,8 @@ async def test_a_group_is_at_its_upstream_coordinator_and_nowhere_else() -> None
     assert not await coordinators.is_at("g", 3)
 
 
-async def test_the_cluster_is_asked_once_while_clients_are_in_the_right_place() -> None:
-    """Every heartbeat asks for it."""
+async def test_the_cluster_is_asked_once_while_clients_stay() -> None:
+    """Every heartbeat needs the coordinator."""
     cluster = ScriptedCluster()
     coordinators = Coordinators(cluster)
     for _ in range(5):
@@ -47,9 +47,9 @@ async def test_the_cluster_is_asked_once_while_clients_are_in_the_right_place() 
     assert cluster.coordinator_questions == ["g"]
 
 
-async def test_a_coordinator_that_moved_is_found(autojump_clock: MockClock) -> None:
-    """A client at the new place shows that something has changed; the cluster is asked again,
-    but not for each of its requests."""
+async def test_a_moved_coordinator_is_found(autojump_clock: MockClock) -> None:
+    """A client at the new broker shows that the coordinator moved. The cluster is asked again, but
+    not for each request."""
     cluster = ScriptedCluster()
     coordinators = Coordinators(cluster)
     assert await coordinators.is_at("g", 1)
@@ -63,19 +63,19 @@ async def test_a_coordinator_that_moved_is_found(autojump_clock: MockClock) -> N
     assert cluster.coordinator_questions == ["g", "g"]
 
 
-async def test_a_cluster_that_does_not_answer_is_no_answer() -> None:
-    """Unknown is neither yes nor no."""
+async def test_a_silent_cluster_gives_no_answer() -> None:
+    """The coordinator is then unknown."""
     cluster = ScriptedCluster()
     cluster.failure = UpstreamError("nobody listens")
     with pytest.raises(UpstreamError):
         await Coordinators(cluster).is_at("g", 1)
 
 
-async def test_a_cluster_that_hangs_is_not_waited_for_by_each_request(
+async def test_requests_do_not_each_wait_for_a_hanging_cluster(
     autojump_clock: MockClock,
 ) -> None:
-    """A member's heartbeats wait behind all the commits that it has sent; before long the cluster
-    may answer again."""
+    """A member's heartbeats wait behind all its commits. The cluster is asked again after a short
+    time."""
     cluster = ScriptedCluster()
     coordinators = Coordinators(cluster)
     cluster.hangs = True
@@ -88,8 +88,10 @@ async def test_a_cluster_that_hangs_is_not_waited_for_by_each_request(
     assert await coordinators.where_instead("g", 1) == 2
 
 
-async def test_so_many_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any client can make up group ids."""
+async def test_a_limited_number_of_coordinators_is_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Clients can invent group ids."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 3)
     cluster = ScriptedCluster()
     coordinators = Coordinators(cluster)
@@ -101,8 +103,8 @@ async def test_so_many_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatc
     assert cluster.coordinator_questions == ["a", "b", "c", "d", "a"]
 
 
-async def test_the_last_known_place_is_told_without_asking() -> None:
-    """For lists of thousands of groups."""
+async def test_the_last_known_coordinator_needs_no_request() -> None:
+    """Lists have thousands of groups."""
     cluster = ScriptedCluster()
     coordinators = Coordinators(cluster)
     assert coordinators.last_known("g") is None
@@ -112,8 +114,9 @@ async def test_the_last_known_place_is_told_without_asking() -> None:
     assert cluster.coordinator_questions == ["g"]
 
 
-async def test_many_coordinators_are_looked_up_together_while_their_broker_is_away() -> None:
-    """By whoever is left; a lookup for each would take the whole of a member's patience."""
+async def test_many_coordinators_are_looked_up_together() -> None:
+    """Their broker is down, and another one answers. A request per group would exhaust a member's
+    patience."""
     asked: list[tuple[str, ...]] = []
 
     class Counting(ScriptedCluster):

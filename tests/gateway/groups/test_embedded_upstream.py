@@ -1,4 +1,4 @@
-"""What the embedded cluster needs of us, and how it is known."""
+"""The embedded cluster: its detection and its gaps."""
 
 import trio
 
@@ -15,14 +15,14 @@ from tests.support.group_client import group_client
 from tests.support.mock_cluster import running_mock_cluster
 
 
-def test_the_embedded_cluster_is_known_by_what_it_cannot_do() -> None:
+def test_the_embedded_cluster_is_known_by_its_missing_apis() -> None:
     """Every Kafka since 0.9 describes groups."""
     assert is_embedded({ApiKey.HEARTBEAT: (0, 4)})
     assert not is_embedded({ApiKey.HEARTBEAT: (0, 4), ApiKey.DESCRIBE_GROUPS: (0, 5)})
 
 
-async def test_the_offsets_of_all_topics_are_those_that_are_committed() -> None:
-    """Admin tools name no topic; Kafka then answers with what it has, and with nothing else."""
+async def test_offsets_of_all_topics_are_those_that_are_committed() -> None:
+    """Admin tools name no topic. Kafka then returns exactly the committed offsets."""
     with trio.fail_after(20):
         async with (
             running_mock_cluster() as upstream,

@@ -1,4 +1,4 @@
-"""What is stored of groups follows what is used: nobody has to clean up."""
+"""The gateway deletes stored groups and configs that are no longer used."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,12 +38,12 @@ from tests.support.hosted_groups import (
 
 
 def forgetting(groups: HostedGroups, *held: str) -> Forgetting:
-    """What is tested, with these anchors here."""
+    """The forgetting, with these anchors."""
     return Forgetting(groups.registry, groups.hosting, held.__contains__)
 
 
 def cluster_knows(groups: HostedGroups, **states: str) -> None:
-    """Let the cluster tell these states, and Dead of all other groups."""
+    """Make the cluster report these states, and Dead for all other groups."""
 
     def describe(asked: DescribeGroupsRequest) -> DescribeGroupsResponse:
         return DescribeGroupsResponse(
@@ -58,7 +58,7 @@ def cluster_knows(groups: HostedGroups, **states: str) -> None:
 
 
 async def set_config(groups: HostedGroups, group: str, value: str = "50000") -> None:
-    """Override one config of a group, there or not."""
+    """Override one config of a group that may not exist."""
     change = ConfigChange(name=SESSION, operation=ConfigOperation.SET, value=value)
     reply = await groups.ask(
         lambda token, _: ConfigsReceived(token=token, changes=(change,)), group=group
@@ -67,7 +67,7 @@ async def set_config(groups: HostedGroups, group: str, value: str = "50000") -> 
 
 
 async def altered(configs: ConfigApis, group: str) -> int:
-    """The error code of an alteration through the api."""
+    """The error code of a config change."""
     message = IncrementalAlterConfigsRequest(
         resources=(
             AlterConfigsResource(
@@ -83,10 +83,10 @@ async def altered(configs: ConfigApis, group: str) -> int:
     return int(response.error_code)
 
 
-async def test_an_empty_group_is_forgotten_when_the_cluster_has_forgotten_it(
+async def test_an_empty_group_is_forgotten_after_the_cluster_forgot_it(
     autojump_clock: MockClock,
 ) -> None:
-    """It is listed no more and leaves the log. Those with offsets, members or an anchor stay."""
+    """It vanishes from lists and the log. Groups with offsets, members or an anchor stay."""
     async with hosted_groups() as groups:
         for group in ("gone", "has-offsets", "held"):
             await groups.native("n", group=group)
@@ -103,8 +103,8 @@ async def test_an_empty_group_is_forgotten_when_the_cluster_has_forgotten_it(
         assert len(groups.cluster.asked) == 1
 
 
-async def test_a_group_stays_while_the_cluster_does_not_tell(autojump_clock: MockClock) -> None:
-    """No answer is no proof."""
+async def test_a_group_stays_while_the_cluster_is_silent(autojump_clock: MockClock) -> None:
+    """A missing answer proves nothing."""
     async with hosted_groups() as groups:
         await groups.native("n")
         await groups.native("n", -1)
@@ -129,8 +129,8 @@ async def test_a_group_stays_while_the_cluster_does_not_tell(autojump_clock: Moc
         assert len(await groups.registry.group_ids()) == 1
 
 
-async def test_a_gateway_that_is_restarted_every_day_forgets(autojump_clock: MockClock) -> None:
-    """It looks soon after the start."""
+async def test_a_gateway_that_restarts_daily_forgets(autojump_clock: MockClock) -> None:
+    """It checks soon after its start."""
     async with hosted_groups() as groups:
         await groups.native("n")
         await groups.native("n", -1)
@@ -140,10 +140,10 @@ async def test_a_gateway_that_is_restarted_every_day_forgets(autojump_clock: Moc
         assert await groups.registry.group_ids() == ()
 
 
-async def test_it_looks_again_and_again(
+async def test_the_check_repeats(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And goes on after a time when the log could not be read."""
+    """It continues after the log could not be read."""
     monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
     monkeypatch.setattr(module, "LOOK_INTERVAL_S", 60.0)
     async with hosted_groups() as groups:
@@ -163,8 +163,8 @@ async def test_it_looks_again_and_again(
 async def test_configs_without_a_group_are_forgotten_after_a_while(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They may be set before the first member comes, so not at once. Those of a group that is in
-    use stay, and so do those of one that only the cluster knows."""
+    """An admin may set them before the first member joins. Configs of a group that is in use stay,
+    even if only the cluster knows the group."""
     monkeypatch.setattr(module, "CONFIGS_ALONE_MS_MAX", 20_000)
     async with hosted_groups() as groups:
         for group in ("unused", "used", "in-the-cluster"):
@@ -183,7 +183,7 @@ async def test_configs_without_a_group_are_forgotten_after_a_while(
 
 
 async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -> None:
-    """It counts from the last change of the group or the configs, whichever process made it."""
+    """It counts from the last change of the group or its configs, by any process."""
     log = ScriptedLog()
     async with hosted_groups(log=log) as groups:
         await set_config(groups, "old")
@@ -202,10 +202,10 @@ async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -
         assert set(await log.configs_alone()) == {"changed"}
 
 
-async def test_configs_are_stored_for_so_many_groups_that_do_not_exist(
+async def test_configs_of_nonexistent_groups_are_limited(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of groups that do exist are not counted, and what is stored can be changed."""
+    """Configs of existing groups do not count, and stored ones can be changed."""
     monkeypatch.setattr(config_apis, "CONFIGS_ALONE_MAX", 1)
     async with hosted_groups() as groups:
         configs = ConfigApis(groups.registry)

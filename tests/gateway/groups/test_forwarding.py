@@ -1,4 +1,4 @@
-"""In which version a request goes on to the cluster."""
+"""The version in which a request is forwarded to the cluster."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 class Recorder(Upstream):
-    """An upstream that notes what it is asked."""
+    """An upstream that records its requests."""
 
     def __init__(self, **versions: tuple[int, int]) -> None:
         self.versions = {ApiKey[name.upper()]: span for name, span in versions.items()}
@@ -43,24 +43,25 @@ def request(upstream: Upstream, version: int) -> GroupRequest:
     ("client", "broker", "spoken"),
     [(4, (0, 4), 4), (2, (0, 4), 2), (4, (0, 3), 3), (0, (1, 1), 1), (1, (2, 4), 2)],
 )
-async def test_the_version_is_the_clients_or_the_one_next_to_it(
+async def test_the_version_is_the_clients_or_the_nearest(
     client: int, broker: tuple[int, int], spoken: int
 ) -> None:
-    """What we add to a broker's offer it does not speak in every version."""
+    """The broker does not support all versions that the gateway advertises."""
     upstream = Recorder(heartbeat=broker)
     await forward(request(upstream, client))
     assert upstream.asked == [(MESSAGE, spoken)]
 
 
-async def test_another_message_may_take_the_requests_place() -> None:
-    """A commit without its member, the part of a batch that is not ours."""
+async def test_another_message_may_replace_the_request() -> None:
+    """Examples are a commit without its member, and the part of a batch that belongs to the
+    cluster."""
     upstream = Recorder(heartbeat=(0, 4))
     other = HeartbeatRequest(group_id="h", generation_id=1, member_id="m")
     await forward(request(upstream, 3), other)
     assert upstream.asked == [(other, 3)]
 
 
-def test_an_api_that_the_broker_does_not_have_has_no_version() -> None:
-    """-1, below every version."""
+def test_an_api_that_the_broker_lacks_has_no_version() -> None:
+    """The result is -1, below every version."""
     assert highest_version(Recorder(heartbeat=(0, 4)), ApiKey.HEARTBEAT) == 4
     assert highest_version(Recorder(), ApiKey.HEARTBEAT) == -1

@@ -1,4 +1,4 @@
-"""What a group tells, as lines: no gap and nothing twice, whatever becomes of the log or the
+"""The events of a group become lines without gaps or repeats, through failures of the log and the
 gateway."""
 
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ CONFIG = GroupConfig(classic_initial_rebalance_delay_ms=0, consumer_assignment_i
 
 
 def write_lines(groups: HostedGroups, folder: Path) -> LineFiles:
-    """Let the groups' events become lines in a folder."""
+    """Write the groups' events into a folder."""
     files = LineFiles(folder)
     journal = Journal(groups.log.id, Sinks(files=files), now_ms=Clock().now_ms)
     groups.registry._journal = journal  # noqa: SLF001, RUF100
@@ -53,7 +53,7 @@ def write_lines(groups: HostedGroups, folder: Path) -> LineFiles:
 
 
 async def roll(groups: HostedGroups, group: str = GROUP) -> None:
-    """From classic to native and back, with a rejoin on the way."""
+    """From classic to native and back, with a rejoin in between."""
     member_id = (await groups.lone_classic_member(group=group)).member_id
     native = await groups.native("n", group=group)
     await groups.beat(member_id, 1, group=group)
@@ -64,7 +64,7 @@ async def roll(groups: HostedGroups, group: str = GROUP) -> None:
 
 
 async def test_a_groups_lines_have_no_gap(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """Through both conversions; what no record tells has the process's sequence."""
+    """This includes both conversions. Events without a record have the sequence of the process."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         await roll(groups)
@@ -78,11 +78,11 @@ async def test_a_groups_lines_have_no_gap(tmp_path: Path, autojump_clock: MockCl
 
 
 @pytest.mark.parametrize("killed_at", range(1, 11))
-async def test_a_gateway_that_is_killed_at_any_line_leaves_no_gap(
+async def test_a_gateway_killed_at_any_line_leaves_no_gap(
     tmp_path: Path, autojump_clock: MockClock, killed_at: int
 ) -> None:
-    """Between a batch and its lines: the next gateway writes them again, also those of groups that
-    nobody asks for."""
+    """It is killed between a batch and its lines. The next gateway writes them, even for groups
+    without requests."""
     log = ScriptedLog()
     async with hosted_groups(config=CONFIG, log=log) as groups:
         files = write_lines(groups, tmp_path)
@@ -94,7 +94,7 @@ async def test_a_gateway_that_is_killed_at_any_line_leaves_no_gap(
             if left > 0:
                 write(data)
             else:
-                log.is_failing = True  # a dead process writes nothing any more
+                log.is_failing = True  # a dead process writes nothing
 
         with capture_logs(), pytest.MonkeyPatch.context() as patched, trio.move_on_after(60):
             patched.setattr(files, "write", dies)
@@ -116,11 +116,11 @@ async def test_a_gateway_that_is_killed_at_any_line_leaves_no_gap(
     ("ours", "theirs"),
     [('"schema_version":', '"schema_version":99'), ('"fields":{', '"fields":{"later":true,')],
 )
-async def test_lines_of_another_groupferry_keep_no_group_from_being_loaded(
+async def test_lines_of_another_version_prevent_no_load(
     tmp_path: Path, autojump_clock: MockClock, ours: str, theirs: str
 ) -> None:
-    """The log has them of the gateway before an upgrade, or a downgrade: they are written as they
-    are, and the sequence goes on."""
+    """The log has lines of the gateway before an upgrade or downgrade. They are written unchanged,
+    and the sequence continues."""
     async with hosted_groups(config=CONFIG) as before:
         epoch = (await before.native("n")).member_epoch
         log = before.log
@@ -163,10 +163,10 @@ async def test_a_deleted_groups_sequence_is_forgotten(
     assert created[0].began_ms != created[1].began_ms
 
 
-async def test_a_sequence_that_could_not_be_forgotten_is_forgotten_later(
+async def test_a_failed_deletion_of_a_sequence_is_repeated(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """The log failed, or the gateway was killed before; until then the sequence goes on."""
+    """The log failed, or the gateway was killed. Until the deletion the sequence continues."""
     log = ScriptedLog()
     async with hosted_groups(config=CONFIG, log=log) as groups:
         write_lines(groups, tmp_path)
@@ -188,8 +188,8 @@ async def test_a_sequence_that_could_not_be_forgotten_is_forgotten_later(
     assert len({each.began_ms for each in own}) == 2
 
 
-async def test_a_batch_that_fails_leaves_no_gap(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """Nothing has happened; what happens next has its numbers."""
+async def test_a_failed_batch_leaves_no_gap(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """Its numbers go to the next events."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         await groups.native("n")
@@ -201,8 +201,8 @@ async def test_a_batch_that_fails_leaves_no_gap(tmp_path: Path, autojump_clock: 
     check_gaps(told(tmp_path))
 
 
-async def test_a_batch_in_doubt_is_told_once(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """When the log turns out to have it."""
+async def test_a_doubtful_batch_is_reported_once(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """It is reported when the log turns out to have it."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         await groups.native("n")
@@ -222,10 +222,8 @@ async def test_a_batch_in_doubt_is_told_once(tmp_path: Path, autojump_clock: Moc
     assert [e.event for e in told(tmp_path)].count("member_joined") == 2
 
 
-async def test_a_heartbeat_that_finds_all_well_writes_nothing(
-    tmp_path: Path, autojump_clock: MockClock
-) -> None:
-    """Neither a line nor a record: they come thousands of times a second."""
+async def test_a_quiet_heartbeat_writes_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """Heartbeats come by the thousand each second, so they write neither lines nor records."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         epoch = (await groups.native("n")).member_epoch
@@ -235,10 +233,10 @@ async def test_a_heartbeat_that_finds_all_well_writes_nothing(
         assert (len(told(tmp_path)), len(groups.log.batches)) == (lines, batches)
 
 
-async def test_what_a_member_committed_is_told_before_it_goes(
+async def test_a_members_commits_are_reported_before_its_departure(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """Whoever reads the lines one by one knows the owner of every offset."""
+    """A reader of the lines then knows the owner of every offset."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         await groups.native("n")
@@ -269,10 +267,10 @@ async def test_what_a_member_committed_is_told_before_it_goes(
     }
 
 
-async def test_a_classic_member_that_is_turned_away_is_told(
+async def test_a_refused_classic_member_is_reported(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """Its answer has a code and no reason."""
+    """Its answer has only a code and no reason."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         await groups.native("n")

@@ -1,7 +1,7 @@
-"""Every group api over real sockets: a gateway in front of the embedded cluster, raw requests.
+"""Every group api with raw requests over real sockets, in front of the embedded cluster.
 
-The embedded cluster knows neither describes nor lists of groups, and JoinGroup up to v6; higher
-versions are spoken in front of Apache Kafka, see test_hosting_with_kafka.py.
+The embedded cluster lacks descriptions and lists of groups, and supports JoinGroup up to v6.
+test_hosting_with_kafka.py tests higher versions in front of Apache Kafka.
 """
 
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ from tests.support.until import until
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A gateway, the cluster behind it, and a client of one group."""
+    """A gateway, its cluster, and a client of one group."""
 
     upstream: MockCluster
     gateway: Gateway
@@ -46,12 +46,12 @@ class Scene:
     async def another_client(
         self, group: str = "g", client_id: str = "other"
     ) -> AsyncIterator[GroupClient]:
-        """One more client, of the same group unless told."""
+        """Another client of the same group unless stated."""
         async with group_client(self.gateway.address, group, client_id=client_id) as client:
             yield client
 
     async def stored(self, partitions: int = 3) -> dict[int, int]:
-        """The group's offsets as the cluster itself tells them."""
+        """The group's offsets, fetched from the cluster itself."""
         async with await BrokerConnection.open(*self.upstream.bootstrap[0]) as connection:
             return await GroupClient(connection, "g").committed(partitions=partitions)
 
@@ -63,7 +63,7 @@ async def open_scene(
     max_groups: int = 16,
     forward_patterns: tuple[str, ...] = (),
 ) -> AsyncIterator[Scene]:
-    """Everything that a test here needs, for the length of the block."""
+    """A scene for the length of the block."""
     with trio.fail_after(30):
         async with running_mock_cluster(3) as upstream:
             await upstream.create_topic("numbers", 3)
@@ -85,10 +85,10 @@ async def open_scene(
 @pytest.mark.parametrize(
     ("join", "sync", "beat", "leave"), [(0, 0, 0, 0), (3, 2, 2, 2), (4, 3, 3, 3), (6, 4, 4, 4)]
 )
-async def test_a_classic_member_lives_in_every_version(
+async def test_a_classic_member_in_every_version(
     join: int, sync: int, beat: int, leave: int
 ) -> None:
-    """Join, sync, heartbeat, be refused, leave."""
+    """It joins, syncs, sends a heartbeat, is refused, and leaves."""
     async with open_scene() as scene:
         client = scene.client
         joined = await client.join(version=join)
@@ -117,8 +117,8 @@ async def test_a_classic_member_lives_in_every_version(
         assert (await client.beat(joined, version=beat)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_classic_member_of_a_mixed_group_lives_in_old_versions() -> None:
-    """Before v1 a JoinGroup has no rebalance timeout: the session's serves (rule 1.2)."""
+async def test_a_classic_member_of_a_mixed_group_in_old_versions() -> None:
+    """JoinGroup v0 has no rebalance timeout, so the session timeout applies (rule 1.2)."""
     async with open_scene() as scene:
         client = scene.client
         await client.native("n")
@@ -130,16 +130,16 @@ async def test_a_classic_member_of_a_mixed_group_lives_in_old_versions() -> None
         assert (await client.beat(joined, version=0)).error_code == 0
 
 
-async def test_a_group_without_a_name_is_refused() -> None:
-    """Whatever the cluster thinks of its coordinator."""
+async def test_an_empty_group_id_is_refused() -> None:
+    """This holds whatever coordinator the cluster names."""
     async with open_scene() as scene:
         client = GroupClient(scene.client.connection, "")
         assert (await client.join(version=5)).error_code == ErrorCode.INVALID_GROUP_ID
         assert (await client.native("n")).error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_a_group_without_a_name_has_offsets_in_the_cluster() -> None:
-    """Nobody can join it, so there is nothing to check here."""
+async def test_an_empty_group_id_has_offsets_in_the_cluster() -> None:
+    """No member can join it, so the gateway checks nothing."""
     async with open_scene() as scene:
         client = GroupClient(scene.client.connection, "")
         assert await client.commit({0: 1}) == {0: 0}
@@ -149,8 +149,8 @@ async def test_a_group_without_a_name_has_offsets_in_the_cluster() -> None:
 # -- members of the new protocol -----------------------------------------------------------------
 
 
-async def test_who_names_a_native_member_depends_on_the_version() -> None:
-    """Up to v0 the coordinator, from v1 on the client (KIP-1082)."""
+async def test_the_version_decides_who_generates_a_native_member_id() -> None:
+    """With v0 it is the coordinator, from v1 on the client (KIP-1082)."""
     async with open_scene() as scene:
         client = scene.client
         topic_id = await client.topic_id()
@@ -171,7 +171,7 @@ async def test_who_names_a_native_member_depends_on_the_version() -> None:
 
 @pytest.mark.parametrize("version", [2, 5, 8, 9])
 async def test_commits_are_stored_in_the_cluster(version: int) -> None:
-    """The value is read back from the cluster itself."""
+    """The value is read from the cluster itself."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
         mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
@@ -183,7 +183,7 @@ async def test_commits_are_stored_in_the_cluster(version: int) -> None:
         assert await scene.stored() == {0: 7, 1: -1, 2: 9}
 
 
-async def test_a_native_member_commits_its_epoch_in_v9_only() -> None:
+async def test_a_native_member_commits_in_v9_only() -> None:
     """Earlier versions have no member epoch (rule 3.15)."""
     async with open_scene() as scene:
         joined = await scene.client.native("n")
@@ -200,13 +200,13 @@ async def test_a_native_member_commits_its_epoch_in_v9_only() -> None:
 
 
 def fetch_one(group: str = "g") -> OffsetFetchRequest:
-    """An OffsetFetch of the versions about one group."""
+    """An OffsetFetch in a version for one group."""
     topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0, 1))
     return OffsetFetchRequest(group_id=group, topics=(topic,))
 
 
 def fetch_many(*groups: tuple[str, str | None, int], stable: bool = False) -> OffsetFetchRequest:
-    """An OffsetFetch of the versions with batches."""
+    """An OffsetFetch in a version for many groups."""
     topics = (OffsetFetchRequestTopic(name="numbers", partition_indexes=(0, 1)),)
     return OffsetFetchRequest(
         groups=tuple(
@@ -221,7 +221,7 @@ def fetch_many(*groups: tuple[str, str | None, int], stable: bool = False) -> Of
 
 @pytest.mark.parametrize("version", [1, 2, 5, 7])
 async def test_offsets_are_fetched_in_the_versions_about_one_group(version: int) -> None:
-    """v1 has errors per partition only, v2 one for the group, v7 RequireStable."""
+    """v1 has only partition errors, v2 adds a group error, v7 adds RequireStable."""
     async with open_scene(max_groups=1) as scene:
         joined = await scene.client.enter()
         await scene.client.commit(
@@ -247,9 +247,9 @@ async def test_offsets_are_fetched_in_the_versions_about_one_group(version: int)
 
 
 @pytest.mark.parametrize("stable", [False, True])
-async def test_a_batch_of_groups_is_answered_group_by_group(*, stable: bool) -> None:
-    """One unknown member spoils its own group only; the cluster, which knows no batches, is asked
-    one group at a time; what it has never heard of has no offsets."""
+async def test_a_batch_has_one_answer_per_group(*, stable: bool) -> None:
+    """An unknown member fails only its own group. The cluster does not support batches, so it
+    receives one request per group. An unknown group has no offsets."""
     async with open_scene() as scene, scene.another_client("h") as other:
         joined = await scene.client.native("n")
         await scene.client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
@@ -273,8 +273,8 @@ async def test_a_batch_of_groups_is_answered_group_by_group(*, stable: bool) -> 
         assert [p.committed_offset for p in memberless.groups[0].topics[0].partitions] == [7, -1]
 
 
-async def test_the_same_group_twice_in_a_batch_is_refused() -> None:
-    """Nobody gets in with somebody else's entry."""
+async def test_a_group_may_be_only_once_in_a_batch() -> None:
+    """Otherwise the check of one entry could cover the other."""
     async with open_scene() as scene:
         joined = await scene.client.native("n")
         request = fetch_many(("g", "n", joined.member_epoch), ("g", "stranger", 1))
@@ -287,7 +287,7 @@ async def test_the_same_group_twice_in_a_batch_is_refused() -> None:
 
 
 async def test_every_kind_of_group_is_described_to_old_tools() -> None:
-    """Where Kafka shows a consumer group as Dead, its members are shown here (deviation D44)."""
+    """Kafka shows a consumer group as Dead, but the gateway shows its members (deviation D44)."""
     async with open_scene() as scene:
         client = scene.client
         unknown = await client.described(version=0)
@@ -322,7 +322,7 @@ async def test_every_kind_of_group_is_described_to_old_tools() -> None:
 
 
 async def test_every_kind_of_group_is_described_to_new_tools() -> None:
-    """A group of classic members only is no consumer group; v1 tells the members' protocols."""
+    """A group with only classic members is not a consumer group. v1 has the members' protocols."""
     async with open_scene() as scene:
         client = scene.client
         assert (
@@ -351,7 +351,7 @@ async def test_every_kind_of_group_is_described_to_new_tools() -> None:
 
 
 async def test_groups_are_listed_and_filtered() -> None:
-    """Filters know no upper and lower case; what they do not know matches nothing (rule 3.14)."""
+    """Filters ignore case, and unknown values match nothing (rule 3.14)."""
     async with open_scene() as scene, scene.another_client("h") as other:
         await scene.client.enter()
         await other.native("n")
@@ -381,11 +381,11 @@ async def test_groups_are_listed_and_filtered() -> None:
         assert await listed(4, states_filter=("Empty", "unheard-of")) == set()
 
 
-# -- what is not ours ----------------------------------------------------------------------------
+# -- the cluster's groups --------------------------------------------------------------------------
 
 
-async def test_a_connect_worker_is_answered_by_the_cluster() -> None:
-    """And so is all that follows for its group."""
+async def test_the_cluster_answers_a_connect_worker() -> None:
+    """It also answers all later requests for that group."""
     async with open_scene() as scene:
         how = {"protocol_type": "connect", "protocol": "compatible"}
         with capture_logs() as lines:
@@ -404,8 +404,8 @@ async def test_a_connect_worker_is_answered_by_the_cluster() -> None:
         assert scene.gateway.events == []
 
 
-async def test_a_foreign_protocol_does_not_take_a_live_group_away() -> None:
-    """Somebody configured the wrong group id: that request is refused, the group stays."""
+async def test_a_foreign_protocol_does_not_take_a_hosted_group() -> None:
+    """The client has the wrong group id. Its request is refused, and the group stays."""
     async with open_scene() as scene, scene.another_client() as worker:
         joined = await scene.client.enter()
         with capture_logs() as lines:
@@ -416,8 +416,9 @@ async def test_a_foreign_protocol_does_not_take_a_live_group_away() -> None:
         assert (await scene.client.native("n")).error_code == 0
 
 
-async def test_a_foreign_protocol_waits_until_a_member_was_let_in_or_not() -> None:
-    """The anchor is being taken for the member: only then the group is this one's or that one's."""
+async def test_a_foreign_protocol_waits_for_a_joining_member() -> None:
+    """While the anchor is being taken for the member, it is not decided whether the group is
+    hosted."""
     broker = OffsetBroker(join_gate=trio.Event())
     with trio.fail_after(30):
         async with (
@@ -435,8 +436,8 @@ async def test_a_foreign_protocol_waits_until_a_member_was_let_in_or_not() -> No
             broker.join_gate.set()
 
 
-async def test_a_join_without_a_protocol_type_does_not_give_a_group_away() -> None:
-    """No protocol is not another protocol: the request is refused, and leaves nothing behind."""
+async def test_a_join_without_a_protocol_type_forwards_no_group() -> None:
+    """The request is refused and leaves nothing behind."""
     async with open_scene() as scene:
         refused = await scene.client.join(protocol_type="", version=3)
         assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -445,10 +446,10 @@ async def test_a_join_without_a_protocol_type_does_not_give_a_group_away() -> No
 
 
 @pytest.mark.parametrize(("pattern", "is_forwarded"), [("g", True), ("g*", True), ("h*", False)])
-async def test_groups_that_match_a_pattern_are_answered_by_the_cluster(
+async def test_the_cluster_answers_for_groups_that_match_a_pattern(
     pattern: str, *, is_forwarded: bool
 ) -> None:
-    """The setting groups.forward; told once, when the first member comes."""
+    """The setting is groups.forward. An event reports the group once, at its first member."""
     async with open_scene(forward_patterns=(pattern,)) as scene:
         with capture_logs() as lines:
             joined = await scene.client.join(version=5)
@@ -461,8 +462,8 @@ async def test_groups_that_match_a_pattern_are_answered_by_the_cluster(
         assert told == ["as configured (groups.forward)"] * is_forwarded
 
 
-async def test_more_groups_than_allowed_are_refused() -> None:
-    """max_groups: those that are there go on."""
+async def test_groups_beyond_max_groups_are_refused() -> None:
+    """Existing groups continue."""
     async with open_scene(max_groups=1) as scene, scene.another_client("h") as other:
         joined = await scene.client.enter()
         assert (await other.join(version=5)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -476,12 +477,12 @@ async def test_more_groups_than_allowed_are_refused() -> None:
             await trio.sleep(0.05)
 
 
-# -- a log that may be somebody else's -----------------------------------------------------------
+# -- a log that another gateway may own ------------------------------------------------------------
 
 
-async def test_members_are_told_nothing_while_the_log_may_be_somebody_elses() -> None:
-    """They look for the coordinator, and go on when it is found to be us; what the cluster has
-    stored it has stored."""
+async def test_members_get_no_answers_while_another_gateway_may_own_the_log() -> None:
+    """They look for the coordinator, and continue once the gateway owns the log again. Stored
+    commits stay stored."""
 
     class Doubtful(MemoryLog):
         may_answer = True
@@ -499,7 +500,7 @@ async def test_members_are_told_nothing_while_the_log_may_be_somebody_elses() ->
                 state_log.may_answer = False
                 assert (await client.beat(joined)).error_code == ErrorCode.NOT_COORDINATOR
                 assert (await client.join()).error_code == ErrorCode.NOT_COORDINATOR
-                # Refusals of the engine's need no less to be true, of a group it knows or not.
+                # The engine's refusals may be wrong as well, for known and unknown groups.
                 assert (await stranger.beat(joined)).error_code == ErrorCode.NOT_COORDINATOR
                 assert (
                     await client.described()

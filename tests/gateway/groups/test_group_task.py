@@ -1,4 +1,4 @@
-"""One group's task: in which order things happen, when it begins and when it ends."""
+"""The task of one group: its order, its start and its end."""
 
 import pytest
 import structlog
@@ -36,7 +36,7 @@ async def joined_together(groups: HostedGroups, *member_ids: str) -> dict[str, J
 
 
 async def test_a_parked_join_is_answered_by_a_later_step(autojump_clock: MockClock) -> None:
-    """The first member waits for the initial delay, and its answer leaves when that is over."""
+    """The first member's answer waits for the initial delay."""
     async with hosted_groups() as groups:
         member_id = (await groups.join()).member_id
         pending = await Pending.start(groups, lambda: groups.join(member_id))
@@ -50,7 +50,7 @@ async def test_a_parked_join_is_answered_by_a_later_step(autojump_clock: MockClo
 async def test_members_that_wait_for_each_other_are_answered_in_one_step(
     autojump_clock: MockClock,
 ) -> None:
-    """A follower's SyncGroup is answered by the leader's."""
+    """The leader's SyncGroup answers those of its followers."""
     async with hosted_groups() as groups:
         ids = [(await groups.join()).member_id for _ in range(2)]
         answers = await joined_together(groups, *ids)
@@ -65,7 +65,7 @@ async def test_members_that_wait_for_each_other_are_answered_in_one_step(
 
 
 async def test_the_answer_leaves_after_the_records_are_durable(autojump_clock: MockClock) -> None:
-    """What a client was told must survive the gateway."""
+    """An answer must survive the end of the gateway."""
     async with hosted_groups() as groups:
         groups.log.gate = trio.Event()
         pending = await Pending.start(groups, lambda: groups.native("n"))
@@ -78,15 +78,15 @@ async def test_the_answer_leaves_after_the_records_are_durable(autojump_clock: M
         assert len(groups.log.batches) == 1
 
 
-async def test_a_token_names_one_request_of_all_groups(autojump_clock: MockClock) -> None:
-    """Commits in flight are named by it, also when a group's task ended and another began."""
+async def test_a_token_is_unique_among_all_groups(autojump_clock: MockClock) -> None:
+    """Commits in flight keep their tokens when a group's task ends and another begins."""
     async with hosted_groups() as groups:
         tokens = {(await groups.commit("", -1, {"foo": [0]}, group=g))[0] for g in ("a", "b", "a")}
         assert len(tokens) == 3
 
 
-async def test_a_request_is_carried_out_whose_client_has_gone(autojump_clock: MockClock) -> None:
-    """Consumers that close send LeaveGroup and hang up."""
+async def test_a_request_of_a_disconnected_client_is_handled(autojump_clock: MockClock) -> None:
+    """Closing consumers send LeaveGroup and disconnect."""
     async with hosted_groups() as groups:
         joined = await groups.lone_classic_member()
         groups.log.gate = trio.Event()
@@ -98,7 +98,7 @@ async def test_a_request_is_carried_out_whose_client_has_gone(autojump_clock: Mo
 
 
 async def test_refusals_are_logged_with_their_reason(autojump_clock: MockClock) -> None:
-    """The classic answers carry no message, so the log must."""
+    """Classic answers carry no message."""
     async with hosted_groups() as groups:
         await groups.native("n")
         with capture_logs() as lines:
@@ -109,11 +109,11 @@ async def test_refusals_are_logged_with_their_reason(autojump_clock: MockClock) 
         assert "stranger" in line["reason"]
 
 
-# -- ends and beginnings -------------------------------------------------------------------------
+# -- start and end ---------------------------------------------------------------------------------
 
 
 async def test_the_task_ends_when_the_group_is_quiet(autojump_clock: MockClock) -> None:
-    """No member, nothing parked, no deadline: then its state is in the log alone."""
+    """Without members, parked requests and deadlines, its state is only in the log."""
     async with hosted_groups() as groups:
         await groups.native("n")
         assert groups.view() is not None
@@ -123,7 +123,7 @@ async def test_the_task_ends_when_the_group_is_quiet(autojump_clock: MockClock) 
 
 
 async def test_no_request_is_lost_between_two_tasks(autojump_clock: MockClock) -> None:
-    """One task ends while the next request is on its way to it: it is answered all the same."""
+    """A request that arrives while one task ends is answered by the next."""
     async with hosted_groups() as groups:
         verdicts: list[OffsetVerdict] = []
 
@@ -139,8 +139,8 @@ async def test_no_request_is_lost_between_two_tasks(autojump_clock: MockClock) -
         assert groups.running == ()
 
 
-async def test_a_task_whose_only_request_never_came_ends(autojump_clock: MockClock) -> None:
-    """The client was gone before its request was in the inbox."""
+async def test_a_task_without_a_request_ends(autojump_clock: MockClock) -> None:
+    """The client disconnected before its request reached the inbox."""
     async with hosted_groups() as groups:
         with trio.CancelScope() as scope:
             scope.cancel()
@@ -149,8 +149,8 @@ async def test_a_task_whose_only_request_never_came_ends(autojump_clock: MockClo
         assert groups.running == ()
 
 
-async def test_a_group_comes_back_from_its_log(autojump_clock: MockClock) -> None:
-    """The next task goes on where the last one ended."""
+async def test_a_group_is_restored_from_its_log(autojump_clock: MockClock) -> None:
+    """The next task continues where the last one ended."""
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         await groups.native("n", -1)
@@ -160,10 +160,10 @@ async def test_a_group_comes_back_from_its_log(autojump_clock: MockClock) -> Non
         assert again.member_epoch > joined.member_epoch
 
 
-async def test_the_task_takes_no_name_from_the_connection_that_started_it(
+async def test_the_task_has_no_log_context_of_its_first_connection(
     autojump_clock: MockClock,
 ) -> None:
-    """What a group does later has nothing to do with its first client's connection."""
+    """Later work of the group is independent of that client."""
     async with hosted_groups() as groups:
         with structlog.contextvars.bound_contextvars(connection_id="c1"):
             await groups.native("n")
@@ -177,9 +177,9 @@ async def test_the_task_takes_no_name_from_the_connection_that_started_it(
 # -- pauses --------------------------------------------------------------------------------------
 
 
-async def test_nobody_is_timed_out_because_we_were_away(mock_clock: MockClock) -> None:
-    """After a pause longer than a session, the group runs before what members said meanwhile has
-    come out of their sockets. Who is really gone is timed out a little later."""
+async def test_no_member_times_out_because_of_a_pause(mock_clock: MockClock) -> None:
+    """After a pause longer than a session, the group runs before the members' requests are read
+    from their sockets. Members that are really gone time out a little later."""
     config = GroupConfig()
     pause_ms = config.consumer_session_timeout_ms + config.consumer_heartbeat_interval_ms
     async with hosted_groups(config=config) as groups:
@@ -197,8 +197,8 @@ async def test_nobody_is_timed_out_because_we_were_away(mock_clock: MockClock) -
 # -- draining ------------------------------------------------------------------------------------
 
 
-async def test_draining_answers_what_is_parked(autojump_clock: MockClock) -> None:
-    """A rebalance must not hold up the end of the gateway."""
+async def test_draining_answers_parked_requests(autojump_clock: MockClock) -> None:
+    """A rebalance must not delay the end of the gateway."""
     async with hosted_groups() as groups:
         member_id = (await groups.join()).member_id
         pending = await Pending.start(groups, lambda: groups.join(member_id))
@@ -211,23 +211,21 @@ async def test_draining_answers_what_is_parked(autojump_clock: MockClock) -> Non
 
 
 @pytest.mark.parametrize("is_new_group", [False, True])
-async def test_while_draining_nothing_is_parked_any_more(
-    autojump_clock: MockClock, is_new_group: bool
-) -> None:
-    """Requests that were on their way when the gateway was told to stop."""
+async def test_draining_parks_no_request(autojump_clock: MockClock, is_new_group: bool) -> None:
+    """These requests arrive after the gateway was told to stop."""
     async with hosted_groups() as groups:
         if not is_new_group:
             await groups.join()
         groups.registry.release_waiting()
         with trio.fail_after(1):
-            reply = await groups.join(version=3)  # that version is not sent away for an id first
+            reply = await groups.join(version=3)  # this version needs no id first
         assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_draining_meets_a_request_that_is_not_decided_yet(
+async def test_draining_decides_a_pending_request(
     autojump_clock: MockClock,
 ) -> None:
-    """It is decided first: what becomes durable is also answered."""
+    """A request whose records become durable is answered."""
     async with hosted_groups() as groups:
         groups.log.gate = trio.Event()
         pending = await Pending.start(groups, lambda: groups.native("n"))

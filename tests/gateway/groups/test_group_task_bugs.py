@@ -1,4 +1,4 @@
-"""One group's task survives bugs of ours: the group is loaded again, and the others go on."""
+"""One group's task survives internal errors: the group is reloaded, and other groups continue."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -31,10 +31,10 @@ from tests.support.pending import Pending
 
 
 @pytest.mark.parametrize("bug", [InvariantError("two owners"), KeyError("n"), ZeroDivisionError()])
-async def test_a_broken_rule_reloads_the_group_and_answers_everybody(
+async def test_a_broken_rule_reloads_the_group_and_answers_all_requests(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, bug: Exception
 ) -> None:
-    """The group starts again from its records; who waits is told to try again; others go on."""
+    """The group restarts from its records, and waiting clients retry."""
     config = GroupConfig(classic_initial_rebalance_delay_ms=0)
     async with hosted_groups(config=config) as groups:
         elsewhere = await groups.native("elsewhere", group="another")
@@ -61,10 +61,10 @@ async def test_a_broken_rule_reloads_the_group_and_answers_everybody(
         assert beaten.error is ErrorCode.NONE
 
 
-async def test_a_bug_in_a_timer_does_not_spin(
+async def test_a_bug_in_a_timer_causes_no_busy_loop(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A deadline that cannot be handled comes again with the sessions that the reload restarts."""
+    """The deadline expires again with the sessions that the reload restarts."""
     real = GroupEngine.handle
     failures = 0
 
@@ -84,10 +84,11 @@ async def test_a_bug_in_a_timer_does_not_spin(
         assert (await groups.native("n", joined.member_epoch)).error is ErrorCode.NONE
 
 
-async def test_a_group_that_cannot_be_loaded_is_tried_again(
+async def test_a_failed_load_is_retried(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Twice as long after each time; its requests are refused, the others do not notice."""
+    """The delay doubles each time. The group's requests are refused, and other groups notice
+    nothing."""
     tried_s: list[float] = []
     real = GroupEngine.load
 
@@ -112,10 +113,10 @@ async def test_a_group_that_cannot_be_loaded_is_tried_again(
     assert pauses_s[:6] == [1, 2, 4, 8, 8, 8]
 
 
-async def test_a_request_without_shape_fails_alone_while_the_group_is_not_loaded(
+async def test_a_malformed_request_fails_alone_while_the_group_is_not_loaded(
     autojump_clock: MockClock,
 ) -> None:
-    """As it does later; the others are refused like anybody."""
+    """Other requests get the usual refusal."""
 
     def broken(token: int, topics: Topics) -> Request:
         raise ZeroDivisionError
@@ -130,8 +131,9 @@ async def test_a_request_without_shape_fails_alone_while_the_group_is_not_loaded
         assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-async def test_a_request_that_cannot_be_made_fails_alone(autojump_clock: MockClock) -> None:
-    """It has no shape to be refused in: whoever asked is told that it is a bug, nobody else."""
+async def test_a_request_that_cannot_be_built_fails_alone(autojump_clock: MockClock) -> None:
+    """No refusal can be built for it either, so only its client gets the error of an internal
+    bug."""
 
     def broken(token: int, topics: Topics) -> Request:
         raise ZeroDivisionError
@@ -143,8 +145,8 @@ async def test_a_request_that_cannot_be_made_fails_alone(autojump_clock: MockClo
         assert (await groups.native("n", joined.member_epoch)).error is ErrorCode.NONE
 
 
-async def test_a_listener_that_fails_ends_nothing(autojump_clock: MockClock) -> None:
-    """The records are in the log by then: the group is loaded with them."""
+async def test_a_failing_listener_ends_nothing(autojump_clock: MockClock) -> None:
+    """The records are already in the log, and the group is reloaded with them."""
     async with hosted_groups() as groups:
         groups.events = _Hostile()
         groups.registry._journal._listener = groups.events.append  # noqa: SLF001, RUF100

@@ -1,4 +1,4 @@
-"""One group's task and commits on their way to the cluster: none is forgotten before it ends."""
+"""One group's task and its commits in flight: none is forgotten before it ends."""
 
 import pytest
 import trio
@@ -35,7 +35,7 @@ async def test_a_commit_in_flight_keeps_the_group_in_memory(autojump_clock: Mock
 
 
 async def test_a_commit_ends_while_the_group_is_busy(autojump_clock: MockClock) -> None:
-    """Telling never blocks: not behind a slow log, not behind a full inbox."""
+    """Reporting the end never blocks, behind a slow log or a full inbox."""
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         token, _ = await groups.commit("n", joined.member_epoch, {"foo": [0]})
@@ -53,10 +53,10 @@ async def test_a_commit_ends_while_the_group_is_busy(autojump_clock: MockClock) 
         assert groups.view() is None
 
 
-async def test_nobodys_commit_in_flight_keeps_the_group_in_memory(
+async def test_a_commit_without_a_member_keeps_the_group_in_memory(
     autojump_clock: MockClock,
 ) -> None:
-    """Whoever joins before the cluster has answered must not go on from before it."""
+    """A member that joins before the cluster has answered must not start before that commit."""
     async with hosted_groups() as groups:
         token, _ = await groups.commit("", -1, {"foo": [0]})
         await trio.sleep(QUIET_S)
@@ -66,10 +66,10 @@ async def test_nobodys_commit_in_flight_keeps_the_group_in_memory(
         assert groups.running == ()
 
 
-async def test_the_end_of_a_commit_of_an_ended_group_is_no_news(
+async def test_the_end_of_a_commit_of_an_ended_group_is_ignored(
     autojump_clock: MockClock,
 ) -> None:
-    """An answer that was counted as lost may come all the same, when its group is gone."""
+    """An answer that counted as lost may arrive after its group has ended."""
     async with hosted_groups() as groups:
         token, _ = await groups.commit("", -1, {"foo": [0]})
         for _ in range(2):
@@ -78,10 +78,10 @@ async def test_the_end_of_a_commit_of_an_ended_group_is_no_news(
             assert groups.running == ()
 
 
-async def test_a_commit_whose_client_left_before_the_verdict_is_ended(
+async def test_a_commit_whose_client_disconnected_before_the_verdict_ends(
     autojump_clock: MockClock,
 ) -> None:
-    """Nobody will ask the cluster to store it, so nobody else would tell how it ended."""
+    """The commit is not sent to the cluster, so no answer would end it."""
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         groups.log.gate = trio.Event()
@@ -100,10 +100,10 @@ async def test_a_commit_whose_client_left_before_the_verdict_is_ended(
         assert groups.view() is None
 
 
-async def test_a_commit_whose_client_leaves_at_the_verdict_is_ended(
+async def test_a_commit_whose_client_disconnects_at_the_verdict_ends(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The verdict is there, and the one who asked is cancelled before it can see it."""
+    """The request is cancelled before it can read the verdict."""
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         with monkeypatch.context() as patched, trio.CancelScope() as asking:
@@ -121,8 +121,8 @@ async def test_a_commit_whose_client_leaves_at_the_verdict_is_ended(
         assert groups.view() is None
 
 
-async def test_a_commit_ends_in_spite_of_a_failing_log(autojump_clock: MockClock) -> None:
-    """The end of a commit may complete a rebalance, which must be written: it is tried again."""
+async def test_a_commit_ends_despite_a_failing_log(autojump_clock: MockClock) -> None:
+    """The end of a commit may complete a rebalance, whose records are retried."""
     async with hosted_groups() as groups:
         first = await groups.native("a")
         token, _ = await groups.commit("a", first.member_epoch, {"foo": [0]})
@@ -137,10 +137,10 @@ async def test_a_commit_ends_in_spite_of_a_failing_log(autojump_clock: MockClock
         assert groups.view() is None, "a commit in flight would keep the group in memory"
 
 
-async def test_a_commit_on_its_way_outlives_a_reload(
+async def test_a_commit_in_flight_survives_a_reload(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in no log, but the cluster may still store it: its partitions stay with its member."""
+    """It is in no log, but the cluster may still store it. Its member keeps the partitions."""
     async with hosted_groups() as groups:
         first = await groups.native("a")
         token, verdict = await groups.commit("a", first.member_epoch, {"foo": [0, 1, 2]})
@@ -160,10 +160,10 @@ async def test_a_commit_on_its_way_outlives_a_reload(
         assert len(given.assignment) == 3
 
 
-async def test_a_lost_commit_outlives_a_reload(
+async def test_a_lost_commit_survives_a_reload(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For as long as the cluster may be about to store it, nobody fetches that offset."""
+    """No client can fetch the offset while the cluster may still store the commit."""
     async with hosted_groups() as groups:
         first = await groups.native("a")
         token, _ = await groups.commit("a", first.member_epoch, {"foo": [0]})
@@ -175,14 +175,14 @@ async def test_a_lost_commit_outlives_a_reload(
         refused = await groups.fetch({"foo": [0]})
         assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await trio.sleep((groups.config.lost_commit_hold_ms or 0) / 1000)
-        await wait_all_tasks_blocked()  # who asks at the very moment is served before it
+        await wait_all_tasks_blocked()  # a request at the same instant is served first
         assert (await groups.fetch({"foo": [0]})).error is ErrorCode.NONE
 
 
-async def test_the_end_of_a_commit_is_not_forgotten_over_a_bug(
+async def test_the_end_of_a_commit_survives_an_internal_error(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has happened in the cluster: it is handled again, a little later."""
+    """It is handled again a little later, because the cluster has answered."""
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         token, _ = await groups.commit("n", joined.member_epoch, {"foo": [0]})

@@ -1,4 +1,4 @@
-"""One group's task and its log: what is written together, what a failing log leaves behind."""
+"""One group's task and its log: batches, and failures of the log."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -32,8 +32,8 @@ from tests.support.pending import Pending
 
 
 async def joining_behind_a_slow_write(groups: HostedGroups, *member_ids: str) -> list[Pending]:
-    """Native members that join while the log is busy with an earlier one; it has come to its end
-    when the gate opens."""
+    """Native members that join while the log writes an earlier batch. It completes when the gate
+    opens."""
     groups.log.gate = trio.Event()
     slow = await Pending.start(groups, lambda: groups.native("first"))
     joining = [await Pending.start(groups, partial(groups.native, id_)) for id_ in member_ids]
@@ -41,8 +41,8 @@ async def joining_behind_a_slow_write(groups: HostedGroups, *member_ids: str) ->
     return joining
 
 
-async def test_who_waits_for_the_log_waits_once(autojump_clock: MockClock) -> None:
-    """A thousand members that join one group would otherwise wait for a thousand writes."""
+async def test_requests_wait_for_one_write(autojump_clock: MockClock) -> None:
+    """Otherwise a thousand joining members would wait for a thousand writes."""
     async with hosted_groups() as groups:
         joining = await joining_behind_a_slow_write(groups, *map(str, range(30)))
         assert groups.log.gate is not None
@@ -54,8 +54,8 @@ async def test_who_waits_for_the_log_waits_once(autojump_clock: MockClock) -> No
         assert {reply.error for reply in replies} == {ErrorCode.NONE}
 
 
-async def test_a_batch_that_cannot_be_written_has_not_happened(autojump_clock: MockClock) -> None:
-    """None of its requests, and each client is told so."""
+async def test_a_batch_that_cannot_be_written_has_no_effect(autojump_clock: MockClock) -> None:
+    """Each of its requests gets an error."""
     async with hosted_groups() as groups:
         joining = await joining_behind_a_slow_write(groups, "a", "b")
         gate, groups.log.gate = groups.log.gate, trio.Event()
@@ -73,11 +73,11 @@ async def test_a_batch_that_cannot_be_written_has_not_happened(autojump_clock: M
         assert [member.member_id for member in view.members] == ["first"]
 
 
-async def test_a_record_that_cannot_be_written_costs_nobody_else_anything(
+async def test_an_oversized_record_fails_only_its_request(
     autojump_clock: MockClock,
 ) -> None:
-    """Who asked for it tries again and again, and each time others wait for the log with it; their
-    batch may be too large only because they do."""
+    """Its client retries, and others wait for the log with it. Their batch may be too large only
+    because of it."""
     async with hosted_groups() as groups:
         joining = await joining_behind_a_slow_write(groups, "a", "large", "b")
         groups.log.refuses = lambda record: (
@@ -100,8 +100,8 @@ async def test_a_record_that_cannot_be_written_costs_nobody_else_anything(
         assert joined == ["first", "a", "b"]
 
 
-async def test_a_batch_in_doubt_is_looked_up(autojump_clock: MockClock) -> None:
-    """The log may have it: the group is what the log says, and clients are told to try again."""
+async def test_a_doubtful_batch_reloads_the_group(autojump_clock: MockClock) -> None:
+    """The log may have the batch. The group is reloaded from it, and clients retry."""
     async with hosted_groups() as groups:
         await groups.native("n")
 
@@ -119,10 +119,10 @@ async def test_a_batch_in_doubt_is_looked_up(autojump_clock: MockClock) -> None:
         assert {member.member_id for member in view.members} == {"n", "m"}
 
 
-async def test_a_bug_in_a_batch_harms_nobody_before_it(
+async def test_an_internal_error_in_a_batch_spares_earlier_requests(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was decided already is made real; then the group is loaded again."""
+    """Earlier decisions are applied, and then the group is reloaded."""
     async with hosted_groups() as groups:
         joining = await joining_behind_a_slow_write(groups, "a")
         beat = await Pending.start(groups, lambda: groups.beat("first", 1))
@@ -143,8 +143,8 @@ async def test_a_bug_in_a_batch_harms_nobody_before_it(
 # -- a log that fails ----------------------------------------------------------------------------
 
 
-async def test_a_failing_log_leaves_the_group_as_it_was(autojump_clock: MockClock) -> None:
-    """Nothing has happened: no member, no event; the client is told to try again."""
+async def test_a_failing_log_leaves_the_group_unchanged(autojump_clock: MockClock) -> None:
+    """The group has no new member and no event, and the client retries."""
     async with hosted_groups() as groups:
         await groups.native("n")
         before, told = groups.view(), list(groups.events)
@@ -158,8 +158,8 @@ async def test_a_failing_log_leaves_the_group_as_it_was(autojump_clock: MockCloc
         assert (await groups.native("other")).error is ErrorCode.NONE
 
 
-async def test_a_parked_request_outlives_a_failure_of_the_log(autojump_clock: MockClock) -> None:
-    """It waits for the group, and the group has not changed."""
+async def test_a_parked_request_survives_a_failure_of_the_log(autojump_clock: MockClock) -> None:
+    """The group has not changed."""
     config = GroupConfig(classic_initial_rebalance_delay_ms=0)
     async with hosted_groups(config=config) as groups:
         joined = await groups.lone_classic_member()
@@ -175,8 +175,8 @@ async def test_a_parked_request_outlives_a_failure_of_the_log(autojump_clock: Mo
         assert pending.reply.generation == 2
 
 
-async def test_time_passes_in_spite_of_a_failing_log(autojump_clock: MockClock) -> None:
-    """A session that ran out is looked at again, at a bearable pace, until it can be written."""
+async def test_time_passes_despite_a_failing_log(autojump_clock: MockClock) -> None:
+    """An expired session is retried at a moderate pace until its records are written."""
     async with hosted_groups() as groups:
         await groups.native("n")
         groups.log.is_failing = True
@@ -190,8 +190,8 @@ async def test_time_passes_in_spite_of_a_failing_log(autojump_clock: MockClock) 
         assert groups.told("member_fenced") == [{"member_id": "n", "cause": "session_expired"}]
 
 
-async def test_a_member_that_spoke_in_time_is_not_timed_out(autojump_clock: MockClock) -> None:
-    """Its heartbeat waited for us, behind a slow write: that is not the member's silence."""
+async def test_a_member_whose_heartbeat_waited_does_not_time_out(autojump_clock: MockClock) -> None:
+    """The heartbeat waited behind a slow write, so the member was not silent."""
     async with hosted_groups() as groups:
         joined = await groups.lone_classic_member(session_timeout_ms=10_000)
         groups.log.gate = trio.Event()
@@ -206,12 +206,12 @@ async def test_a_member_that_spoke_in_time_is_not_timed_out(autojump_clock: Mock
         assert groups.told("member_fenced") == []
 
 
-async def test_who_asks_a_group_that_cannot_be_read_is_told_to_try_again(
+async def test_requests_to_an_unreadable_group_are_retried(
     autojump_clock: MockClock,
 ) -> None:
-    """At once, and as said by a coordinator that still loads; a SyncGroup as the clients bear it,
-    and a classic Heartbeat not at all.
-    The log says it once, and the group is loaded as soon as the log is back."""
+    """They are refused at once, as by a coordinator that is loading. SyncGroup gets a code that
+    clients tolerate, and a classic Heartbeat none. One log line reports it, and the group is loaded
+    once the log recovers."""
     async with hosted_groups() as groups:
         groups.log.is_unreadable = True
         with capture_logs() as lines:

@@ -1,4 +1,4 @@
-"""One group's task and a computation that takes long: other groups go on beside it."""
+"""One group's task and a long computation: other groups continue."""
 
 import threading
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ LIMIT_S = 5.0
 
 
 class Held:
-    """The assignor of large groups: it goes on when the test says so."""
+    """An assignor for large groups that waits for the test."""
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
@@ -29,7 +29,7 @@ class Held:
         self._assign = ASSIGNORS["uniform"]
 
     def __call__(self, spec: GroupSpec) -> Mapping[str, frozenset[Partition]]:
-        """What the real one says."""
+        """The real result."""
         if sum(spec.partition_counts.values()) >= PARTITIONS:
             self._token.run_sync_soon(self.asked.set)
             assert self.go_on.wait(LIMIT_S), "nobody else got a turn"
@@ -38,14 +38,14 @@ class Held:
 
 @pytest.fixture
 async def held(monkeypatch: pytest.MonkeyPatch) -> Held:
-    """In the place of the real one."""
+    """Used in place of the real assignor."""
     assignor = Held()
     monkeypatch.setattr(target, "ASSIGNORS", {**ASSIGNORS, "uniform": assignor})
     return assignor
 
 
-async def test_a_long_computation_holds_up_its_own_group_only(held: Held) -> None:
-    """Other groups are served meanwhile, and compute their targets, if these are small."""
+async def test_a_long_computation_delays_only_its_group(held: Held) -> None:
+    """Other groups are served, and compute small targets meanwhile."""
     with trio.fail_after(2 * LIMIT_S):
         async with hosted_groups(config=AT_ONCE) as groups:
             groups.cluster.partition_counts["foo"] = PARTITIONS

@@ -1,4 +1,4 @@
-"""One group's task and the topics it needs: asked about by name, matched by expressions."""
+"""One group's task and the topics that it needs, by name or regular expression."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -26,8 +26,8 @@ from tests.support.until import until, until_logged
 # -- names ---------------------------------------------------------------------------------------
 
 
-async def test_the_cluster_is_asked_about_new_names_only(autojump_clock: MockClock) -> None:
-    """Heartbeats, commits and rejoins name what is known."""
+async def test_the_cluster_is_asked_only_about_new_names(autojump_clock: MockClock) -> None:
+    """Heartbeats, commits and rejoins name known topics."""
     async with hosted_groups() as groups:
         groups.cluster.partition_counts = {"foo": 3, "bar": 1}
         joined = await groups.lone_classic_member()
@@ -44,7 +44,7 @@ async def test_the_cluster_is_asked_about_new_names_only(autojump_clock: MockClo
 async def test_topics_of_refused_requests_are_forgotten(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever names many that do not exist takes no room from the group's members."""
+    """A client that names many nonexistent topics takes no room from the group's members."""
     monkeypatch.setattr("gateway.groups.topics_image.NAMES_MAX", 3)
     async with hosted_groups() as groups:
         joined = await groups.native("n")
@@ -63,8 +63,8 @@ async def test_topics_of_refused_requests_are_forgotten(
         assert asked_for == [{"foo"}]
 
 
-async def test_unknown_topics_refuse_the_request_alone(autojump_clock: MockClock) -> None:
-    """The cluster does not answer: whoever brings a new name tries again, the others go on."""
+async def test_unknown_topics_fail_only_their_request(autojump_clock: MockClock) -> None:
+    """The cluster does not answer. Clients with new names retry, and the others continue."""
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         groups.cluster.failure = UpstreamError("nobody listens")
@@ -72,7 +72,7 @@ async def test_unknown_topics_refuse_the_request_alone(autojump_clock: MockClock
             refused = await groups.join("m", topics=["new"], version=3)
         assert refused.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert (lines[-2]["event"], lines[-2]["reason"]) == ("topics_unknown", "nobody listens")
-        assert "nobody listens" not in refused.why  # an address, perhaps, that no client may learn
+        assert "nobody listens" not in refused.why  # perhaps an address, which no client may learn
         _, verdict = await groups.commit("n", joined.member_epoch, {"new": [0]})
         assert verdict.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert (await groups.native("n", joined.member_epoch)).error is ErrorCode.NONE
@@ -98,8 +98,8 @@ async def test_a_change_of_topics_reaches_the_members(autojump_clock: MockClock)
 # -- regular expressions -------------------------------------------------------------------------
 
 
-async def test_a_regex_is_resolved_beside_the_group() -> None:
-    """The heartbeat that brings it is answered at once, a later one has the partitions."""
+async def test_a_regex_is_resolved_in_the_background() -> None:
+    """The heartbeat that adds it is answered at once, and a later one returns the partitions."""
     async with hosted_groups() as groups:
         joined = await groups.native("n", regex="f.*")
         assert (joined.member_epoch, joined.assignment) == (1, frozenset())
@@ -110,8 +110,8 @@ async def test_a_regex_is_resolved_beside_the_group() -> None:
         assert len(reply.assignment) == 3
 
 
-async def test_a_slow_resolution_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the group nor its end."""
+async def test_a_slow_resolution_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the group nor its end waits for it."""
     async with hosted_groups() as groups:
         monkeypatch.setattr(groups.cluster, "ask_names", trio.sleep_forever)
         groups.cluster.names = TopicNames(groups.cluster.ask_names, interval_s=5)
@@ -122,8 +122,8 @@ async def test_a_slow_resolution_holds_up_nobody(monkeypatch: pytest.MonkeyPatch
         await until(lambda: not groups.running)
 
 
-async def test_a_resolution_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cluster does not answer, or we ourselves have a bug: the group goes on."""
+async def test_a_failed_resolution_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster does not answer, or an internal error occurs. The group continues."""
     async with hosted_groups() as groups:
         monkeypatch.setattr(
             groups.cluster, "names", TopicNames(groups.cluster.ask_names, interval_s=0)
@@ -142,8 +142,10 @@ async def test_a_resolution_that_fails_is_tried_again(monkeypatch: pytest.Monkey
         assert [line["event"] for line in lines].count("regexes_unresolved") == 2
 
 
-async def test_matched_topics_that_cannot_be_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More of them than the gateway follows, say: nothing is resolved, and the group goes on."""
+async def test_matched_topics_that_cannot_be_looked_up_fail_the_resolution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They may exceed the gateway's limit. The group continues."""
     async with hosted_groups() as groups:
 
         async def too_many(names: Iterable[str]) -> NoReturn:
@@ -158,8 +160,8 @@ async def test_matched_topics_that_cannot_be_looked_up(monkeypatch: pytest.Monke
         assert (await groups.native("n", 1)).member_epoch == 1
 
 
-async def test_a_resolution_outlives_a_failure_of_the_log() -> None:
-    """It has happened all the same."""
+async def test_a_resolution_survives_a_failure_of_the_log() -> None:
+    """Its result is not lost."""
     async with hosted_groups() as groups:
         groups.log.gate = trio.Event()
         async with trio.open_nursery() as nursery:
@@ -174,8 +176,8 @@ async def test_a_resolution_outlives_a_failure_of_the_log() -> None:
         await groups.heard("regex_resolved")
 
 
-async def test_a_reload_forgets_what_was_being_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The group in the log waits for nothing; the next heartbeat asks again."""
+async def test_a_reload_forgets_a_running_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loaded group does not wait for it. The next heartbeat starts another."""
     async with hosted_groups() as groups:
         break_engine(monkeypatch, RegexesResolved, InvariantError("any"))
         with capture_logs() as lines:
@@ -187,8 +189,8 @@ async def test_a_reload_forgets_what_was_being_resolved(monkeypatch: pytest.Monk
         await groups.heard("regex_resolved")
 
 
-async def test_the_names_are_followed_while_a_regex_is_in_use() -> None:
-    """A group without one wants no look at all topics."""
+async def test_all_topic_names_are_followed_only_for_a_regex() -> None:
+    """A group without one does not need them."""
     async with hosted_groups() as groups:
         await groups.native("m")
         await wait_all_tasks_blocked()

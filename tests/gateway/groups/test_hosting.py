@@ -1,5 +1,5 @@
-"""Whom a group belongs to, decided from what the cluster says; against real brokers see
-test_hosting_with_kafka.py."""
+"""The holder of a group, decided from the cluster's answers. test_hosting_with_kafka.py tests it
+with real brokers."""
 
 from collections import Counter
 from dataclasses import replace
@@ -44,7 +44,7 @@ KAFKA_2_3: dict[int, tuple[int, int]] = {
 def classic(
     *client_ids: str, protocol_type: str = "consumer", protocol: str = "", error_code: int = 0
 ) -> DescribeGroupsResponse:
-    """What DescribeGroups answers."""
+    """An answer of DescribeGroups."""
     members = tuple(
         describe_groups.DescribedGroupMember(
             member_id=f"{client_id}-1",
@@ -66,7 +66,7 @@ def classic(
 
 
 def native(*client_ids: str, error_code: int = 0) -> ConsumerGroupDescribeResponse:
-    """What ConsumerGroupDescribe answers."""
+    """An answer of ConsumerGroupDescribe."""
     members = tuple(
         consumer_group_describe.Member(
             member_id=f"{client_id}-1",
@@ -88,8 +88,8 @@ def native(*client_ids: str, error_code: int = 0) -> ConsumerGroupDescribeRespon
 def cluster_that_says(
     to_classic: DescribeGroupsResponse, to_native: ConsumerGroupDescribeResponse | None = None
 ) -> ScriptedCluster:
-    """A cluster with these answers about any group; with the new protocol if there is one for
-    it."""
+    """A cluster with these answers for any group. It supports the native protocol if it has such an
+    answer."""
     cluster = ScriptedCluster()
     cluster.spoken = {**KAFKA_2_3}
 
@@ -114,7 +114,7 @@ def cluster_that_says(
 
 
 def looking(cluster: ScriptedCluster, *patterns: str) -> Hosting:
-    """What is tested, in front of that cluster; these are forwarded."""
+    """The hosting decision in front of that cluster, with these groups forwarded."""
     return Hosting(cluster, patterns, OURS, longest_session_ms=60_000)
 
 
@@ -138,12 +138,13 @@ def looking(cluster: ScriptedCluster, *patterns: str) -> Hosting:
         (classic(), native(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), Mode.UNKNOWN),
     ],
 )
-async def test_who_answers_for_a_group(
+async def test_members_in_the_cluster_decide_who_holds_a_group(
     to_classic: DescribeGroupsResponse,
     to_native: ConsumerGroupDescribeResponse | None,
     mode: Mode,
 ) -> None:
-    """Somebody there: theirs. Nobody: ours. Not known: nobody's for now."""
+    """With members in the cluster it is the cluster's, without them the gateway's. While that is
+    unknown, no one answers for the group."""
     hosting = looking(cluster_that_says(to_classic, to_native))
     with capture_logs():
         assert (await hosting.look("g")).mode is mode
@@ -158,8 +159,8 @@ async def test_who_answers_for_a_group(
     ],
 )
 async def test_a_group_of_another_kind_is_not_hosted(kind: str, state: str, mode: Mode) -> None:
-    """Scenario 35: a JoinGroup there is refused with INCONSISTENT_GROUP_PROTOCOL, a heartbeat with
-    GROUP_ID_NOT_FOUND. To the other questions such a group looks like none."""
+    """Scenario 35: the group refuses JoinGroup with INCONSISTENT_GROUP_PROTOCOL and a native
+    heartbeat with GROUP_ID_NOT_FOUND. Other requests see no group."""
     cluster = cluster_that_says(
         classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
         native(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
@@ -177,8 +178,8 @@ async def test_a_group_of_another_kind_is_not_hosted(kind: str, state: str, mode
     assert (f"a {kind.lower()} group" in verdict.why) is (mode is Mode.OCCUPIED)
 
 
-async def test_a_cluster_that_does_not_list_its_groups_is_not_an_empty_one() -> None:
-    """Whether a group of another kind is there is then unknown."""
+async def test_a_cluster_that_does_not_list_groups_is_not_empty() -> None:
+    """It may have a group of another kind."""
     cluster = cluster_that_says(classic(), native())
     cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
     cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(
@@ -188,8 +189,8 @@ async def test_a_cluster_that_does_not_list_its_groups_is_not_an_empty_one() -> 
         assert (await looking(cluster).look("g")).mode is Mode.UNKNOWN
 
 
-async def test_a_cluster_that_cannot_be_asked_is_not_an_empty_group() -> None:
-    """Said in one log line, until the reason changes."""
+async def test_an_unreachable_cluster_is_not_an_empty_group() -> None:
+    """One log line reports it, until the reason changes."""
     cluster = cluster_that_says(classic())
     cluster.failure = UpstreamError("nobody listens")
     hosting = looking(cluster)
@@ -197,7 +198,7 @@ async def test_a_cluster_that_cannot_be_asked_is_not_an_empty_group() -> None:
         for _ in range(3):
             verdict = await hosting.look("g")
             assert verdict.mode is Mode.UNKNOWN
-            assert "nobody listens" not in verdict.why  # clients are told, so no address is in it
+            assert "nobody listens" not in verdict.why  # no address, because clients receive it
         cluster.failure = UpstreamError("it is on fire")
         await hosting.look("g")
     assert [line["event"] for line in lines] == ["group_state_unknown", "group_state_unknown"]
@@ -207,8 +208,8 @@ async def test_a_cluster_that_cannot_be_asked_is_not_an_empty_group() -> None:
     ]
 
 
-async def test_the_log_says_who_is_there_and_what_to_do_once_per_reason() -> None:
-    """And again when somebody else is there, or when they came back."""
+async def test_the_log_reports_direct_members_once_per_reason() -> None:
+    """It reports again when other members join, or when they return."""
     cluster = cluster_that_says(classic("payments", "payments", "audit"))
     hosting = looking(cluster)
     with capture_logs() as lines:
@@ -226,8 +227,8 @@ async def test_the_log_says_who_is_there_and_what_to_do_once_per_reason() -> Non
     assert len(lines) == 2
 
 
-async def test_a_free_group_is_not_asked_about_again_so_soon(autojump_clock: MockClock) -> None:
-    """Unless somebody is to be let in: who came meanwhile must not be overlooked."""
+async def test_a_free_group_is_not_looked_up_again_at_once(autojump_clock: MockClock) -> None:
+    """Before a join it is, because direct members may have joined meanwhile."""
     cluster = cluster_that_says(classic())
     hosting = looking(cluster)
     assert (await hosting.look_lately("g")).mode is Mode.HOSTED
@@ -244,9 +245,9 @@ async def test_a_free_group_is_not_asked_about_again_so_soon(autojump_clock: Moc
         assert (await hosting.look_lately("g")).mode is Mode.OCCUPIED
 
 
-async def test_many_groups_are_looked_at_in_a_few_questions() -> None:
-    """Each of their coordinators is asked about all of its groups at once, and nobody about those
-    that were found free a moment ago."""
+async def test_many_groups_need_few_look_ups() -> None:
+    """Each coordinator receives one request for all its groups, without those that were free a
+    moment ago."""
     cluster = cluster_that_says(classic(), native(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
     cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
     cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse()
@@ -265,8 +266,8 @@ async def test_many_groups_are_looked_at_in_a_few_questions() -> None:
     assert cluster.coordinator_questions[len(names) :] == ["new"]
 
 
-async def test_of_many_groups_each_has_its_own_verdict() -> None:
-    """One that the broker does not answer for is unknown, and no other is."""
+async def test_each_of_many_groups_has_its_own_verdict() -> None:
+    """A group without an answer is unknown, and no other is."""
     cluster = cluster_that_says(classic(), native(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
     (free,), (taken,) = classic().groups, classic("payments").groups
     (foreign,) = classic("w", protocol_type="connect").groups
@@ -293,8 +294,8 @@ async def test_of_many_groups_each_has_its_own_verdict() -> None:
     }
 
 
-async def test_a_cluster_that_can_tell_nothing_is_the_embedded_one() -> None:
-    """Every Kafka since 0.9 describes groups; in the embedded one nobody else is."""
+async def test_a_cluster_without_descriptions_is_the_embedded_one() -> None:
+    """Every Kafka since 0.9 describes groups. The embedded cluster has no other clients."""
     assert (await looking(ScriptedCluster()).look("g")).mode is Mode.HOSTED
 
 
@@ -309,10 +310,10 @@ async def test_a_cluster_that_can_tell_nothing_is_the_embedded_one() -> None:
         ("orders", "orders", True),
     ],
 )
-async def test_patterns_name_groups_that_are_never_looked_at(
+async def test_groups_that_match_a_pattern_are_never_looked_up(
     pattern: str, group_id: str, *, is_forwarded: bool
 ) -> None:
-    """Upper and lower case count, as they do in group ids."""
+    """Patterns are case-sensitive, like group ids."""
     cluster = ScriptedCluster()
     hosting = looking(cluster, pattern)
     assert hosting.is_forwarded(group_id) is is_forwarded
@@ -320,8 +321,10 @@ async def test_patterns_name_groups_that_are_never_looked_at(
     assert bool(cluster.coordinator_questions) is not is_forwarded
 
 
-async def test_forwarding_is_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line per group; the oldest of too many is looked at again."""
+async def test_a_limited_number_of_forwarded_groups_is_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The log has one line per group. The oldest group beyond the limit is looked up again."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
     hosting = looking(ScriptedCluster())
     with capture_logs() as lines:
@@ -331,11 +334,11 @@ async def test_forwarding_is_remembered_up_to_a_limit(monkeypatch: pytest.Monkey
     assert [hosting.is_forwarded(each) for each in ("a", "b", "c")] == [False, True, True]
 
 
-async def test_a_group_is_forwarded_for_as_long_as_somebody_is_in_it(
+async def test_a_group_is_forwarded_while_it_has_members(
     autojump_clock: MockClock,
 ) -> None:
-    """One JoinGroup of another protocol must not take a group away for good: the cluster is asked
-    again before anybody is let in, and after a while by every request."""
+    """One JoinGroup of another protocol must not take a group for good. The cluster is asked again
+    before a join, and after a while for every request."""
     workers = cluster_that_says(classic("w", protocol_type="connect")).answers
     cluster = cluster_that_says(classic())
     hosting = looking(cluster)
@@ -356,8 +359,8 @@ async def test_a_group_is_forwarded_for_as_long_as_somebody_is_in_it(
     assert [line["event"] for line in lines] == ["group_forwarded"] * 2
 
 
-async def test_reports_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any client can make up group ids."""
+async def test_a_limited_number_of_reports_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients can invent group ids."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
     hosting = Hosting(cluster_that_says(classic("c")), (), OURS, longest_session_ms=60_000)
     with capture_logs() as lines:
@@ -372,7 +375,7 @@ async def test_reports_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPa
 def anchored(
     log_id: str, run_id: str, *, others: tuple[str, ...] = (), is_stable: bool = True
 ) -> DescribeGroupsResponse:
-    """What DescribeGroups answers about a group that a gateway holds."""
+    """An answer of DescribeGroups about a group with an anchor."""
     members = tuple(
         describe_groups.DescribedGroupMember(
             member_id=f"groupferry-{each}",
@@ -411,11 +414,11 @@ REJOINING = anchored("log-1", "run-0", is_stable=False)
         (classic(), Mode.HOSTED, Mode.HOSTED),
     ],
 )
-async def test_an_anchor_says_whose_the_group_is(
+async def test_an_anchor_names_the_holder_of_its_group(
     found: DescribeGroupsResponse, usually: Mode, after_a_replacement: Mode
 ) -> None:
-    """With our state log it is ours, or a predecessor's, whose place we take; unless it has taken
-    ours. The name of another log says so by itself."""
+    """An anchor with this gateway's log belongs to it or its predecessor, unless it replaced the
+    gateway's own. An anchor with another log names that log."""
     hosting = looking(cluster_that_says(found))
     with capture_logs():
         assert (await hosting.look("g")).mode is usually
@@ -434,11 +437,11 @@ async def test_an_anchor_says_whose_the_group_is(
         (classic(), False, False),
     ],
 )
-async def test_an_anchor_that_was_left_behind_is_seen(
+async def test_a_leftover_anchor_is_recognised(
     found: DescribeGroupsResponse, *, is_left_behind: bool, is_ours: bool
 ) -> None:
-    """Whoever asks has none here: it is a predecessor's, or could not leave. Once it has gone,
-    nobody trusts an older look."""
+    """The gateway has no anchor, so it is a predecessor's, or one that could not leave. After it
+    leaves, earlier look-ups are not trusted."""
     cluster = cluster_that_says(found)
     hosting = looking(cluster)
     with capture_logs():
@@ -448,11 +451,11 @@ async def test_an_anchor_that_was_left_behind_is_seen(
         assert not await hosting.is_left_behind("g")
 
 
-async def test_members_that_only_a_lost_log_knows_are_waited_for(
+async def test_members_of_a_lost_log_are_waited_for(
     autojump_clock: MockClock,
 ) -> None:
-    """An anchor with another log has gone: what its gateway granted may still be believed in, for
-    the longest session that there can be."""
+    """An anchor with another log has gone. Its gateway's members may still consume for the longest
+    possible session."""
     cluster = cluster_that_says(OTHER_LOGS)
     hosting = looking(cluster)
     with capture_logs() as lines:
@@ -470,8 +473,8 @@ async def test_members_that_only_a_lost_log_knows_are_waited_for(
     ]
 
 
-async def test_another_gateway_is_named_once_as_an_error() -> None:
-    """Where it is, and which log it has."""
+async def test_another_gateway_is_reported_once_as_an_error() -> None:
+    """The report has its address and its log."""
     hosting = looking(cluster_that_says(OTHER_LOGS))
     with capture_logs() as lines:
         for _ in range(3):
@@ -482,11 +485,11 @@ async def test_another_gateway_is_named_once_as_an_error() -> None:
     assert "log-2" in line["reason"]
 
 
-async def test_whoever_replaced_us_has_the_group_until_it_is_free(
+async def test_a_gateway_that_replaced_the_anchor_holds_the_group_until_it_is_free(
     autojump_clock: MockClock,
 ) -> None:
-    """And nobody can be left who was in it there. From then on an anchor with our log is a
-    predecessor's again."""
+    """Its members must have left as well. From then on an anchor with this log is a predecessor's
+    again."""
     cluster = cluster_that_says(PREDECESSORS)
     hosting = looking(cluster)
     hosting.note_replaced("g")
@@ -503,10 +506,10 @@ async def test_whoever_replaced_us_has_the_group_until_it_is_free(
     ("key", "versions"),
     [(ApiKey.JOIN_GROUP, (0, 4)), (ApiKey.OFFSET_COMMIT, (0, 6)), (ApiKey.HEARTBEAT, (0, 2))],
 )
-async def test_a_cluster_that_cannot_hold_an_anchor_keeps_its_groups(
+async def test_a_cluster_without_static_members_keeps_its_groups(
     key: ApiKey, versions: tuple[int, int]
 ) -> None:
-    """Before Kafka 2.3 nothing fences a member's predecessor."""
+    """Before Kafka 2.3 the coordinator fences no earlier incarnation."""
     cluster = cluster_that_says(classic())
     cluster.spoken[key] = versions
     hosting = looking(cluster)

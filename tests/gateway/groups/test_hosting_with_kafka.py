@@ -1,4 +1,4 @@
-"""Safe from the first day, against real Apache Kafka: who is hosted, and who is not."""
+"""Hosting decisions in front of real Apache Kafka."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 
 async def test_a_group_with_a_live_classic_member_is_not_hosted(kafka: KafkaCluster) -> None:
-    """Its partitions would have two owners. Both protocols are told so, the log once."""
+    """Its partitions would have two owners. Clients of both protocols learn it, and the log reports
+    it once."""
     group = fresh_group("occupied")
     async with (
         group_client(kafka.addresses[0], group, client_id="around-the-gateway") as direct,
@@ -49,7 +50,7 @@ async def test_a_group_with_a_live_classic_member_is_not_hosted(kafka: KafkaClus
 
 @pytest.mark.parametrize("kafka", ["4.3"], indirect=True)
 async def test_a_group_with_a_live_native_member_is_not_hosted(kafka: KafkaCluster) -> None:
-    """To DescribeGroups it looks dead, so ConsumerGroupDescribe has to be asked as well."""
+    """DescribeGroups shows it as dead, so the gateway also uses ConsumerGroupDescribe."""
     group = fresh_group("occupied")
     async with (
         group_client(kafka.addresses[0], group, client_id="around-the-gateway") as direct,
@@ -68,7 +69,8 @@ async def test_a_group_with_a_live_native_member_is_not_hosted(kafka: KafkaClust
 
 
 async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaCluster) -> None:
-    """Classic first, then native: on a cluster with and without the new protocol."""
+    """Classic members first, then native ones, on a cluster with and without the native
+    protocol."""
     group = fresh_group("moved")
     async with (
         group_client(kafka.addresses[0], group) as direct,
@@ -90,7 +92,7 @@ async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaClu
 
 
 async def test_commits_are_stored_in_the_cluster(kafka: KafkaCluster) -> None:
-    """Both kinds of member commit; the cluster itself has the offsets, and none of the members."""
+    """Members of both kinds commit. The cluster has the offsets, but no members."""
     group = fresh_group("commits")
     async with (
         group_client(kafka.addresses[0], group) as direct,
@@ -117,10 +119,10 @@ async def test_commits_are_stored_in_the_cluster(kafka: KafkaCluster) -> None:
         assert (upstream.group_state, upstream.protocol_type) == ("Stable", "groupferry")
 
 
-async def test_elsewhere_than_at_the_coordinator_a_group_has_no_answer(
+async def test_a_group_is_answered_only_at_its_coordinator(
     kafka: KafkaCluster,
 ) -> None:
-    """Commits travel on the client's own connection, so a client has to be at that listener."""
+    """Commits use the client's own connection, so the client must be at that listener."""
     group = fresh_group("elsewhere")
     async with whole_gateway(kafka.addresses) as gateway:
         coordinator = (await find_coordinator(gateway.address, group)).node_id
@@ -145,8 +147,8 @@ async def test_elsewhere_than_at_the_coordinator_a_group_has_no_answer(
 async def test_other_protocols_are_relayed(
     kafka: KafkaCluster, protocol_type: str, protocol: str
 ) -> None:
-    """Connect and Streams speak their own protocol inside the same calls: the cluster answers,
-    from the first JoinGroup to the last LeaveGroup."""
+    """Connect and Streams use the same requests with their own protocols. The cluster answers all
+    of them, from the first JoinGroup to the last LeaveGroup."""
     group = fresh_group("workers")
     async with (
         group_client(kafka.addresses[0], group) as direct,
@@ -175,10 +177,10 @@ async def test_other_protocols_are_relayed(
 @pytest.mark.parametrize(
     ("protocol_type", "protocol"), [("connect", "compatible"), ("consumer", "stream")]
 )
-async def test_whom_consumers_left_the_group_to_finds_it_empty(
+async def test_a_group_left_by_its_consumers_is_empty_for_other_protocols(
     kafka: KafkaCluster, protocol_type: str, protocol: str
 ) -> None:
-    """An Empty group takes any protocol, and the anchor stays for a minute: it makes route."""
+    """An Empty group accepts any protocol. The anchor, which stays for a minute, gives way."""
     async with (
         whole_gateway(kafka.addresses) as gateway,
         group_client(gateway.address, fresh_group("workers")) as client,
@@ -193,11 +195,11 @@ async def test_whom_consumers_left_the_group_to_finds_it_empty(
     ("protocol_type", "protocol"),
     [("connect", "compatible"), ("consumer", "stream"), ("consumer", "range")],
 )
-async def test_members_in_the_cluster_outlive_the_gateway(
+async def test_members_in_the_cluster_survive_the_gateway(
     kafka: KafkaCluster, protocol_type: str, protocol: str
 ) -> None:
-    """What the gateway remembered of their group ended with it; whether they are members is for the
-    cluster to say, which fences our own as well. So it is for who was forwarded as configured."""
+    """A restarted gateway does not remember their group, so the cluster decides whether they are
+    members. The same holds for groups that are forwarded by a setting."""
     group = fresh_group("workers")
     patterns = (group,) if protocol == "range" else ()
     how: dict[str, Any] = {"protocol_type": protocol_type, "protocol": protocol}
@@ -220,10 +222,10 @@ async def test_members_in_the_cluster_outlive_the_gateway(
         assert not gateway.events
 
 
-async def test_a_foreign_join_that_the_cluster_refuses_gives_no_group_away(
+async def test_a_join_that_the_cluster_refuses_forwards_no_group(
     kafka: KafkaCluster,
 ) -> None:
-    """Only who is in there makes a group the cluster's."""
+    """Only members in the cluster make a group the cluster's."""
     async with (
         whole_gateway(kafka.addresses) as gateway,
         group_client(gateway.address, fresh_group("workers")) as client,
@@ -234,7 +236,7 @@ async def test_a_foreign_join_that_the_cluster_refuses_gives_no_group_away(
 
 
 async def test_groups_that_match_a_pattern_are_relayed(kafka: KafkaCluster) -> None:
-    """The operator's wish; the cluster has the member."""
+    """The setting decides, and the cluster has the member."""
     group = fresh_group("legacy")
     async with (
         group_client(kafka.addresses[0], group) as direct,
@@ -255,8 +257,10 @@ async def test_groups_that_match_a_pattern_are_relayed(kafka: KafkaCluster) -> N
         assert not gateway.events
 
 
-async def test_stable_offsets_and_batches_are_asked_of_the_cluster(kafka: KafkaCluster) -> None:
-    """OffsetFetch v9 with members of two groups, one of them unknown, RequireStable."""
+async def test_stable_offsets_and_batches_are_requested_from_the_cluster(
+    kafka: KafkaCluster,
+) -> None:
+    """OffsetFetch v9 names members of two groups, one of them unknown, with RequireStable."""
     groups = [fresh_group("batch") for _ in range(2)]
     async with whole_gateway(kafka.addresses) as gateway:
         nodes = {(await find_coordinator(gateway.address, each)).node_id for each in groups}
@@ -289,8 +293,9 @@ async def test_stable_offsets_and_batches_are_asked_of_the_cluster(kafka: KafkaC
             assert (refused.error_code, refused.topics) == (ErrorCode.UNKNOWN_MEMBER_ID, ())
 
 
-async def test_hosted_groups_are_listed_among_the_clusters_own(kafka: KafkaCluster) -> None:
-    """Each once, at its coordinator, with the type that it has here; empty ones can be deleted."""
+async def test_hosted_groups_are_listed_with_the_clusters_own(kafka: KafkaCluster) -> None:
+    """Each is listed once, at its coordinator, with the gateway's type. Empty ones can be
+    deleted."""
     ours, theirs = fresh_group("ours"), fresh_group("theirs")
     async with (
         whole_gateway(kafka.addresses) as gateway,
@@ -309,7 +314,7 @@ async def test_hosted_groups_are_listed_among_the_clusters_own(kafka: KafkaClust
                     for group in answer.groups
                     if group.group_id in (ours, theirs)
                 ]
-        # 3.9 writes types as enums are shown, 4.x in lower case.
+        # 3.9 writes types like enum constants, 4.x in lower case.
         assert sorted((id_, state, type_.lower()) for id_, state, type_ in found) == [
             (ours, "Stable", "consumer"),
             (theirs, "Stable", "classic"),

@@ -1,4 +1,4 @@
-"""Who comes out of a group's inbox first."""
+"""The order of a group's inbox."""
 
 import pytest
 import trio
@@ -11,17 +11,17 @@ from gateway.groups.process_pauses import ProcessPauses
 
 
 def some_ask() -> Ask:
-    """A request that nobody decides here."""
+    """A request that the test never decides."""
     return Ask(make=lambda token, _: OffsetCommitEnded(commit=token), topic_names=frozenset())  # type: ignore[arg-type, return-value]
 
 
 def some_inbox() -> Inbox:
-    """Of a gateway that is never paused."""
+    """The state of a gateway without pauses."""
     return Inbox(Clock(), ProcessPauses(Clock(), grace_max_ms=0))
 
 
-async def test_what_happened_comes_before_who_asks(autojump_clock: MockClock) -> None:
-    """A commit that ended may let go what a request wants."""
+async def test_events_precede_requests(autojump_clock: MockClock) -> None:
+    """The end of a commit may free partitions for a request."""
     inbox, ended, ask = some_inbox(), OffsetCommitEnded(commit=1), some_ask()
     await inbox.put(ask)
     inbox.note(ended)
@@ -29,10 +29,10 @@ async def test_what_happened_comes_before_who_asks(autojump_clock: MockClock) ->
     assert await inbox.next(None) is ask
 
 
-async def test_who_asks_comes_before_time_as_long_as_it_is_not_for_ever(
+async def test_requests_precede_time_for_a_limited_number(
     autojump_clock: MockClock,
 ) -> None:
-    """Asks that are taken for a batch count as well: a full inbox, and then time passes."""
+    """Requests that are gathered for a batch count as well. After a full inbox, time passes."""
     inbox, due_ms = some_inbox(), Clock().now_ms()
     asks = [some_ask() for _ in range(INBOX_MAX)]
     for ask in asks:
@@ -45,8 +45,8 @@ async def test_who_asks_comes_before_time_as_long_as_it_is_not_for_ever(
     assert await inbox.next(due_ms) is late
 
 
-async def test_what_is_postponed_is_not_lost(autojump_clock: MockClock) -> None:
-    """It comes first when its time has come; requests come out meanwhile, time does not pass."""
+async def test_a_postponed_event_is_not_lost(autojump_clock: MockClock) -> None:
+    """It comes first once it is due. Meanwhile requests come out, and time does not pass."""
     inbox, ended, ask = some_inbox(), OffsetCommitEnded(commit=1), some_ask()
     inbox.note(ended)
     assert await inbox.next(None) is ended
@@ -60,8 +60,8 @@ async def test_what_is_postponed_is_not_lost(autojump_clock: MockClock) -> None:
     assert await inbox.next(Clock().now_ms()) is ended
 
 
-async def test_nothing_goes_into_a_closed_one() -> None:
-    """Whoever comes too late starts another task."""
+async def test_a_closed_inbox_accepts_nothing() -> None:
+    """A later request starts another task."""
     inbox = some_inbox()
     with inbox:
         pass

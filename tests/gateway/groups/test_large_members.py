@@ -1,5 +1,5 @@
-"""Members that own as much as Kafka lets them, with the log of `groupferry serve`: what no string
-of Kafka's protocol could hold is kept all the same."""
+"""Members with the largest possible assignments, with the log of `groupferry serve`. The log stores
+lines that exceed a Kafka string."""
 
 from pathlib import Path
 
@@ -18,8 +18,8 @@ LIMIT_S = 150
 
 
 async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path) -> None:
-    """It joins, the gateway is killed, it goes on, and leaves: its events are lines of more than
-    32,767 bytes, which the log keeps as they are."""
+    """It joins, the gateway is killed, it continues and leaves. Its events are lines of more than
+    32,767 bytes, which the log stores unchanged."""
     many = tuple(f"{number:04}-{'x' * 35}" for number in range(1_000))
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as upstream:
@@ -53,10 +53,9 @@ async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path
 
 
 @pytest.mark.parametrize("version", [3, 5])
-async def test_a_name_that_no_member_id_can_be_made_of_is_refused(
-    tmp_path: Path, version: int
-) -> None:
-    """With an answer: nobody else's may hold it, and the group's record neither."""
+async def test_a_name_too_long_for_a_member_id_is_refused(tmp_path: Path, version: int) -> None:
+    """The client gets an answer, because neither another answer nor the group's record could
+    contain the name."""
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as upstream, open_sqlite_log(tmp_path) as log:
             await upstream.create_topic("numbers", 3)

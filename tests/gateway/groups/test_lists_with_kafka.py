@@ -1,4 +1,4 @@
-"""ListGroups before a real cluster: each group once, at the listener of its coordinator."""
+"""ListGroups in front of a real cluster lists each group once, at its coordinator's listener."""
 
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -20,7 +20,7 @@ SESSION_TIMEOUT_MS = 60_000
 async def lists(
     gateway: Gateway, request: ListGroupsRequest, version: int
 ) -> dict[int, list[ListedGroup]]:
-    """What each broker's listener lists, by node id."""
+    """The list of each broker's listener, by node id."""
     found = {}
     for node_id, address in (await gateway.listeners()).items():
         async with await BrokerConnection.open(*address) as connection:
@@ -31,7 +31,7 @@ async def lists(
 
 
 async def test_each_group_is_listed_once_at_its_coordinator(three_brokers: KafkaCluster) -> None:
-    """Classic, native, left behind empty, and the cluster's own, with filters and without."""
+    """Classic, native and empty groups, and the cluster's own, with and without filters."""
     kinds = ("classic", "native", "empty", "foreign")
     names = {kind: [fresh_group(kind) for _ in range(GROUPS_OF_A_KIND)] for kind in kinds}
     async with whole_gateway(three_brokers.addresses, max_groups=64) as gateway:
@@ -57,7 +57,7 @@ async def test_each_group_is_listed_once_at_its_coordinator(three_brokers: Kafka
             async def listed(
                 version: int = 5, states: tuple[str, ...] = (), types: tuple[str, ...] = ()
             ) -> set[str]:
-                """The kinds that are listed, each of whose groups is where it belongs."""
+                """The listed kinds, each of whose groups is at its coordinator."""
                 request = ListGroupsRequest(states_filter=states, types_filter=types)
                 found = await lists(gateway, request, version)
                 places = [

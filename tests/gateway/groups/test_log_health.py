@@ -1,4 +1,4 @@
-"""Whether a group is begun, as far as the state log has shown."""
+"""New groups depend on the health of the state log."""
 
 import pytest
 import trio
@@ -10,15 +10,15 @@ from gateway.state_log.log import StateLogError
 FULL = StateLogError("the disk is full")
 
 
-async def test_a_log_that_was_never_written_is_well(autojump_clock: MockClock) -> None:
-    """Nobody knows otherwise."""
+async def test_an_unused_log_is_healthy(autojump_clock: MockClock) -> None:
+    """Nothing shows otherwise."""
     LogHealth().check()
 
 
-async def test_after_a_failed_write_one_group_is_begun_at_a_time(
+async def test_after_a_failed_write_groups_start_one_at_a_time(
     autojump_clock: MockClock,
 ) -> None:
-    """Its write tells whether the log is well again; the others are told why not."""
+    """Its write shows whether the log has recovered. The others are refused with the reason."""
     health = LogHealth()
     health.note(FULL)
     with pytest.raises(StateLogError, match="the disk is full"):
@@ -29,8 +29,8 @@ async def test_after_a_failed_write_one_group_is_begun_at_a_time(
         health.check()
 
 
-async def test_a_write_that_succeeds_lets_everybody_begin(autojump_clock: MockClock) -> None:
-    """At once."""
+async def test_a_successful_write_lets_all_groups_start(autojump_clock: MockClock) -> None:
+    """The effect is immediate."""
     health = LogHealth()
     health.note(FULL)
     health.note(None)

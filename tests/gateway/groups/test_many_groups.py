@@ -1,4 +1,4 @@
-"""One request about many groups: what it costs the cluster does not grow with their number."""
+"""One request about many groups costs the cluster a constant number of requests."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -36,12 +36,12 @@ EMPTY_GROUP = (
 )
 MANY = tuple(f"unknown-{number}" for number in range(2 * LOOKED_AT_ONCE_MAX))
 QUESTIONS_MAX = 6
-"""Far fewer than groups: which versions a broker of that age speaks (ApiVersions twice), where the
-groups are, who is in them (two batches), and what the client asked."""
+"""The requests for any number of groups: ApiVersions twice, the coordinators, the descriptions (two
+batches), and the client's own request."""
 
 
 def questions(seen: Sequence[RequestHeader]) -> int:
-    """How many of these requests somebody caused: Metadata is asked every few seconds anyway."""
+    """The number of these requests, without Metadata, which is requested periodically anyway."""
     return sum(header.api_key != ApiKey.METADATA for header in seen)
 
 
@@ -49,7 +49,7 @@ def questions(seen: Sequence[RequestHeader]) -> int:
 async def open_scene(
     log: MemoryLog | None = None,
 ) -> AsyncIterator[tuple[OffsetBroker, BrokerConnection]]:
-    """A broker that takes batches, and a client at the gateway before it."""
+    """A broker that supports batches, and a client of the gateway."""
     broker = OffsetBroker()
     broker.versions = {
         **broker.versions,
@@ -94,15 +94,15 @@ async def open_scene(
     ids=lambda value: type(value).__name__ if isinstance(value, Struct) else "",
 )
 async def test_unknown_groups_cost_no_broker_call_each(asked: Struct, version: int) -> None:
-    """Made-up names are as many as a client likes."""
+    """Clients can invent any number of names."""
     async with open_scene() as (broker, connection):
         seen_before = len(broker.seen)
         await connection.ask(asked, version)
         assert questions(broker.seen[seen_before:]) <= QUESTIONS_MAX
 
 
-async def test_a_list_of_many_empty_groups_asks_once_where_they_belong() -> None:
-    """After a restart nobody has asked about any of them yet."""
+async def test_a_list_of_many_empty_groups_needs_one_look_up() -> None:
+    """After a restart no request has looked up their coordinators yet."""
     log = MemoryLog()
     for group_id in MANY:
         await log.append(group_id, EMPTY_GROUP)
@@ -114,8 +114,8 @@ async def test_a_list_of_many_empty_groups_asks_once_where_they_belong() -> None
 
 
 @pytest.mark.parametrize("is_same", [True, False])
-async def test_a_group_named_again_in_a_fetch(*, is_same: bool) -> None:
-    """It is answered once, if the same was asked; otherwise nobody knows what was meant."""
+async def test_a_repeated_group_in_a_fetch_is_answered_once(*, is_same: bool) -> None:
+    """Different topics for the same group are ambiguous, and refused."""
     again = OffsetFetchRequestGroup(group_id="g", topics=() if is_same else None)
     one = OffsetFetchRequestGroup(group_id="g", topics=())
     other = OffsetFetchRequestGroup(group_id="h", topics=())

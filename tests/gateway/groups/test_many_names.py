@@ -1,6 +1,7 @@
-"""Requests that name many groups are dealt with part by part, so that others get their turn.
+"""Requests with many groups are handled in parts, so that other clients get their turn.
 
-Counted is what the broker is asked at a time: between two questions everybody else is served.
+The tests count the groups in each request to the broker. Other clients are served between two of
+them.
 """
 
 from collections.abc import AsyncIterator
@@ -43,7 +44,7 @@ NAMES = ("a", "b", "c", "d", "e")
 
 
 class CountingBroker(OffsetBroker):
-    """Counts the names in each request of the test's client."""
+    """Counts the names in each request that the test's client causes."""
 
     def __post_init__(self) -> None:
         OffsetBroker.__post_init__(self)
@@ -88,7 +89,7 @@ async def _describe_configs(wire: Wire, header: RequestHeader, body: bytes) -> N
 
 
 def _names(message: Any) -> tuple[str, ...]:
-    """What a request or a response of these apis is about."""
+    """The names in a request or response of these APIs."""
     match message:
         case FindCoordinatorRequest(coordinator_keys=keys):
             return keys
@@ -153,10 +154,10 @@ async def open_scene(
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_the_cluster_is_asked_about_so_many_names_at_a_time(
+async def test_the_cluster_is_asked_in_limited_parts(
     request_: Struct, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer is whole and in the order of the request."""
+    """The answer is complete and in the order of the request."""
     monkeypatch.setattr(batches, "NAMES_TOGETHER_MAX", 2)
     async with open_scene(("*",)) as (broker, client):
         told = await client.ask(request_, version)
@@ -164,10 +165,10 @@ async def test_the_cluster_is_asked_about_so_many_names_at_a_time(
     assert _names(told) == NAMES
 
 
-async def test_configs_that_groups_have_in_common_are_described_once(
+async def test_shared_configs_are_described_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of ten thousand groups hardly one overrides any."""
+    """Of ten thousand groups hardly any has overrides."""
     described = []
     entry = config_apis._entry
 

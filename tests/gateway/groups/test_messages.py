@@ -1,4 +1,4 @@
-"""Fields that mean something else in another version."""
+"""Fields whose meaning depends on the version."""
 
 from uuid import UUID, uuid4
 
@@ -52,8 +52,10 @@ JOIN = JoinGroupRequest(
 @pytest.mark.parametrize(
     ("version", "rebalance_timeout_ms"), [(0, 6_000), (1, 60_000), (9, 60_000)]
 )
-def test_the_first_join_has_no_rebalance_timeout(version: int, rebalance_timeout_ms: int) -> None:
-    """Its session timeout serves (rule 1.2)."""
+def test_join_v0_uses_its_session_timeout_for_the_rebalance(
+    version: int, rebalance_timeout_ms: int
+) -> None:
+    """v0 has no rebalance timeout (rule 1.2)."""
     event = messages.join_event(1, header(ApiKey.JOIN_GROUP, version), JOIN, "10.0.0.1", FRESH)
     assert event.rebalance_timeout_ms == rebalance_timeout_ms
     assert event.session_timeout_ms == 6_000
@@ -63,7 +65,7 @@ def test_the_first_join_has_no_rebalance_timeout(version: int, rebalance_timeout
     assert (event.client_host, event.fresh_id) == ("/10.0.0.1", FRESH)
 
 
-def test_a_client_without_a_name_has_an_empty_one() -> None:
+def test_a_missing_client_id_is_empty() -> None:
     """The header's client id may be null."""
     nameless = header(ApiKey.JOIN_GROUP, 5, client_id=None)
     assert messages.join_event(1, nameless, JOIN, "::1", FRESH).client_id == ""
@@ -89,13 +91,13 @@ def test_no_protocol_is_null_from_v7_on_and_empty_before(version: int, name: str
     assert (seen.leader, seen.generation_id, seen.skip_assignment) == ("m", 3, False)
 
 
-def test_a_leader_that_need_not_assign_is_told_so() -> None:
-    """v9 (KIP-814)."""
+def test_a_leader_may_skip_the_assignment() -> None:
+    """v9 adds the field (KIP-814)."""
     assert messages.join_response(JoinGroupReply(skip_assignment=True), 9).skip_assignment
 
 
-def test_a_sync_brings_the_leaders_assignments() -> None:
-    """And what v5 adds, which the answer says back."""
+def test_a_sync_has_the_leaders_assignments() -> None:
+    """v5 adds fields that the answer repeats."""
     request = SyncGroupRequest(
         group_id="g",
         generation_id=3,
@@ -114,8 +116,8 @@ def test_a_sync_brings_the_leaders_assignments() -> None:
     assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
 
 
-def test_a_heartbeat_names_a_generation() -> None:
-    """Nothing more."""
+def test_a_heartbeat_has_a_generation() -> None:
+    """It has no other data of the member."""
     request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m", group_instance_id="i")
     event = messages.heartbeat_event(2, request)
     assert (event.generation, event.member_id, event.instance_id) == (3, "m", "i")
@@ -141,8 +143,8 @@ def test_a_leave_names_one_member_before_v3_and_any_number_later(version: int) -
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_before_v3_the_members_error_is_the_answers(version: int) -> None:
-    """There is no other place for it."""
+def test_before_v3_the_members_error_is_the_top_level_one(version: int) -> None:
+    """These versions have no other field for it."""
     reply = LeaveGroupReply(
         members=(LeftMember(member_id="m", instance_id=None, error=ErrorCode.UNKNOWN_MEMBER_ID),)
     )
@@ -155,8 +157,8 @@ def test_before_v3_the_members_error_is_the_answers(version: int) -> None:
         assert [(m.member_id, m.error_code) for m in seen.members] == [("m", 25)]
 
 
-def test_who_left_is_named_as_the_request_named_it() -> None:
-    """From version 3 on; an admin's tool removes static members by their instance alone."""
+def test_a_leave_answer_repeats_the_ids_of_the_request() -> None:
+    """This applies from v3 on. An admin's tool names static members only by instance id."""
     left = (
         LeftMember(member_id="m", instance_id=None, error=ErrorCode.NONE),
         LeftMember(member_id="", instance_id="i", error=ErrorCode.FENCED_INSTANCE_ID),
@@ -169,8 +171,8 @@ def test_who_left_is_named_as_the_request_named_it() -> None:
     ]
 
 
-def test_a_native_heartbeat_tells_what_has_changed() -> None:
-    """Null means unchanged, an empty list means none."""
+def test_a_native_heartbeat_has_the_changed_fields() -> None:
+    """Null means unchanged, and an empty list none."""
     key = ApiKey.CONSUMER_GROUP_HEARTBEAT
     quiet = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=4)
     event = messages.consumer_heartbeat_event(1, header(key, 1), quiet, "h", FRESH)
@@ -202,7 +204,7 @@ def test_a_native_heartbeat_tells_what_has_changed() -> None:
 
 
 def test_a_native_heartbeats_answer_groups_partitions_by_topic() -> None:
-    """No assignment means: as you were. An empty one means: nothing."""
+    """A missing assignment means unchanged, an empty one no partitions."""
     granted = frozenset({Partition(TOPIC_B, 2), Partition(TOPIC_A, 1), Partition(TOPIC_A, 0)})
     reply = ConsumerHeartbeatReply(
         member_id="m", member_epoch=5, heartbeat_interval_ms=5_000, assignment=granted

@@ -1,6 +1,6 @@
-"""Commits of hosted groups: checked here, stored in the cluster, in flight in between.
+"""Commits of hosted groups: the gateway checks them, the cluster stores them.
 
-The upstream is a broker that stores when the test lets it.
+The upstream is a fake broker that stores when the test allows it.
 """
 
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ from tests.support.offset_broker import OffsetBroker
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A gateway before a broker that obeys, and a client of one group."""
+    """A gateway in front of a fake broker, and a client of one group."""
 
     broker: OffsetBroker
     gateway: Gateway
@@ -49,14 +49,14 @@ class Scene:
 
     @asynccontextmanager
     async def another_client(self) -> AsyncIterator[GroupClient]:
-        """One more client of the group."""
+        """Another client of the group."""
         async with group_client(self.gateway.address, "g") as client:
             yield client
 
 
 @asynccontextmanager
 async def open_scene() -> AsyncIterator[Scene]:
-    """Everything that a test here needs, for the length of the block."""
+    """A scene for the length of the block."""
     with trio.fail_after(20):
         async with (
             running_fake_broker(OffsetBroker()) as broker,
@@ -68,22 +68,22 @@ async def open_scene() -> AsyncIterator[Scene]:
 
 
 def given_to(reply: ConsumerGroupHeartbeatResponse) -> set[int]:
-    """The partitions that a heartbeat's answer grants."""
+    """The granted partitions of a heartbeat's answer."""
     assert reply.error_code == 0, reply
     topics = reply.assignment.topic_partitions if reply.assignment else ()
     return {partition for each in topics for partition in each.partitions}
 
 
 async def partitions_given(client: GroupClient, member_id: str, epoch: int) -> set[int]:
-    """Heartbeat until the member is given something new."""
+    """Send heartbeats until the assignment changes."""
     while not (given := given_to(await client.native(member_id, epoch))):
         await trio.sleep(0.02)
     return given
 
 
 @pytest.mark.parametrize("version", [2, 6, 8])
-async def test_the_cluster_gets_a_commit_of_the_anchor(version: int) -> None:
-    """There the anchor is the group's only member; before v7 a commit could not name it."""
+async def test_the_cluster_receives_commits_of_the_anchor(version: int) -> None:
+    """The anchor is the group's only member there. Before v7 a commit could not name it."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
         mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
@@ -99,7 +99,7 @@ async def test_the_cluster_gets_a_commit_of_the_anchor(version: int) -> None:
 
 
 async def test_a_refused_commit_does_not_reach_the_cluster() -> None:
-    """The engine checks first."""
+    """The engine checks it first."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
         stale = await scene.client.commit({1: 5}, member_id=joined.member_id, epoch=99, version=8)
@@ -107,15 +107,15 @@ async def test_a_refused_commit_does_not_reach_the_cluster() -> None:
         assert scene.broker.commits == []
 
 
-async def test_the_clusters_own_error_is_passed_on() -> None:
-    """NOT_COORDINATOR above all: the client then looks for the coordinator again."""
+async def test_an_error_of_the_cluster_is_passed_on() -> None:
+    """After NOT_COORDINATOR the client looks for the coordinator again."""
     async with open_scene() as scene:
         scene.broker.commit_error = ErrorCode.NOT_COORDINATOR
         assert await scene.client.commit({1: 5}) == {1: ErrorCode.NOT_COORDINATOR}
 
 
-async def test_while_a_commit_is_on_its_way_its_partitions_stay_where_they_are() -> None:
-    """A new owner could otherwise start from before that commit. It is answered: they move."""
+async def test_partitions_do_not_move_during_a_commit() -> None:
+    """A new owner could start before that commit. They move after the answer."""
     async with open_scene() as scene, scene.another_client() as other:
         joined = await other.native("n")
         scene.broker.gate = trio.Event()
@@ -135,8 +135,8 @@ async def test_while_a_commit_is_on_its_way_its_partitions_stay_where_they_are()
         assert scene.broker.offsets == {0: 7}
 
 
-async def test_a_commit_ends_though_its_client_hung_up() -> None:
-    """The client disconnects while the upstream is silent; the answer comes in the end."""
+async def test_a_commit_ends_although_its_client_disconnected() -> None:
+    """The client disconnects while the upstream is silent, and the answer arrives later."""
     async with open_scene() as scene:
         scene.broker.gate = trio.Event()
         async with scene.another_client() as leaving:
@@ -157,9 +157,9 @@ async def test_a_commit_ends_though_its_client_hung_up() -> None:
         assert scene.broker.offsets == everything
 
 
-async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_another_member() -> None:
-    """The cluster may still be about to store it, however long that takes: until it can no longer,
-    nobody commits or fetches what it is about. Then everything goes on."""
+async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_replaced() -> None:
+    """The cluster may store the commit at any later time. Until it no longer can, no client commits
+    or fetches these partitions."""
     topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,))
     fetch = OffsetFetchRequest(group_id="g", topics=(topic,))
     async with open_scene() as scene:
@@ -190,9 +190,9 @@ async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_another_me
         assert stored.member_id == scene.broker.coordinator.group("g").member_id
 
 
-async def test_a_reset_on_its_way_is_over_before_a_member_goes_on_from_there() -> None:
-    """It was checked while nobody was in the group, and the cluster stores it late: whoever came in
-    meanwhile would have its own commit undone."""
+async def test_a_reset_in_flight_ends_before_a_member_starts_there() -> None:
+    """The group was empty at the check, and the cluster stores the reset late. It would undo the
+    commit of a member that joined meanwhile."""
     topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,))
     fetch = OffsetFetchRequest(group_id="g", topics=(topic,))
     async with open_scene() as scene, scene.another_client() as admin:
@@ -221,15 +221,15 @@ async def test_a_reset_on_its_way_is_over_before_a_member_goes_on_from_there() -
 
 
 @pytest.mark.parametrize("loss", ["removed", "replaced", "rebalanced"])
-async def test_an_error_about_the_anchor_is_repaired_and_not_passed_on(loss: str) -> None:
-    """The commit is sent again as the new member's; the client only waits a little longer."""
+async def test_an_error_about_the_anchor_is_repaired(loss: str) -> None:
+    """The commit is sent again for the new anchor, and the client only waits longer."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
         held = scene.broker.coordinator.group("g")
         match loss:
             case "removed":
                 held.remove_member()
-            case "replaced":  # by a join of our own that came late
+            case "replaced":  # by a late join of the gateway
                 held.member_id = "groupferry-late"
             case _:
                 held.generation += 1
@@ -239,10 +239,10 @@ async def test_an_error_about_the_anchor_is_repaired_and_not_passed_on(loss: str
         assert scene.broker.offsets == {1: 5}
 
 
-async def test_an_anchor_that_cannot_be_repaired_makes_a_commit_wait(
+async def test_a_commit_waits_for_an_anchor_that_cannot_be_repaired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not for ever: the client is told to try again, and then it works."""
+    """After a limited time the client must retry, and then succeeds."""
     monkeypatch.setattr(commit_storing, "MEMBER_PATIENCE_S", 0.1)
     async with open_scene() as scene:
         joined = await scene.client.enter()
@@ -259,8 +259,9 @@ async def test_an_anchor_that_cannot_be_repaired_makes_a_commit_wait(
         assert scene.broker.offsets == {1: 5}
 
 
-async def test_offsets_of_a_group_without_members_are_reset_under_its_anchor() -> None:
-    """It lingers, so an admin's commit would be refused; where there is none it passes as it is."""
+async def test_offsets_of_an_empty_group_are_reset_under_its_anchor() -> None:
+    """The lingering anchor would make the cluster refuse an admin's commit. Without an anchor the
+    commit is forwarded unchanged."""
     async with open_scene() as scene:
         assert await scene.client.commit({0: 1}, version=8) == {0: 0}
         joined = await scene.client.enter()
@@ -294,20 +295,22 @@ async def after_a_restart() -> AsyncIterator[Scene]:
                 yield Scene(broker, gateway, client)
 
 
-async def test_offsets_are_reset_where_a_predecessor_left_its_anchor() -> None:
-    """Nobody is in the group, whatever the cluster thinks of an anchor that nobody holds: the reset
-    is stored under the one that takes its place."""
+async def test_offsets_are_reset_under_a_predecessors_anchor() -> None:
+    """The group is empty although the cluster shows the old anchor. The reset is stored under the
+    new anchor that replaces it."""
     async with after_a_restart() as scene:
         left_behind = scene.broker.coordinator.group("g").member_id
-        await scene.client.committed()  # as tools do: what it has shown is no news to the reset
+        # Tools fetch the offsets first, so the gateway already knows the group's state.
+        await scene.client.committed()
         assert await scene.client.commit({0: 2}, version=8) == {0: 0}
         (stored,) = scene.broker.commits
         assert isinstance(stored, OffsetCommitRequest)
         assert stored.member_id == scene.broker.coordinator.group("g").member_id != left_behind
 
 
-async def test_offsets_are_deleted_where_a_predecessor_left_its_anchor() -> None:
-    """It is taken and given up: the cluster deletes nothing of a group with a member."""
+async def test_offsets_are_deleted_after_a_predecessors_anchor_left() -> None:
+    """The gateway takes the anchor and lets it leave, because the cluster deletes no offsets of a
+    group with a member."""
     async with after_a_restart() as scene:
         ask = scene.client.connection.ask
         for _ in range(2):
@@ -316,8 +319,8 @@ async def test_offsets_are_deleted_where_a_predecessor_left_its_anchor() -> None
         assert scene.broker.coordinator.group("g").joins == 3, "taken once more, by two joins"
 
 
-async def test_a_transaction_commits_as_its_member_and_is_stored_as_the_anchors() -> None:
-    """The same check and the same hold; the transaction stays the client's own."""
+async def test_a_transaction_is_checked_for_its_member_and_stored_for_the_anchor() -> None:
+    """Check and hold are those of other commits. The transaction remains the client's."""
 
     def request(member_id: str, generation: int) -> TxnOffsetCommitRequest:
         partition = TxnOffsetCommitRequestPartition(
@@ -360,13 +363,13 @@ def deletion(*names: str, index: int = 0) -> OffsetDeleteRequest:
 
 
 def codes(answer: OffsetDeleteResponse) -> dict[str, int]:
-    """The codes that it gave, by topic."""
+    """The error codes of the answer, by topic."""
     assert answer.error_code == 0
     return {topic.name: topic.partitions[0].error_code for topic in answer.topics}
 
 
-async def test_a_group_that_never_committed_has_nothing_to_delete() -> None:
-    """The cluster has not heard of it, but it is here: there is no offset, and that is no error."""
+async def test_a_group_without_commits_has_no_offsets_to_delete() -> None:
+    """The cluster does not know the group, but the gateway does, so this is no error."""
     async with open_scene() as scene:
         scene.broker.knows_group = False
         ask = scene.client.connection.ask
@@ -384,9 +387,9 @@ async def test_a_group_that_never_committed_has_nothing_to_delete() -> None:
         assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
 
 
-async def test_offsets_are_deleted_once_nobody_is_in_the_group() -> None:
-    """By the cluster, which refuses as long as it sees the anchor, whatever the topic: what exists
-    is told so at once. The anchor leaves first."""
+async def test_offsets_are_deleted_once_the_group_is_empty() -> None:
+    """The cluster refuses while the anchor is a member, so the anchor leaves first. Partitions that
+    do not exist are answered at once."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
         ask = scene.client.connection.ask

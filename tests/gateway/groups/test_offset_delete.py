@@ -1,4 +1,4 @@
-"""OffsetDelete of a hosted group: each partition is answered once, here or by the cluster."""
+"""OffsetDelete of a hosted group: gateway or cluster answers each partition once."""
 
 from uuid import UUID
 
@@ -28,7 +28,7 @@ def request(*topics: OffsetDeleteRequestTopic) -> OffsetDeleteRequest:
 
 
 def codes(*topics: OffsetDeleteResponseTopic) -> dict[tuple[str, int], int]:
-    """What each partition was answered."""
+    """The answer for each partition."""
     return {
         (topic.name, partition.partition_index): partition.error_code
         for topic in topics
@@ -36,8 +36,8 @@ def codes(*topics: OffsetDeleteResponseTopic) -> dict[tuple[str, int], int]:
     }
 
 
-def test_a_partition_is_either_kept_or_left_to_the_cluster() -> None:
-    """Members subscribe to foo-1 and to all of bar."""
+def test_a_partition_is_kept_or_left_to_the_cluster() -> None:
+    """Members subscribe to foo-1 and to all partitions of bar."""
     asked = request(topic("foo", 0, 1), topic("bar", 0, 1), topic("baz", 2))
 
     def stays(name: str, index: int) -> bool:
@@ -52,15 +52,15 @@ def test_a_partition_is_either_kept_or_left_to_the_cluster() -> None:
     }
 
 
-def test_a_topic_of_which_nothing_is_left_is_not_named() -> None:
-    """The cluster would answer it with an empty list, and so would we."""
+def test_a_topic_without_remaining_partitions_is_omitted() -> None:
+    """The cluster would return an empty list for it."""
     asked = request(topic("foo", 0), topic("empty"))
     assert deletable(asked, lambda _name, _index: True) == ()
     assert kept(asked, lambda _name, _index: False) == ()
 
 
-def test_only_partitions_that_exist_have_the_code_of_the_group() -> None:
-    """The others are unknown, whatever is wrong with the group."""
+def test_only_existing_partitions_have_the_groups_error() -> None:
+    """Nonexistent ones have UNKNOWN_TOPIC_OR_PARTITION in any case."""
     topics = (topic("foo", 0, 2, 3, -1), topic("nowhere", 0))
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(*answered_here(topics, IMAGE, ErrorCode.NONE)) == {
@@ -76,6 +76,6 @@ def test_only_partitions_that_exist_have_the_code_of_the_group() -> None:
     ("name", "index", "is_there"),
     [("foo", 0, True), ("foo", 2, True), ("foo", 3, False), ("foo", -1, False), ("bar", 0, False)],
 )
-def test_partitions_are_counted_from_zero(name: str, index: int, *, is_there: bool) -> None:
-    """Up to the number that the topic has."""
+def test_partition_numbers_start_at_zero(name: str, index: int, *, is_there: bool) -> None:
+    """They end before the topic's partition count."""
     assert exists(IMAGE, name, index) is is_there

@@ -1,5 +1,5 @@
-"""OffsetFetch towards clusters that know less than the client; over sockets see
-test_group_service.py."""
+"""OffsetFetch in front of clusters that support fewer versions than the client.
+test_group_service.py tests it over sockets."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ async def scene_with_address(broker: OffsetBroker) -> AsyncIterator[Address]:
 async def open_scene(
     versions: tuple[int, int] = (0, 6),
 ) -> AsyncIterator[tuple[OffsetBroker, BrokerConnection]]:
-    """A broker that speaks these versions of OffsetFetch, and a client at the gateway before it."""
+    """A broker that supports these versions of OffsetFetch, and a client of the gateway."""
     broker = OffsetBroker()
     broker.versions = {**broker.versions, ApiKey.OFFSET_FETCH: versions}
     with trio.fail_after(10):
@@ -52,7 +52,7 @@ def fetch_of_one(*, stable: bool = False) -> OffsetFetchRequest:
 
 
 def fetch_of_many(*group_ids: str, stable: bool = False) -> OffsetFetchRequest:
-    """A request about many."""
+    """A request about many groups."""
     topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0, 1))
     return OffsetFetchRequest(
         groups=tuple(
@@ -62,8 +62,8 @@ def fetch_of_many(*group_ids: str, stable: bool = False) -> OffsetFetchRequest:
     )
 
 
-async def test_stable_offsets_are_refused_where_the_cluster_does_not_know_them() -> None:
-    """Dropping the wish could hand out an offset of an open transaction."""
+async def test_stable_offsets_are_refused_where_the_cluster_lacks_them() -> None:
+    """Dropping the flag could return an offset of an open transaction."""
     async with open_scene() as (_, connection):
         refused: OffsetFetchResponse = await connection.ask(fetch_of_one(stable=True), 7)
         assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -72,8 +72,8 @@ async def test_stable_offsets_are_refused_where_the_cluster_does_not_know_them()
         assert ApiKey.OFFSET_FETCH not in {ApiKey(header.api_key) for header in _.seen}
 
 
-async def test_stable_offsets_are_asked_for_where_the_cluster_knows_them() -> None:
-    """From v7 on."""
+async def test_stable_offsets_are_requested_where_the_cluster_has_them() -> None:
+    """Brokers support them from v7 on."""
     async with open_scene((0, 7)) as (broker, connection):
         answer: OffsetFetchResponse = await connection.ask(fetch_of_many("g", stable=True), 9)
         assert answer.groups[0].error_code == 0
@@ -82,7 +82,7 @@ async def test_stable_offsets_are_asked_for_where_the_cluster_knows_them() -> No
 
 
 async def test_a_batch_becomes_one_request_per_group_for_an_old_cluster() -> None:
-    """And one answer again."""
+    """The answers become one again."""
     async with open_scene() as (broker, connection):
         broker.offsets = {0: 5}
         answer: OffsetFetchResponse = await connection.ask(fetch_of_many("g", "h"), 8)
@@ -94,8 +94,8 @@ async def test_a_batch_becomes_one_request_per_group_for_an_old_cluster() -> Non
         assert [header.api_version for header in seen] == [6, 6]
 
 
-async def test_an_old_cluster_is_asked_about_many_groups_without_waiting_between() -> None:
-    """A round trip for each would make the client wait for all of them in turn."""
+async def test_requests_to_an_old_cluster_are_pipelined() -> None:
+    """Otherwise the client would wait for one round trip per group."""
     async with open_scene() as (broker, connection):
         handler = broker.handlers[ApiKey.OFFSET_FETCH]
         broker.handlers[ApiKey.OFFSET_FETCH] = together(3, handler)
@@ -103,10 +103,10 @@ async def test_an_old_cluster_is_asked_about_many_groups_without_waiting_between
         assert [group.error_code for group in answer.groups] == [ErrorCode.NONE] * 3
 
 
-async def test_an_old_cluster_is_asked_about_so_many_groups_at_once(
+async def test_the_number_of_requests_to_an_old_cluster_is_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An admin client asks again for the others alone."""
+    """An admin client retries the remaining groups."""
     monkeypatch.setattr(offset_fetch, "GROUPS_ONE_BY_ONE_MAX", 2)
     async with open_scene() as (broker, connection):
         answer: OffsetFetchResponse = await connection.ask(fetch_of_many("g", "h", "i"), 8)
@@ -118,7 +118,7 @@ async def test_an_old_cluster_is_asked_about_so_many_groups_at_once(
 
 @pytest.mark.parametrize("version", [1, 2, 6, 8])
 async def test_an_error_of_the_cluster_reaches_every_version(version: int) -> None:
-    """v1 has no field for it but in each partition: no error there would mean no offset."""
+    """v1 has only partition errors. A missing error there would mean no offset."""
     async with open_scene() as (broker, connection):
         broker.fetch_error = ErrorCode.NOT_COORDINATOR
         request = fetch_of_many("g") if version >= 8 else fetch_of_one()
@@ -132,8 +132,8 @@ async def test_an_error_of_the_cluster_reaches_every_version(version: int) -> No
             assert codes == [ErrorCode.NOT_COORDINATOR] * 2
 
 
-async def test_all_offsets_of_a_group_may_be_asked_for() -> None:
-    """Topics null, from v2 on."""
+async def test_all_offsets_of_a_group_can_be_requested() -> None:
+    """Null topics request them, from v2 on."""
     async with open_scene() as (_, connection):
         answer: OffsetFetchResponse = await connection.ask(
             OffsetFetchRequest(group_id="g", topics=None), 5
@@ -141,17 +141,17 @@ async def test_all_offsets_of_a_group_may_be_asked_for() -> None:
         assert (answer.error_code, answer.topics) == (0, ())
 
 
-async def test_a_batch_of_no_groups_has_an_empty_answer() -> None:
-    """The cluster is not asked."""
+async def test_a_batch_without_groups_has_an_empty_answer() -> None:
+    """The cluster receives no request."""
     async with open_scene() as (broker, connection):
         answer: OffsetFetchResponse = await connection.ask(OffsetFetchRequest(groups=()), 8)
         assert answer.groups == ()
         assert ApiKey.OFFSET_FETCH not in {ApiKey(header.api_key) for header in broker.seen}
 
 
-async def test_where_a_member_starts_is_told() -> None:
-    """By name if the request or what its connection carried before has one; of a group without
-    members nothing, for nobody starts there."""
+async def test_a_members_start_offsets_are_reported() -> None:
+    """The member is known from the request, or from earlier requests on its connection. A group
+    without members has no starts."""
     broker = OffsetBroker()
     broker.offsets = {0: 5}
     with trio.fail_after(20), capture_logs() as lines:

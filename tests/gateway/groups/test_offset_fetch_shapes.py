@@ -1,4 +1,4 @@
-"""OffsetFetch about one group and about many: the same content in both shapes."""
+"""OffsetFetch for one group and for many, with the same content."""
 
 import pytest
 
@@ -37,10 +37,10 @@ ANSWER = OffsetFetchResponseGroup(
 
 
 @pytest.mark.parametrize("topics", [None, (), (TOPIC,)])
-def test_a_request_about_one_group_says_the_same_as_one_about_many(
+def test_a_request_for_one_group_converts_to_one_for_many(
     topics: tuple[OffsetFetchRequestTopic, ...] | None,
 ) -> None:
-    """Null topics ask for all, in either shape."""
+    """Null topics request all offsets in both shapes."""
     group = OffsetFetchRequestGroup(group_id="g", topics=topics)
 
     sent = decode(OffsetFetchRequest, encode(request_about(group, require_stable=False), 5), 5)
@@ -49,15 +49,15 @@ def test_a_request_about_one_group_says_the_same_as_one_about_many(
     assert groups_of(OffsetFetchRequest(groups=(group,)), 8) == (group,)
 
 
-def test_the_wish_for_stable_offsets_goes_along() -> None:
-    """It stands beside the group, not in it."""
+def test_the_flag_for_stable_offsets_is_kept() -> None:
+    """It is a field of the request, not of the group."""
     group = OffsetFetchRequestGroup(group_id="g", topics=())
 
     assert request_about(group, require_stable=True).require_stable
 
 
 @pytest.mark.parametrize("version", [5, 7, 8, 9])
-def test_an_answer_keeps_every_field_in_the_clients_shape(version: int) -> None:
+def test_an_answer_keeps_all_fields_of_the_clients_shape(version: int) -> None:
     """Offsets, leader epochs (v5), metadata and errors of partition and group."""
     sent = decode(OffsetFetchResponse, encode(response_of((ANSWER,), version), version), version)
 
@@ -66,8 +66,8 @@ def test_an_answer_keeps_every_field_in_the_clients_shape(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 8])
-def test_a_failed_group_says_so_where_its_version_can(version: int) -> None:
-    """v1 has no error for the group: each partition carries it, with no offset."""
+def test_a_groups_error_is_in_the_field_of_its_version(version: int) -> None:
+    """v1 has no group error, so each partition has it, without an offset."""
     group = OffsetFetchRequestGroup(group_id="g", topics=(TOPIC,))
 
     answer = failed(group, 25, version)

@@ -1,4 +1,5 @@
-"""What members fetch and commit is told together, in time, and nothing that went back is lost."""
+"""Fetches and commits of members are reported together and in time, and no offset that went back is
+lost."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -55,7 +56,7 @@ from tests.support.hosted_groups import lone_request
 
 
 class Tally(OffsetReporter):
-    """What was told, with its group, and a clock that the test sets."""
+    """The reports with their groups, and a clock that the test sets."""
 
     def __init__(self) -> None:
         self.at_ms = 100
@@ -112,7 +113,7 @@ class Tally(OffsetReporter):
         group_id: str = "orders",
         errors: Mapping[int, int] | None = None,
     ) -> None:
-        """What a member was told of some partitions of foo."""
+        """A member's fetched offsets of some partitions of foo."""
         topic = OffsetFetchResponseTopic(
             name="foo",
             partitions=tuple(
@@ -128,7 +129,7 @@ class Tally(OffsetReporter):
         self.note_fetch(group_id, member_id, (topic,))
 
     def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
-        """Told at once, as the group does."""
+        """Report at once, as the group does."""
         ended = super().make_way(group_id, events)
         for event in ended:
             self._hear(event, group_id)
@@ -136,7 +137,7 @@ class Tally(OffsetReporter):
 
     @property
     def members(self) -> list[tuple[str | None, str]]:
-        """Of each event its group and its member."""
+        """The group and member of each event."""
         return [(group_id, fields["member_id"]) for group_id, fields in self.told]
 
 
@@ -151,8 +152,8 @@ def entry(partition: int, commits: int, first: int, lowest: int, last: int) -> d
     }
 
 
-def test_of_each_partition_the_first_the_lowest_and_the_last_offset_are_told() -> None:
-    """What went back in between is seen."""
+def test_the_first_lowest_and_last_offset_of_a_partition_are_reported() -> None:
+    """The lowest reveals an offset that went back in between."""
     reporter = Tally()
     reporter.commit({1: 50, 0: 10})
     reporter.at_ms = 170
@@ -175,8 +176,8 @@ def test_of_each_partition_the_first_the_lowest_and_the_last_offset_are_told() -
     assert len(reporter.told) == 1
 
 
-def test_each_member_of_each_group_has_an_event_of_its_own() -> None:
-    """Who committed is what counts when an offset went back."""
+def test_each_member_of_each_group_has_its_own_event() -> None:
+    """If an offset went back, the committer matters."""
     reporter = Tally()
     reporter.commit({0: 1})
     reporter.commit({0: 2}, member_id="n")
@@ -189,8 +190,8 @@ def test_each_member_of_each_group_has_an_event_of_its_own() -> None:
     ]
 
 
-def test_what_the_cluster_did_not_store_is_not_told() -> None:
-    """Each partition has an answer of its own."""
+def test_commits_that_the_cluster_did_not_store_are_not_reported() -> None:
+    """Each partition has its own answer."""
     reporter = Tally()
     reporter.commit({0: 1}, errors={0: 14})
     reporter.flush()
@@ -204,8 +205,8 @@ def test_what_the_cluster_did_not_store_is_not_told() -> None:
     assert reporter.told[0][1]["offsets"] == {"foo": [entry(1, 1, 2, 2, 2)]}
 
 
-def test_commits_of_a_transaction_are_told_apart() -> None:
-    """It may be aborted yet."""
+def test_transactional_commits_are_reported_separately() -> None:
+    """Their transaction may still abort."""
     reporter = Tally()
     request = TxnOffsetCommitRequest(
         transactional_id="t",
@@ -237,8 +238,8 @@ def test_commits_of_a_transaction_are_told_apart() -> None:
     assert [fields["is_transactional"] for _group_id, fields in reporter.told] == [False, True]
 
 
-def test_an_interval_ends_early_when_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory has a limit."""
+def test_a_full_interval_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is limited."""
     monkeypatch.setattr(offset_reporter, "PARTITIONS_MAX", 3)
     reporter = Tally()
     reporter.commit({0: 1, 1: 1})
@@ -252,8 +253,8 @@ def test_an_interval_ends_early_when_too_much_waits(monkeypatch: pytest.MonkeyPa
     assert len(reporter.told) == 3
 
 
-def test_a_member_starts_where_it_was_told_first() -> None:
-    """It is told at once; who asks again and again while it commits gets its own commits."""
+def test_a_members_first_fetch_is_its_start() -> None:
+    """It is reported at once. Later fetches of a committing member return its own commits."""
     reporter = Tally()
     reporter.fetch({1: -1, 0: 7, 2: -1}, errors={2: 14})
     expected = {"member_id": "m", "starts": {"foo": [started(0, 7), started(1, -1)]}}
@@ -264,15 +265,15 @@ def test_a_member_starts_where_it_was_told_first() -> None:
     assert reporter.told[1:] == [("orders", {"member_id": "m", "starts": {"foo": [started(2, 8)]}})]
 
 
-def test_a_fetch_that_failed_is_not_told() -> None:
-    """Nobody begins there."""
+def test_a_failed_fetch_is_not_reported() -> None:
+    """The member does not start there."""
     reporter = Tally()
     reporter.fetch({0: -1}, errors={0: 14})
     assert reporter.told == []
 
 
-def test_each_member_of_each_group_has_starts_of_its_own() -> None:
-    """The same partition is fetched by one after the other."""
+def test_each_member_of_each_group_has_its_own_starts() -> None:
+    """Several members fetch the same partition in turn."""
     reporter = Tally()
     reporter.fetch({0: 7})
     reporter.fetch({0: 7}, member_id="n")
@@ -280,8 +281,8 @@ def test_each_member_of_each_group_has_starts_of_its_own() -> None:
     assert len(reporter.told) == 3
 
 
-def test_too_many_starts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory has a limit; then something is told twice."""
+def test_starts_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is limited, so some starts are reported twice."""
     monkeypatch.setattr(offset_reporter, "PARTITIONS_MAX", 2)
     reporter = Tally()
     reporter.fetch({0: 7, 1: 7})
@@ -305,7 +306,7 @@ def left(member_id: str) -> MemberLeft:
 def moved(
     event: type[PartitionsAssigned | PartitionsReleased | PartitionsRevoked],
 ) -> GatewayEvent:
-    """What happens to partitions of m."""
+    """Events about partitions of m."""
     return event(member_id="m", member_epoch=2, partitions={"foo": (0,)})
 
 
@@ -319,8 +320,9 @@ MOVES = [
 
 
 @pytest.mark.parametrize("event", MOVES, ids=lambda event: event.name)
-def test_what_a_member_did_is_told_before_its_partitions_move_on(event: GatewayEvent) -> None:
-    """And what somebody did who may have been that member; others go on."""
+def test_a_members_commits_are_reported_before_its_partitions_move(event: GatewayEvent) -> None:
+    """Reports of clients that may be that member are included. Other members' intervals
+    continue."""
     reporter = Tally()
     for member_id in ("n", "", "m"):
         reporter.commit({0: 5}, member_id=member_id)
@@ -332,8 +334,8 @@ def test_what_a_member_did_is_told_before_its_partitions_move_on(event: GatewayE
 
 
 @pytest.mark.parametrize("event", MOVES, ids=lambda event: event.name)
-def test_who_fetches_after_partitions_have_moved_starts_anew(event: GatewayEvent) -> None:
-    """A member that has lost a partition may get it back, behind another one's commits."""
+def test_a_fetch_after_partitions_moved_is_a_new_start(event: GatewayEvent) -> None:
+    """A member that lost a partition may get it back after another member's commits."""
     reporter = Tally()
     for member_id in ("n", "", "m"):
         reporter.fetch({0: 5}, member_id=member_id)
@@ -358,8 +360,8 @@ def test_who_fetches_after_partitions_have_moved_starts_anew(event: GatewayEvent
     ],
     ids=lambda event: event.name,
 )
-def test_what_all_members_did_is_told_before_the_group_moves_on(event: GatewayEvent) -> None:
-    """A classic group does not say whose partitions are released."""
+def test_all_members_commits_are_reported_before_the_group_moves_on(event: GatewayEvent) -> None:
+    """A classic group's events do not name the owners of released partitions."""
     reporter = Tally()
     reporter.commit({0: 5})
     reporter.commit({0: 5}, member_id="n")
@@ -372,8 +374,8 @@ def test_what_all_members_did_is_told_before_the_group_moves_on(event: GatewayEv
     assert len(reporter.told) == 4
 
 
-def test_nothing_else_ends_an_interval() -> None:
-    """A member that is to give partitions up goes on committing until it does."""
+def test_other_events_end_no_interval() -> None:
+    """A member that must revoke partitions commits until it does."""
     reporter = Tally()
     reporter.commit({0: 5})
     reporter.fetch({0: 5})
@@ -387,8 +389,8 @@ def test_nothing_else_ends_an_interval() -> None:
     assert reporter.told == []
 
 
-async def test_an_interval_ends_by_itself(autojump_clock: MockClock) -> None:
-    """Without another commit; and with the gateway."""
+async def test_an_interval_ends_without_further_commits(autojump_clock: MockClock) -> None:
+    """It ends after its time, or with the gateway."""
     reporter = Tally()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reporter.run)
@@ -400,8 +402,8 @@ async def test_an_interval_ends_by_itself(autojump_clock: MockClock) -> None:
     assert len(reporter.told) == 2
 
 
-def test_what_an_admin_deletes_is_told_at_once() -> None:
-    """Only what the cluster has deleted: whoever comes next is told that there is nothing."""
+def test_deleted_offsets_are_reported_at_once() -> None:
+    """Only those that the cluster deleted: the next owner finds no offset."""
     reporter = Tally()
     answered = {"t": {2: 0, 0: 0, 1: 86}, "kept": {0: 86}}
     topics = tuple(

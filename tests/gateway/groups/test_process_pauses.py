@@ -1,4 +1,4 @@
-"""How long members are not timed out after we were away."""
+"""Pauses of the process postpone the members' timeouts."""
 
 import trio
 from structlog.testing import capture_logs
@@ -12,14 +12,14 @@ STEPS_A_LOOK = 4
 
 
 async def there_for(clock: MockClock, length_s: float) -> None:
-    """Let time go by, and everybody run all the while."""
+    """Let time pass while all tasks run."""
     for _ in range(round(length_s * STEPS_A_LOOK / LOOK_INTERVAL_S)):
         clock.jump(LOOK_INTERVAL_S / STEPS_A_LOOK)
         await wait_all_tasks_blocked()
 
 
-async def test_who_was_there_all_the_time_waits_for_nobody(mock_clock: MockClock) -> None:
-    """However rarely a deadline is due."""
+async def test_a_running_process_postpones_nothing(mock_clock: MockClock) -> None:
+    """Rare deadlines do not count as a pause."""
     async with trio.open_nursery() as nursery:
         clock = Clock()
         pauses = ProcessPauses(clock, grace_max_ms=GRACE_MAX_MS)
@@ -29,8 +29,8 @@ async def test_who_was_there_all_the_time_waits_for_nobody(mock_clock: MockClock
         nursery.cancel_scope.cancel()
 
 
-async def test_a_pause_is_made_up_for_by_whoever_sees_it_first(mock_clock: MockClock) -> None:
-    """The task of a group may run before the one that looks all the time. One line says so."""
+async def test_a_pause_is_noticed_by_the_first_task_that_runs(mock_clock: MockClock) -> None:
+    """The task of a group may run before the watching task. One line reports the pause."""
     clock = Clock()
     pauses = ProcessPauses(clock, grace_max_ms=GRACE_MAX_MS)
     mock_clock.jump(PAUSE_MS / 1000)
@@ -40,16 +40,16 @@ async def test_a_pause_is_made_up_for_by_whoever_sees_it_first(mock_clock: MockC
     assert [(line["event"], line["length_ms"]) for line in lines] == [("gateway_paused", PAUSE_MS)]
 
 
-async def test_a_long_pause_is_made_up_for_as_a_restart_is(mock_clock: MockClock) -> None:
-    """Clients are back by then."""
+async def test_a_long_pause_counts_like_a_restart(mock_clock: MockClock) -> None:
+    """Clients have reconnected by then."""
     clock = Clock()
     pauses = ProcessPauses(clock, grace_max_ms=GRACE_MAX_MS)
     mock_clock.jump(3_600)
     assert pauses.not_before_ms() == clock.now_ms() + GRACE_MAX_MS
 
 
-async def test_one_pause_after_another_does_not_stop_time(mock_clock: MockClock) -> None:
-    """There for longer than away: the dead are timed out at last."""
+async def test_repeated_pauses_do_not_stop_time(mock_clock: MockClock) -> None:
+    """The process ran for longer than it paused, so dead members time out in the end."""
     async with trio.open_nursery() as nursery:
         clock = Clock()
         pauses = ProcessPauses(clock, grace_max_ms=GRACE_MAX_MS)

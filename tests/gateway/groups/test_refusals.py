@@ -1,4 +1,4 @@
-"""One error in the shape of each api, in each of its versions."""
+"""An error as an answer of each api and version."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ MESSAGES: list[GroupMessage] = [
 
 
 def versions_of(message: GroupMessage) -> list[int]:
-    """All versions that we speak."""
+    """All supported versions."""
     key = message.SCHEMA.api_key
     assert key is not None
     return list(APIS[key].versions)
@@ -84,8 +84,10 @@ def versions_of(message: GroupMessage) -> list[int]:
     [(message, version) for message in MESSAGES for version in versions_of(message)],
     ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
 )
-def test_every_api_can_say_an_error_in_every_version(message: GroupMessage, version: int) -> None:
-    """It survives the wire, and says nothing else."""
+def test_every_api_can_answer_an_error_in_every_version(
+    message: GroupMessage, version: int
+) -> None:
+    """The answer survives the wire and has no other content."""
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     answer = refusal(message, version, code, "a reason")
     key = message.SCHEMA.api_key
@@ -107,14 +109,15 @@ def test_every_api_can_say_an_error_in_every_version(message: GroupMessage, vers
 
 
 @pytest.mark.parametrize("version", versions_of(SYNC))
-def test_who_syncs_while_its_group_loads_is_told_to_rejoin(version: int) -> None:
+def test_a_sync_during_a_load_is_asked_to_rejoin(version: int) -> None:
     """See `SyncGroupReply.refusal`."""
     answer: Any = refusal(SYNC, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 @pytest.mark.parametrize("version", versions_of(BEAT))
-def test_a_classic_heartbeat_is_never_told_that_a_group_loads(version: int) -> None:
-    """To aiokafka that is the end. Nor that all is well: nobody may be keeping the session."""
+def test_a_classic_heartbeat_during_a_load_gets_not_coordinator(version: int) -> None:
+    """The loading error is fatal to aiokafka. Success would be wrong, because no one may be keeping
+    the session."""
     answer: Any = refusal(BEAT, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "away")
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

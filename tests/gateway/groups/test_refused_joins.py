@@ -1,4 +1,4 @@
-"""A join that is refused leaves nothing behind in the cluster."""
+"""A refused join leaves nothing behind in the cluster."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ NAMES = 30
 async def open_scene(
     state_log: MemoryLog | None = None, *, max_groups_per_address: int | None = None
 ) -> AsyncIterator[tuple[OffsetBroker, GroupClient]]:
-    """A broker that can hold anchors, and a client at the gateway before it."""
+    """A broker that supports anchors, and a client of the gateway."""
     broker = OffsetBroker()
     with trio.fail_after(30):
         async with (
@@ -48,7 +48,7 @@ async def open_scene(
     ],
 )
 async def test_a_malformed_join_takes_no_group(how: dict[str, object], code: int) -> None:
-    """The engine refuses it before the cluster hears of it."""
+    """The engine refuses it before the cluster is involved."""
     async with open_scene() as (broker, client):
         refused = await client.join(version=3, **how)  # type: ignore[arg-type]
         assert refused.error_code == code
@@ -56,15 +56,15 @@ async def test_a_malformed_join_takes_no_group(how: dict[str, object], code: int
 
 
 async def test_a_malformed_heartbeat_takes_no_group() -> None:
-    """The same for who comes by the new protocol."""
+    """The engine refuses it before the cluster is involved."""
     async with open_scene() as (broker, client):
         refused = await client.native("")
         assert refused.error_code == ErrorCode.INVALID_REQUEST
         assert ApiKey.JOIN_GROUP not in {header.api_key for header in broker.seen}
 
 
-async def test_while_the_log_fails_hardly_any_group_is_taken() -> None:
-    """Each name would take a place in the cluster for a moment, for nothing."""
+async def test_a_failing_log_lets_few_groups_be_taken() -> None:
+    """Each name would needlessly occupy a group in the cluster for a moment."""
     state_log = ScriptedLog()
     state_log.is_failing = True
     async with open_scene(state_log) as (broker, client):
@@ -76,8 +76,8 @@ async def test_while_the_log_fails_hardly_any_group_is_taken() -> None:
         assert 0 < len(joins) < NAMES
 
 
-async def test_a_join_that_cannot_be_written_gives_the_group_back() -> None:
-    """With a full disk nobody is let in, under however many names somebody tries."""
+async def test_a_join_that_cannot_be_written_releases_the_group() -> None:
+    """With a full disk no client can join, however many names it tries."""
     state_log = ScriptedLog()
     state_log.is_failing = True
     async with open_scene(state_log) as (broker, client):
@@ -91,7 +91,7 @@ async def test_a_join_that_cannot_be_written_gives_the_group_back() -> None:
 
 
 async def test_joining_and_leaving_under_many_names_takes_few_groups() -> None:
-    """An anchor stays for a while after the last member: so many of one address, and no more."""
+    """An anchor lingers after the last member, so their number per address is limited."""
     async with open_scene(max_groups_per_address=1) as (broker, client):
         codes = []
         for name in range(4):

@@ -1,4 +1,4 @@
-"""Regular expressions meet the names of the cluster's topics."""
+"""Resolution of regular expressions with the cluster's topic names."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -10,8 +10,9 @@ from gateway.groups.regex_resolver import RegexResolver
 from tests.support.hosted_groups import ScriptedCluster
 
 
-async def test_what_matches_is_told_with_the_version_of_the_names() -> None:
-    """Internal topics like any others; and what matched is looked up before the group hears."""
+async def test_matches_have_the_version_of_the_names() -> None:
+    """Internal topics match like any other. Matched topics are looked up before the group gets the
+    result."""
     cluster = ScriptedCluster(foo=3, bar=1, __consumer_offsets=50)
     resolved = await RegexResolver(cluster).resolve("g", {"f.*", "__.*", "none"})
     assert resolved == RegexesResolved(
@@ -26,8 +27,8 @@ async def test_what_matches_is_told_with_the_version_of_the_names() -> None:
     assert cluster.topic_questions == [frozenset({"foo", "__consumer_offsets"})]
 
 
-async def test_a_cluster_that_does_not_answer() -> None:
-    """The group hears that too, and the log says why."""
+async def test_a_silent_cluster_fails_the_resolution() -> None:
+    """The group gets the failure, and the log has the reason."""
     cluster = ScriptedCluster(foo=3)
     cluster.failure = UpstreamError("nobody listens")
     with capture_logs() as lines:
@@ -40,10 +41,10 @@ async def test_a_cluster_that_does_not_answer() -> None:
     )
 
 
-async def test_the_broadest_of_too_broad_regexes_match_nothing(
+async def test_the_broadest_regexes_beyond_the_limit_match_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Which the log says once; the others go on."""
+    """The log reports it once, and the others match as usual."""
     monkeypatch.setattr(regex_resolver, "MATCHED_TOPICS_MAX", 2)
     cluster = ScriptedCluster(foo=3, far=1, bar=1)
     resolver = RegexResolver(cluster)

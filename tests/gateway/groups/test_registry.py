@@ -1,4 +1,4 @@
-"""Which groups are in memory, how many may be, and who answers for the others."""
+"""The groups in memory, their limits, and answers for other groups."""
 
 import pytest
 import trio
@@ -14,8 +14,8 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_groups import GROUP, hosted_groups
 
 
-async def test_there_are_no_more_groups_than_allowed(autojump_clock: MockClock) -> None:
-    """One that is there goes on; when one has ended there is room again."""
+async def test_the_number_of_groups_is_limited(autojump_clock: MockClock) -> None:
+    """Existing groups continue. A group that ends makes room for another."""
     async with hosted_groups(max_groups=2) as groups:
         joined = await groups.native("n", group="a")
         await groups.native("n", group="b")
@@ -28,9 +28,9 @@ async def test_there_are_no_more_groups_than_allowed(autojump_clock: MockClock) 
         assert (await groups.native("n", group="c")).error is ErrorCode.NONE
 
 
-async def test_one_address_leaves_room_for_the_others(autojump_clock: MockClock) -> None:
-    """However far its members go. A group counts for who began it, and for nobody if it was there
-    before the gateway; the log tells of it once."""
+async def test_one_address_leaves_room_for_others(autojump_clock: MockClock) -> None:
+    """A group counts for the address that began it, wherever its members are, and for none if it
+    existed before the gateway. The log reports it once."""
     async with hosted_groups(max_groups=8, max_groups_per_address=2) as groups:
         await groups.native("n", group="resumed")
         await groups.native("n", group="a", begun_by="greedy")
@@ -51,11 +51,11 @@ async def test_one_address_leaves_room_for_the_others(autojump_clock: MockClock)
         assert not (await groups.native("n", group="d", begun_by="greedy")).error
 
 
-async def test_groups_that_were_only_ever_joined_make_room_for_others(
+async def test_groups_with_only_joins_make_room(
     autojump_clock: MockClock,
 ) -> None:
-    """A client that joins one group after another with the longest of sessions, and never goes on,
-    shuts nobody out: neither with members nor with ids that it was handed out."""
+    """A client that joins many groups with the longest sessions, and never continues, blocks no
+    other, with its members or with unused ids."""
     half_an_hour_ms = 1_800_000
     async with hosted_groups(max_groups=3) as groups:
         served = await groups.join(group="served", version=3, session_timeout_ms=half_an_hour_ms)
@@ -77,10 +77,10 @@ async def test_groups_that_were_only_ever_joined_make_room_for_others(
         assert beaten.error is ErrorCode.NONE
 
 
-async def test_nobody_looks_for_room_again_and_again(
+async def test_the_search_for_room_is_rate_limited(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many are refused, all groups are looked at once a second."""
+    """However many joins are refused, all groups are scanned at most once per second."""
     looks = 0
 
     def has_stalled(_task: GroupTask) -> bool:
@@ -97,8 +97,8 @@ async def test_nobody_looks_for_room_again_and_again(
         assert looks == 1
 
 
-async def test_a_group_with_members_here_stays_here(autojump_clock: MockClock) -> None:
-    """Whatever the cluster says meanwhile; it is not even asked."""
+async def test_a_group_with_hosted_members_stays_hosted(autojump_clock: MockClock) -> None:
+    """The cluster is not even asked."""
     async with hosted_groups() as groups:
         await groups.native("n")
         groups.hosting.forward(GROUP, "somebody said so")
@@ -111,17 +111,17 @@ async def test_a_group_with_members_here_stays_here(autojump_clock: MockClock) -
         assert (await groups.registry.mode_of(GROUP)).mode is Mode.FORWARDED
 
 
-async def test_an_id_that_was_only_handed_out_makes_no_member(autojump_clock: MockClock) -> None:
-    """The second half of a join looks at the cluster again."""
+async def test_an_unused_id_makes_no_member(autojump_clock: MockClock) -> None:
+    """The second JoinGroup looks at the cluster again."""
     async with hosted_groups() as groups:
         await groups.join()
         assert not groups.registry.is_live(GROUP)
 
 
-async def test_a_group_that_is_not_in_memory_is_seen_from_its_log(
+async def test_a_group_outside_memory_is_seen_from_its_log(
     autojump_clock: MockClock,
 ) -> None:
-    """An empty group is still a group; one that never was is none."""
+    """An empty group exists, but a group without a log does not."""
     async with hosted_groups() as groups:
         await groups.native("n")
         await groups.native("n", -1)
@@ -134,7 +134,7 @@ async def test_a_group_that_is_not_in_memory_is_seen_from_its_log(
 
 
 async def test_groups_do_not_wait_for_each_other(autojump_clock: MockClock) -> None:
-    """One whose log is slow holds up itself."""
+    """A slow log delays only its own group."""
     async with hosted_groups() as groups:
         joined = await groups.native("n", group="quick")
         groups.log.gate = trio.Event()
@@ -148,11 +148,11 @@ async def test_groups_do_not_wait_for_each_other(autojump_clock: MockClock) -> N
         assert again.error is ErrorCode.NONE
 
 
-async def test_groups_with_members_are_there_before_anybody_asks(
+async def test_groups_with_members_are_loaded_at_the_start(
     autojump_clock: MockClock,
 ) -> None:
-    """After a restart: who died meanwhile is timed out, a full session later, and the others are
-    members as before. What is quiet stays in the log."""
+    """After a restart, members that died time out a full session later, and the others remain
+    members. Quiet groups stay in the log."""
     async with hosted_groups() as before:
         joined = await before.native("alive")
         await before.native("dead")
@@ -170,7 +170,7 @@ async def test_groups_with_members_are_there_before_anybody_asks(
         assert view is not None
         assert {member.member_id for member in view[0].members} == {"alive", "dead"}
         beaten = await groups.native("alive", joined.member_epoch)
-        # DEV D67: it has to give something up, and has not said yet what it owns.
+        # DEV D67: it must revoke partitions, and has not yet stated what it owns.
         assert beaten.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         await trio.sleep(2)
         view = await groups.registry.view(GROUP)
@@ -178,11 +178,11 @@ async def test_groups_with_members_are_there_before_anybody_asks(
         assert [member.member_id for member in view[0].members] == ["alive"]
 
 
-async def test_a_log_that_is_lost_before_its_groups_are_taken_up_is_waited_for(
+async def test_a_log_that_is_lost_during_the_start_is_waited_for(
     autojump_clock: MockClock,
 ) -> None:
-    """Two gateways start at once, and the one that comes too late fences the other, which has the
-    log again a moment later: that is no reason for both to end."""
+    """Two gateways start at once. The later one fences the other, which regains the log a moment
+    later, so neither has to end."""
     async with hosted_groups() as before:
         await before.native("n")
         log = before.log
@@ -199,10 +199,10 @@ async def test_a_log_that_is_lost_before_its_groups_are_taken_up_is_waited_for(
     assert {line["event"] for line in lines} >= {"resume_delayed", "groups_resumed"}
 
 
-async def test_an_unreadable_group_is_refused_and_the_others_are_served(
+async def test_an_unreadable_group_is_refused_and_others_are_served(
     autojump_clock: MockClock,
 ) -> None:
-    """And one line says which record of it cannot be read."""
+    """One log line names its unreadable record."""
     async with hosted_groups() as before:
         await before.native("m", group="damaged")
         await before.native("n")
@@ -226,8 +226,9 @@ async def test_an_unreadable_group_is_refused_and_the_others_are_served(
             await log.read("damaged")
 
 
-async def test_more_groups_than_allowed_are_left_out_and_told(autojump_clock: MockClock) -> None:
-    """The limit was lowered: the others are served, and the log says how many are not."""
+async def test_groups_beyond_the_limit_are_not_loaded(autojump_clock: MockClock) -> None:
+    """The limit was lowered. The others are served, and the log has the number of those left
+    out."""
     async with hosted_groups() as before:
         for number in range(3):
             await before.native("n", group=f"g{number}")

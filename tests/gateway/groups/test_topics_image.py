@@ -1,4 +1,4 @@
-"""The image of the topics that one group cares about."""
+"""The image of one group's topics."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,8 +12,8 @@ from tests.support.group_script import topic_id
 from tests.support.hosted_groups import ScriptedCluster
 
 
-async def test_it_has_the_names_of_now_and_all_earlier_ones() -> None:
-    """A group is not asked for its topics again with every request."""
+async def test_the_image_keeps_earlier_names() -> None:
+    """A group does not request its topics again for each request."""
     image = TopicsImage(ScriptedCluster(foo=3, bar=1, other=9))
     assert set((await image.get(["foo"])).by_name) == {"foo"}
     both = await image.get(["bar", "missing"])
@@ -23,8 +23,8 @@ async def test_it_has_the_names_of_now_and_all_earlier_ones() -> None:
     assert image.latest is both
 
 
-async def test_its_version_grows_with_every_change_and_only_then() -> None:
-    """The engine compares hashes when the version moved."""
+async def test_the_version_grows_only_with_a_change() -> None:
+    """The engine compares hashes when the version grows."""
     cluster = ScriptedCluster(foo=3)
     image = TopicsImage(cluster)
     first = await image.get(["foo"])
@@ -45,10 +45,10 @@ async def test_its_version_grows_with_every_change_and_only_then() -> None:
     assert gone.version > grown.version
 
 
-async def test_a_new_name_costs_no_look_at_all_the_others(
+async def test_a_new_name_needs_no_look_up_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However many the group has, unless something has changed in the cluster."""
+    """This holds for groups of any size, unless the cluster has changed."""
     cluster = ScriptedCluster(foo=3, bar=1)
     image = TopicsImage(cluster)
     many = [f"made-up-{number}" for number in range(100)]
@@ -70,8 +70,8 @@ async def test_a_new_name_costs_no_look_at_all_the_others(
     assert looked_up[2:] == [{"foo", "bar", "new", *many}]
 
 
-async def test_topics_that_are_gone_are_told_once() -> None:
-    """Deleted ones, not those that the group has no use for any more."""
+async def test_deleted_topics_are_reported_once() -> None:
+    """Topics that the group no longer needs are not reported."""
     cluster = ScriptedCluster(foo=3, bar=1)
     image = TopicsImage(cluster)
     await image.get(["foo", "bar"])
@@ -86,8 +86,8 @@ async def test_topics_that_are_gone_are_told_once() -> None:
     assert image.take_gone() == ()
 
 
-async def test_a_cluster_that_does_not_answer_matters_for_new_names_only() -> None:
-    """What is known stays known."""
+async def test_a_silent_cluster_affects_only_new_names() -> None:
+    """Known topics stay known."""
     cluster = ScriptedCluster(foo=3)
     image = TopicsImage(cluster)
     known = await image.get(["foo"])
@@ -102,8 +102,8 @@ async def test_a_cluster_that_does_not_answer_matters_for_new_names_only() -> No
     assert set((await image.get(["bar"])).by_name) == {"foo", "bar"}
 
 
-async def test_it_tells_that_topics_appeared_anywhere() -> None:
-    """Without the group caring for one of them, its own image is the same."""
+async def test_the_image_shows_that_any_topic_appeared() -> None:
+    """If the group does not need the topic, its own image stays the same."""
     cluster = ScriptedCluster(foo=3)
     image = TopicsImage(cluster)
     before = await image.get(["foo"])
@@ -115,8 +115,9 @@ async def test_it_tells_that_topics_appeared_anywhere() -> None:
     assert await image.get([]) is after
 
 
-async def test_a_failure_to_look_again_hides_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked for nothing new, it never fails: timers and ends of commits have nobody to refuse."""
+async def test_a_failed_refresh_keeps_the_known_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without new names it never fails, because timers and ends of commits have no request to
+    refuse."""
     cluster = ScriptedCluster(foo=3)
     image = TopicsImage(cluster)
     known = await image.get(["foo"])
@@ -129,9 +130,9 @@ async def test_a_failure_to_look_again_hides_no_names(monkeypatch: pytest.Monkey
     assert await image.get([]) is known
 
 
-async def test_names_that_nobody_needs_are_forgotten() -> None:
-    """Those of requests that were refused, of members that are gone; a group that needs many is not
-    asked about them each time."""
+async def test_unused_names_are_forgotten() -> None:
+    """They come from refused requests and removed members. A group with many topics is not checked
+    each time."""
     image = TopicsImage(ScriptedCluster(foo=3, bar=1))
     await image.get(["foo", "bar", *(f"made-up-{n}" for n in range(NAMES_MAX))])
     crowded = [image.is_crowded]

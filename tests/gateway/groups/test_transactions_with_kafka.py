@@ -1,5 +1,5 @@
-"""Offsets that a real producer commits in a transaction, for real consumers of a hosted group, on
-real Apache Kafka."""
+"""Offsets that a real producer commits in transactions for consumers of a hosted group, on real
+Apache Kafka."""
 
 import time
 from collections.abc import Callable
@@ -29,7 +29,7 @@ RECORDS = 30
 def consume_and_commit_in_a_transaction(
     servers: str, topic: str, group: str, protocol: str, before_commit: Callable[[], object]
 ) -> None:
-    """Write to partition 0, read it, and commit where that ended, both in transactions."""
+    """Write to partition 0, read it, and commit the end offset, both in transactions."""
     producer = Producer({"bootstrap.servers": servers, "transactional.id": group, "log_level": 0})
     producer.init_transactions(LIMIT_S)
     producer.begin_transaction()
@@ -61,8 +61,8 @@ def consume_and_commit_in_a_transaction(
 
 
 async def stable_offset(coordinator: BrokerConnection, group: str, topic: str) -> int:
-    """The committed offset of partition 0. Kafka answers the end of a transaction before the
-    offsets in it count; RequireStable tells (KIP-447)."""
+    """The committed offset of partition 0. Kafka answers the end of a transaction before its
+    offsets are visible, so use RequireStable (KIP-447)."""
     asked = OffsetFetchRequestTopic(name=topic, partition_indexes=(0,))
     request = OffsetFetchRequest(group_id=group, topics=(asked,), require_stable=True)
     while True:
@@ -77,8 +77,8 @@ async def stable_offset(coordinator: BrokerConnection, group: str, topic: str) -
 async def test_a_transaction_commits_for_members_of_both_protocols(
     kafka: KafkaCluster, protocol: str
 ) -> None:
-    """The member is checked here, the cluster stores the offsets with the transaction, as the
-    anchor's; an admin has removed that a moment before, and nobody notices."""
+    """The gateway checks the member, and the cluster stores the offsets with the transaction, as
+    the anchor's. An admin removed the anchor just before, which no client notices."""
     topic, group = fresh_group("written"), fresh_group("transactional")
     await kafka.make_topic(topic)
     async with (
