@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 NAMES_TOGETHER_MAX = 1_000
-"""Names of one request that are dealt with at a time; a client may send tens of thousands."""
+"""Names of one request that are handled together; a client may send tens of thousands."""
 
 _T = TypeVar("_T")
 

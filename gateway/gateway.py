@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 ANCHOR_LINGER_S = 60.0
 ANCHORS_PER_GROUP = 2
-"""Anchors stay for a while after the last member. Both limits on groups allow so many of them."""
+"""Multiplies both limits on groups, because an anchor outlives the last member for a while."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ oldest name is dropped."""
 COORDINATORS_ONE_BY_ONE_MAX = 1_000
 """The limit of coordinator look-ups at an old broker, which takes one group per request."""
 COORDINATORS_TOGETHER_MAX = 32
-"""Such requests that are on their way to the broker at the same time."""
+"""The limit of such requests in flight at one broker."""
 
 _FIRST_BATCHED_COORDINATORS = 4
 _UNKNOWN_TOPIC = 3

@@ -130,7 +130,7 @@ class ClientConnection:
         self._at_rest = False  # waiting for a request, no byte of which has arrived
         self._begun_s = 0.0  # when the first bytes of the current request arrived
         self._stopping = False
-        self._is_given_up = False  # in the middle of a request, whose answer never comes
+        self._is_given_up = False  # in the middle of a request, which is never answered
         self._reads = True  # more requests may come
 
     async def serve(self) -> None:

@@ -24,8 +24,8 @@ TopicNames = Callable[[Collection[UUID]], Awaitable[Mapping[UUID, str]]]
 """The names of the topics with these ids, as far as they exist. Raises UpstreamError."""
 
 COORDINATOR_KEYS_MAX = 1_000
-"""Keys of one FindCoordinator request that a broker is asked for one by one. The client is told to
-ask again for the others."""
+"""Keys of one FindCoordinator request that are looked up one by one. For the others the client gets
+a retriable error."""
 
 _LAST_WITH_ONE_KEY = 3
 

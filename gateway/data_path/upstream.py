@@ -28,8 +28,8 @@ PATIENCE_S = 1.5
 once retries at once."""
 ANSWER_TIMEOUT_S = 30.0
 ASKED_TOGETHER_MAX = 64
-"""Requests that are on their way to the broker at the same time, where one request of the client
-takes many: a round trip each would take long, and all at once would fill the connection."""
+"""Requests in flight if one client request needs many: one at a time would take long, and all at
+once would fill the connection."""
 
 _PROMPT = frozenset(
     {

@@ -33,8 +33,8 @@ class Envelope(BaseModel):
     sequence: int = Field(ge=1)
     began_ms: int | None = Field(default=None, ge=0)
     """For a group's event: when the group's sequence began, in milliseconds since 1970 (UTC). A
-    group that was forgotten and comes back begins another one, with 1. If the group has no
-    sequence, the time of the event."""
+    forgotten group that returns begins another sequence, from 1. While the group has no sequence,
+    this is the time of the event."""
     after: int | None
     """For a group's event in a process sequence: the group's last sequence number before it."""
     at_ms: Moment

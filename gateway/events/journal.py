@@ -27,7 +27,7 @@ could exceed Kafka's `max.message.bytes` (1 MiB), and the group's change would f
 
 
 class _Place(NamedTuple):
-    """How far a group's sequence is."""
+    """The progress of a group's sequence."""
 
     began_ms: int
     sequence: int
@@ -113,7 +113,8 @@ class Journal:
         ]
 
     def _beginning(self, batch: Sequence[Told]) -> int:
-        """When the sequence begins whose first events these are: no two begin at the same time."""
+        """The start time of the sequence that begins with this batch. No two sequences begin at
+        once."""
         self._last_began_ms = max(batch[0].at_ms, self._last_began_ms + 1)
         return self._last_began_ms
 

@@ -1,7 +1,7 @@
-"""Transactional commits that name topics by id: named on their way in, answered by id.
+"""Transactional commits with topic ids: adds the names to a commit, and the ids to its answer.
 
 The engine, the events and brokers before Kafka 4.4 know topics by name. Pure functions on decoded
-messages; who knows the names behind ids is not known here.
+messages; the caller supplies the names.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 6
 def named(
     message: TxnOffsetCommitRequest, names: Mapping[UUID, str]
 ) -> tuple[TxnOffsetCommitRequest, TxnOffsetCommitRequest]:
-    """The commit of topics that exist, each with its name and its id, and that of the others."""
+    """The commit for existing topics, with names and ids, and the commit for the other topics."""
     topics = tuple(
         replace(topic, name=names[topic.topic_id])
         for topic in message.topics
@@ -30,7 +30,7 @@ def named(
 def completed(
     answer: TxnOffsetCommitResponse, message: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
-    """The answer with the name and the id of each topic of the commit: a broker tells only one."""
+    """The answer with both name and id of each topic; a broker returns only one of them."""
     by_id = {t.topic_id: t for t in message.topics if t.topic_id != NO_TOPIC_ID}
     by_name = {topic.name: topic for topic in by_id.values()}
     topics = tuple(

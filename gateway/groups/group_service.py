@@ -127,7 +127,7 @@ class GroupService:
     async def _answer_by_topic_id(
         self, request: GroupRequest, message: TxnOffsetCommitRequest
     ) -> Struct:
-        """What can be stored is; the rest is UNKNOWN_TOPIC_ID, as in Kafka."""
+        """Store the commit for known topics. As in Kafka, the others get UNKNOWN_TOPIC_ID."""
         version = request.header.api_version
         try:
             names = await self._topic_names({topic.topic_id for topic in message.topics})

@@ -240,8 +240,8 @@ class GroupTask:
         return self._inbox.has_asks or not self._engine.state.is_quiet
 
     async def _forget_events(self) -> bool:
-        """Delete the last events of a deleted group: their lines are written. If the log fails,
-        `Forgetting` does it later. Whether there is work again."""
+        """Delete the last events of a deleted group, whose lines are written. If the log fails,
+        `Forgetting` does it later. Returns whether there is work again."""
         state = self._engine.state
         if state.group is None and not state.config_overrides:
             with contextlib.suppress(StateLogError):

@@ -43,8 +43,8 @@ from kafka_codecs.offset_fetch import (
 FIRST_VERSION_WITH_REQUIRE_STABLE = 7
 
 GROUPS_ONE_BY_ONE_MAX = 1_000
-"""Groups of one request that a broker without batches is asked about one by one. The client is told
-to ask again for the others."""
+"""Groups of one request that are looked up one by one at a broker without batches. For the others
+the client gets a retriable error."""
 
 Groups = tuple[OffsetFetchRequestGroup, ...]
 

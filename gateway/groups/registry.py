@@ -289,8 +289,8 @@ class Registry:
     def _loaded(self, group_id: str) -> GroupTask | None:
         """The group's task, None if only the log has the group.
 
-        DEV D69: while a group is being loaded, its log says what it is. One group must not withhold
-        a list of all. Raises StateLogError if the log may say something else by now.
+        DEV D69: while a group is being loaded, the log describes it, so that one group does not
+        hold up a list of all groups. Raises StateLogError if another gateway may own the log.
         """
         if not self.may_answer:
             raise StateLogError("another gateway may own the state log")

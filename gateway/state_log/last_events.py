@@ -24,7 +24,7 @@ class LastEvents:
 
 
 FORGOTTEN = LastEvents(sequence=0, lines=())
-"""The tombstone of such a record."""
+"""The tombstone of a LastEvents record."""
 
 LogRecord = DurableRecord | LastEvents
 """A record that a state log stores."""
