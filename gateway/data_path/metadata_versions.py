@@ -44,10 +44,15 @@ def raised(
     As in Kafka, a client that may not see a topic does not learn its name from the id.
     """
     by_id = ids_asked_for(request)
-    found = {topic.name: topic for topic in answer.topics if not topic.error_code}
-    unknown = [topic_id for topic_id in by_id if names.get(topic_id) not in found]
-    by_name = {topic.name for topic in request.topics or () if topic.name is not None}
-    hidden = {names.get(topic_id) for topic_id in unknown} - by_name
+    found = {
+        topic_id_of(topic, answer.cluster_id): topic.name
+        for topic in answer.topics
+        if not topic.error_code
+    }
+    # The topic that an id belonged to may be gone, and another one may have its name.
+    unknown = [topic_id for topic_id in by_id if topic_id not in found]
+    asked = {topic.name or found.get(topic.topic_id) for topic in request.topics or ()}
+    hidden = {names.get(topic_id) for topic_id in unknown} - asked
     topics = [
         replace(topic, topic_id=topic_id_of(topic, answer.cluster_id))
         if not topic.error_code

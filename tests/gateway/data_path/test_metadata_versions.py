@@ -94,6 +94,23 @@ def test_an_id_does_not_betray_a_name_that_may_not_be_seen() -> None:
     ]
 
 
+def test_the_id_of_a_deleted_topic_does_not_lead_to_its_successor() -> None:
+    """Its name is asked for because nobody has noticed yet; a client that also asks by the new id
+    gets the topic."""
+    deleted, recreated = UUID(int=1), UUID(int=2)
+    names = {deleted: "orders", recreated: "orders"}
+    told = _answered(MetadataResponseTopic(name="orders", topic_id=recreated))
+    by_old = raised(told, _asked(deleted), names)
+    assert [(topic.error_code, topic.name, topic.topic_id) for topic in by_old.topics] == [
+        (ErrorCode.UNKNOWN_TOPIC_ID, None, deleted)
+    ]
+    by_both = raised(told, _asked(deleted, recreated), names)
+    assert [(topic.error_code, topic.name, topic.topic_id) for topic in by_both.topics] == [
+        (0, "orders", recreated),
+        (ErrorCode.UNKNOWN_TOPIC_ID, None, deleted),
+    ]
+
+
 def test_no_data_api_by_topic_id_is_offered_where_ids_are_derived() -> None:
     """The upstream would not know ids of our making."""
     speaks = {0: (0, 13), 1: (0, 15), 3: (0, 9), 19: (0, 7), 20: (0, 6), 75: (0, 0)}
