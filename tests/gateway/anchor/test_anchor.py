@@ -1,5 +1,5 @@
-"""How one anchor takes, keeps, loses and leaves its group. In front of real brokers: see
-test_promises_with_kafka.py."""
+"""One anchor takes, keeps, loses and leaves its group. test_promises_with_kafka.py uses real
+brokers."""
 
 from itertools import pairwise
 
@@ -31,8 +31,8 @@ from tests.support.fake_coordinator import FakeGroup
 SESSION_S = 60
 
 
-async def test_it_is_held_once_joined_and_synced(autojump_clock: MockClock) -> None:
-    """A new group takes one JoinGroup; only then do the ids exist."""
+async def test_the_anchor_is_held_once_joined_and_synced(autojump_clock: MockClock) -> None:
+    """A new group needs one JoinGroup, after which the ids exist."""
     async with anchor_scene() as scene:
         assert not await scene.is_held()
         ids = await scene.anchors.hold(GROUP)
@@ -46,7 +46,7 @@ async def test_it_is_held_once_joined_and_synced(autojump_clock: MockClock) -> N
 
 
 async def test_heartbeats_are_spread(autojump_clock: MockClock) -> None:
-    """A few seconds apart, never quite the same."""
+    """Their intervals are a few seconds, and vary."""
     async with anchor_scene() as scene:
         scene.groups.live.add(GROUP)
         beaten_s: list[float] = []
@@ -65,11 +65,11 @@ async def test_heartbeats_are_spread(autojump_clock: MockClock) -> None:
         assert len(set(gaps)) > 5
 
 
-# -- losing it -----------------------------------------------------------------------------------
+# -- losing the group ------------------------------------------------------------------------------
 
 
-async def test_a_removed_anchor_is_taken_again_at_once(autojump_clock: MockClock) -> None:
-    """The next heartbeat tells; nothing is waited for then."""
+async def test_a_removed_anchor_rejoins_at_once(autojump_clock: MockClock) -> None:
+    """The next heartbeat reveals the removal."""
     async with anchor_scene() as scene:
         before = await scene.anchors.hold(GROUP)
         scene.groups.live.add(GROUP)
@@ -82,8 +82,9 @@ async def test_a_removed_anchor_is_taken_again_at_once(autojump_clock: MockClock
         assert scene.groups.looks == [], "nobody else can be inside, the join would have told"
 
 
-async def test_a_commit_is_sooner_to_tell(autojump_clock: MockClock) -> None:
-    """Once only: whoever had the old ids as well doubts nothing that is repaired already."""
+async def test_a_commit_reveals_the_removal_sooner(autojump_clock: MockClock) -> None:
+    """The report counts once. A later report about the old ids does not doubt the repaired
+    anchor."""
     async with anchor_scene() as scene:
         ids = await scene.anchors.hold(GROUP)
         assert ids is not None
@@ -97,8 +98,10 @@ async def test_a_commit_is_sooner_to_tell(autojump_clock: MockClock) -> None:
         assert await scene.anchors.hold(GROUP) == again
 
 
-async def test_whoever_gives_something_away_is_sooner_to_tell(autojump_clock: MockClock) -> None:
-    """The cluster is asked before partitions are given to anybody, once for all who give them."""
+async def test_the_anchor_is_checked_before_partitions_are_granted(
+    autojump_clock: MockClock,
+) -> None:
+    """One heartbeat to the cluster serves all grants that wait."""
     async with anchor_scene() as scene:
         before = await scene.anchors.hold(GROUP)
         scene.groups.live.add(GROUP)
@@ -120,9 +123,9 @@ async def test_whoever_gives_something_away_is_sooner_to_tell(autojump_clock: Mo
         assert scene.group.beats == 2
 
 
-async def test_who_was_replaced_looks_before_it_comes_back(autojump_clock: MockClock) -> None:
-    """A newer gateway with the same log has it, and keeps it: two that take it from each other in
-    turn would both grant. Unless it was a join of our own that came late."""
+async def test_a_replaced_anchor_looks_before_it_rejoins(autojump_clock: MockClock) -> None:
+    """A newer gateway with the same log holds the group and keeps it. If two gateways took it in
+    turn, both would grant partitions. The exception is a late join of the gateway's own."""
     async with anchor_scene() as scene:
         await scene.anchors.hold(GROUP)
         scene.groups.live.add(GROUP)
@@ -139,10 +142,10 @@ async def test_who_was_replaced_looks_before_it_comes_back(autojump_clock: MockC
 
 
 @pytest.mark.parametrize("code", sorted(SOMEBODY_ELSE))
-async def test_whatever_says_that_somebody_else_is_there_makes_us_look(
+async def test_signs_of_other_members_cause_a_look_up(
     code: ErrorCode, autojump_clock: MockClock
 ) -> None:
-    """Consumers of either protocol, a group of another kind, more members than there may be."""
+    """The signs are consumers of either protocol, a group of another kind, and a full group."""
     async with anchor_scene() as scene:
         scene.coordinator.refuses_joins_with = code
         scene.groups.verdict = GroupHolder.THEIRS
@@ -152,10 +155,10 @@ async def test_whatever_says_that_somebody_else_is_there_makes_us_look(
 
 
 @pytest.mark.parametrize("protocol", [("consumer", "range"), ("groupferry", "log-2")])
-async def test_somebody_else_is_not_pushed_out(
+async def test_direct_members_are_not_displaced(
     protocol: tuple[str, str], autojump_clock: MockClock
 ) -> None:
-    """The cluster refuses us; those who serve the group find out who it is, and give route."""
+    """The cluster refuses the anchor. Requests to the group find out who holds it, and give way."""
     async with anchor_scene() as scene:
         scene.coordinator.groups[GROUP] = FakeGroup(
             protocol_type=protocol[0], protocol=protocol[1], member_id="theirs", is_synced=True
@@ -167,10 +170,10 @@ async def test_somebody_else_is_not_pushed_out(
         assert not scene.anchors.is_here(GROUP)
 
 
-async def test_a_group_with_members_but_without_an_anchor_is_looked_at_first(
+async def test_a_group_with_members_but_no_anchor_is_looked_up_first(
     autojump_clock: MockClock,
 ) -> None:
-    """It may have been given away a moment ago: our join would take it from a newer gateway."""
+    """Another gateway may have taken it a moment ago, and the join would take it back."""
     async with anchor_scene() as scene:
         scene.groups.live.add(GROUP)
         scene.groups.verdict = GroupHolder.THEIRS
@@ -179,10 +182,10 @@ async def test_a_group_with_members_but_without_an_anchor_is_looked_at_first(
         assert scene.connections.asked == []
 
 
-async def test_as_long_as_nobody_can_say_whose_it_is_it_is_not_taken(
+async def test_a_group_is_not_taken_while_its_holder_is_unknown(
     autojump_clock: MockClock,
 ) -> None:
-    """Then it is."""
+    """Once the holder is known, it is."""
     async with anchor_scene() as scene:
         scene.groups.live.add(GROUP)
         await scene.anchors.hold(GROUP)
@@ -195,9 +198,11 @@ async def test_as_long_as_nobody_can_say_whose_it_is_it_is_not_taken(
         await scene.until_held()
 
 
-async def test_a_silent_coordinator_keeps_us_for_a_session(autojump_clock: MockClock) -> None:
-    """From the last heartbeat that it answered: no longer may we count on it, and as soon as it
-    speaks again we take the group anew."""
+async def test_a_silent_coordinator_keeps_the_anchor_for_a_session(
+    autojump_clock: MockClock,
+) -> None:
+    """The session counts from the last answered heartbeat. After it the anchor does not count as a
+    member, and rejoins as soon as the coordinator answers."""
     async with anchor_scene() as scene:
         scene.groups.live.add(GROUP)
         before = await scene.anchors.hold(GROUP)
@@ -221,8 +226,8 @@ async def test_a_silent_coordinator_keeps_us_for_a_session(autojump_clock: MockC
         assert await scene.anchors.hold(GROUP) != before
 
 
-async def test_a_heartbeat_that_fails_is_soon_repeated(autojump_clock: MockClock) -> None:
-    """The session runs on: there is no time to lose."""
+async def test_a_failed_heartbeat_is_soon_repeated(autojump_clock: MockClock) -> None:
+    """The session timeout continues meanwhile."""
     async with anchor_scene() as scene:
         scene.groups.live.add(GROUP)
         await scene.anchors.hold(GROUP)
@@ -241,8 +246,8 @@ async def test_a_heartbeat_that_fails_is_soon_repeated(autojump_clock: MockClock
         assert third >= HEARTBEAT_INTERVAL_S * (1 - SPREAD)
 
 
-async def test_it_follows_its_coordinator(autojump_clock: MockClock) -> None:
-    """It keeps its ids: the group was persisted."""
+async def test_the_anchor_follows_its_coordinator(autojump_clock: MockClock) -> None:
+    """It keeps its ids, because the group is stored."""
     async with anchor_scene() as scene:
         scene.groups.live.add(GROUP)
         before = await scene.anchors.hold(GROUP)
@@ -260,7 +265,7 @@ async def test_it_follows_its_coordinator(autojump_clock: MockClock) -> None:
         assert scene.asked(JoinGroupRequest) == 1
 
 
-# -- commits whose answer was lost ---------------------------------------------------------------
+# -- commits whose answer was lost -----------------------------------------------------------------
 
 
 async def held_commit(scene: AnchorScene) -> None:
@@ -270,14 +275,15 @@ async def held_commit(scene: AnchorScene) -> None:
 
 
 def ends(scene: AnchorScene) -> list[tuple[int, bool]]:
-    """Each event that the group got about a commit."""
+    """The group's events about commits."""
     return [(event.commit, event.answer_lost) for event in scene.groups.ended]
 
 
-async def test_a_lost_answer_is_over_when_the_anchor_is_another_member(
+async def test_a_lost_commit_ends_when_the_anchor_is_replaced(
     autojump_clock: MockClock,
 ) -> None:
-    """And Stable: before that a coordinator that fails over would know the old one again."""
+    """The new anchor must be Stable, because a coordinator that fails over earlier would restore
+    the old one."""
     async with anchor_scene() as scene:
         await held_commit(scene)
         assert ends(scene) == [(5, True)]
@@ -297,10 +303,10 @@ async def test_a_lost_answer_is_over_when_the_anchor_is_another_member(
         assert ends(scene) == [(5, True), (5, False)]
 
 
-async def test_a_commit_lost_under_an_earlier_member_id_is_over_at_once(
+async def test_a_commit_lost_under_an_earlier_member_id_ends_at_once(
     autojump_clock: MockClock,
 ) -> None:
-    """Its client noticed late; no more is needed than has happened."""
+    """Its client noticed late, and the replacement has already happened."""
     async with anchor_scene() as scene:
         ids = await scene.anchors.hold(GROUP)
         scene.group.remove_member()
@@ -314,11 +320,12 @@ async def test_a_commit_lost_under_an_earlier_member_id_is_over_at_once(
         assert scene.asked(JoinGroupRequest) == joins
 
 
-async def test_a_lost_commit_of_nobodys_ends_when_the_group_is_held(
+async def test_a_lost_commit_without_a_member_ends_when_the_group_is_held(
     autojump_clock: MockClock,
 ) -> None:
-    """A consumer that assigns itself died during its commit to a group without an anchor: from the
-    anchor's join on the cluster refuses it, and without one nothing would ever tell its end."""
+    """A consumer that uses assign() died during its commit to a group without an anchor. Once the
+    anchor has joined, the cluster refuses the commit. Without an anchor nothing would reveal its
+    end."""
     async with anchor_scene(linger_s=1) as scene:
         scene.anchors.commit_lost(GROUP, None, 5)
         assert ends(scene) == [(5, True)]
@@ -328,8 +335,8 @@ async def test_a_lost_commit_of_nobodys_ends_when_the_group_is_held(
         assert not scene.anchors.is_here(GROUP)
 
 
-async def test_a_lost_answer_keeps_the_anchor_at_it(autojump_clock: MockClock) -> None:
-    """Though nobody is in the group any more, and the coordinator away for long."""
+async def test_a_lost_commit_keeps_the_anchor_in_the_group(autojump_clock: MockClock) -> None:
+    """The group is empty, and the coordinator is down for long."""
     async with anchor_scene(linger_s=1) as scene:
         ids = await scene.anchors.hold(GROUP)
 
@@ -345,11 +352,11 @@ async def test_a_lost_answer_keeps_the_anchor_at_it(autojump_clock: MockClock) -
         assert ends(scene) == [(5, True), (5, False)]
 
 
-# -- leaving -------------------------------------------------------------------------------------
+# -- leaving ---------------------------------------------------------------------------------------
 
 
-async def test_it_lingers_after_the_last_member(autojump_clock: MockClock) -> None:
-    """A consumer that restarts finds it there; in the end it leaves."""
+async def test_the_anchor_lingers_after_the_last_member(autojump_clock: MockClock) -> None:
+    """A restarting consumer still finds it. It leaves in the end."""
     async with anchor_scene(linger_s=60) as scene:
         scene.groups.live.add(GROUP)
         await scene.anchors.hold(GROUP)
@@ -364,19 +371,19 @@ async def test_it_lingers_after_the_last_member(autojump_clock: MockClock) -> No
         assert not scene.anchors.is_here(GROUP)
 
 
-async def test_it_leaves_at_once_when_dropped(autojump_clock: MockClock) -> None:
-    """An admin deletes the group: the cluster must find it empty."""
+async def test_a_dropped_anchor_leaves_at_once(autojump_clock: MockClock) -> None:
+    """An admin deletes the group, so the cluster must see it empty."""
     async with anchor_scene() as scene:
         await scene.anchors.hold(GROUP)
         began_s = trio.current_time()
         await scene.anchors.drop(GROUP)
         assert trio.current_time() - began_s < 0.1
         assert scene.group.member_id == ""
-        await scene.anchors.drop(GROUP)  # nothing to let go of
+        await scene.anchors.drop(GROUP)  # there is nothing to leave
 
 
-async def test_it_comes_back_for_who_joins_while_it_leaves(autojump_clock: MockClock) -> None:
-    """A member came in the last moment: it is held again before that one gets anything."""
+async def test_a_leaving_anchor_returns_for_a_new_member(autojump_clock: MockClock) -> None:
+    """A member joined at the last moment. It gets partitions only after the group is held again."""
     async with anchor_scene(linger_s=1) as scene:
         await scene.anchors.hold(GROUP)
         gate = trio.Event()

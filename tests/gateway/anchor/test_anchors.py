@@ -1,4 +1,4 @@
-"""All anchors of a gateway: who waits for them, how long, how many there may be, and their end."""
+"""All anchors of a gateway: waiting, limits, and their end."""
 
 import pytest
 import trio
@@ -27,11 +27,11 @@ async def silence(message: Struct) -> None:
 
 
 async def refuse(message: Struct) -> None:
-    """The coordinator cannot be asked."""
+    """The coordinator is unreachable."""
     raise UpstreamError("nobody listens")
 
 
-async def test_many_may_wait_for_one_anchor(autojump_clock: MockClock) -> None:
+async def test_many_requests_wait_for_one_anchor(autojump_clock: MockClock) -> None:
     """It is taken once, and all get the same ids."""
     async with anchor_scene() as scene:
         got = []
@@ -46,8 +46,8 @@ async def test_many_may_wait_for_one_anchor(autojump_clock: MockClock) -> None:
         assert scene.asked(JoinGroupRequest) == 1
 
 
-async def test_nobody_is_kept_waiting_for_long(autojump_clock: MockClock) -> None:
-    """Then the client is told to try again; the anchor goes on trying."""
+async def test_no_request_waits_long(autojump_clock: MockClock) -> None:
+    """Then the client must retry, and the anchor continues to try."""
     async with anchor_scene() as scene:
         scene.connections.before = silence
         began_s = trio.current_time()
@@ -57,9 +57,9 @@ async def test_nobody_is_kept_waiting_for_long(autojump_clock: MockClock) -> Non
         assert scene.anchors.is_here(GROUP)
 
 
-async def test_members_wait_no_longer_the_more_they_send(autojump_clock: MockClock) -> None:
-    """Their heartbeats wait behind all of it, and a session may be as short as 6 s. Who is to be
-    the first member has none; and a group that was held in between may be waited for again."""
+async def test_the_wait_does_not_grow_with_a_members_requests(autojump_clock: MockClock) -> None:
+    """Heartbeats wait behind all of them, and a session may be as short as 6 s. A first member has
+    no session yet, and a group that was held in between may be waited for again."""
 
     async def waits_s(requests: int) -> float:
         began_s = trio.current_time()
@@ -85,8 +85,8 @@ async def test_members_wait_no_longer_the_more_they_send(autojump_clock: MockClo
         assert await waits_s(requests=2) == pytest.approx(2 * MEMBER_PATIENCE_S)
 
 
-async def test_the_reason_is_told_to_who_waits(autojump_clock: MockClock) -> None:
-    """But not what the log is told, once, however often it is tried: that may name an address."""
+async def test_waiting_requests_get_the_reason(autojump_clock: MockClock) -> None:
+    """The log has more details, once, because they may contain an address."""
     async with anchor_scene() as scene:
         scene.connections.before = refuse
         with capture_logs() as lines, pytest.raises(NotAnchored, match="does not answer") as told:
@@ -97,7 +97,7 @@ async def test_the_reason_is_told_to_who_waits(autojump_clock: MockClock) -> Non
         assert "nobody listens" not in str(told.value)
 
 
-async def test_there_is_a_limit(autojump_clock: MockClock) -> None:
+async def test_the_number_of_anchors_is_limited(autojump_clock: MockClock) -> None:
     """Clients may name any group."""
     async with anchor_scene(anchors_max=2) as scene:
         for group_id in ("a", "b"):
@@ -109,8 +109,8 @@ async def test_there_is_a_limit(autojump_clock: MockClock) -> None:
         await scene.anchors.hold("c")
 
 
-async def test_one_address_leaves_anchors_for_the_others(autojump_clock: MockClock) -> None:
-    """Joining and leaving one group after another leaves an anchor in each for a while."""
+async def test_the_anchors_of_one_address_are_limited(autojump_clock: MockClock) -> None:
+    """Joining and leaving many groups leaves an anchor in each for a while."""
     async with anchor_scene(linger_s=5, anchors_max=8, per_address_max=2) as scene:
         for group_id in ("a", "b"):
             await scene.anchors.hold(group_id, client_host="10.0.0.1")
@@ -129,7 +129,7 @@ async def test_one_address_leaves_anchors_for_the_others(autojump_clock: MockClo
 async def test_a_bug_ends_no_other_anchor_and_forgets_no_lost_commit(
     autojump_clock: MockClock,
 ) -> None:
-    """The anchor begins anew after a while."""
+    """The anchor restarts after a while."""
     async with anchor_scene() as scene:
         ids = await scene.anchors.hold(GROUP)
         await scene.anchors.hold("another")
@@ -149,8 +149,8 @@ async def test_a_bug_ends_no_other_anchor_and_forgets_no_lost_commit(
         assert OffsetCommitEnded(commit=5) in scene.groups.ended
 
 
-async def test_who_waits_is_released_at_the_end(autojump_clock: MockClock) -> None:
-    """The drain waits for the requests in flight, so they may not wait for an anchor."""
+async def test_waiting_requests_are_released_at_the_end(autojump_clock: MockClock) -> None:
+    """The drain waits for the requests in flight, so they must not wait for an anchor."""
     async with anchor_scene() as scene:
         scene.connections.before = silence
 
@@ -167,10 +167,10 @@ async def test_who_waits_is_released_at_the_end(autojump_clock: MockClock) -> No
             await scene.anchors.hold("late")
 
 
-async def test_all_leave_when_nothing_of_the_groups_will_be_left(
+async def test_all_anchors_leave_when_the_gateways_state_is_not_kept(
     autojump_clock: MockClock,
 ) -> None:
-    """Though they have members: those find the next gateway free to take them."""
+    """The groups have members, which find that the next gateway may take them."""
     async with anchor_scene() as scene:
         for group_id in ("a", "b", "c"):
             await scene.anchors.hold(group_id)
@@ -179,8 +179,8 @@ async def test_all_leave_when_nothing_of_the_groups_will_be_left(
         assert [scene.coordinator.group(each).member_id for each in "abc"] == ["", "", ""]
 
 
-async def test_leaving_takes_no_longer_than_its_limit(autojump_clock: MockClock) -> None:
-    """Their sessions end by themselves."""
+async def test_leaving_is_limited_in_time(autojump_clock: MockClock) -> None:
+    """Their sessions end without it."""
     async with anchor_scene() as scene:
         await scene.anchors.hold(GROUP)
         scene.connections.before = silence
@@ -191,8 +191,8 @@ async def test_leaving_takes_no_longer_than_its_limit(autojump_clock: MockClock)
         assert [line["event"] for line in lines] == ["anchors_left_behind"]
 
 
-async def test_dropping_takes_no_longer_than_its_limit(autojump_clock: MockClock) -> None:
-    """The admin is told to try again."""
+async def test_dropping_is_limited_in_time(autojump_clock: MockClock) -> None:
+    """The admin must retry."""
     async with anchor_scene() as scene:
         await scene.anchors.hold(GROUP)
 
@@ -205,8 +205,8 @@ async def test_dropping_takes_no_longer_than_its_limit(autojump_clock: MockClock
             await scene.anchors.drop(GROUP)
 
 
-async def test_whoever_waits_to_be_let_in_is_not_passed_over(autojump_clock: MockClock) -> None:
-    """An admin who deletes an empty group over and over would keep everybody out."""
+async def test_a_drop_lets_waiting_members_in_first(autojump_clock: MockClock) -> None:
+    """Otherwise an admin who repeatedly deletes an empty group would keep all members out."""
     async with anchor_scene() as scene, trio.open_nursery() as nursery:
         await scene.anchors.hold(GROUP)
         gate = trio.Event()
@@ -227,10 +227,10 @@ async def test_whoever_waits_to_be_let_in_is_not_passed_over(autojump_clock: Moc
         assert not scene.anchors.is_here(GROUP)
 
 
-async def test_an_anchor_that_was_left_behind_is_taken_to_be_given_up(
+async def test_a_leftover_anchor_is_taken_to_leave(
     autojump_clock: MockClock,
 ) -> None:
-    """By a gateway before us, or by ourselves when the coordinator was away."""
+    """It is an earlier gateway's, or could not leave while the coordinator was down."""
     async with anchor_scene() as scene:
         await scene.anchors.hold(GROUP)
 
@@ -251,8 +251,8 @@ async def test_an_anchor_that_was_left_behind_is_taken_to_be_given_up(
         assert not await scene.anchors.is_there(GROUP)
 
 
-async def test_where_no_anchor_can_be_held_nothing_is_asked() -> None:
-    """The embedded cluster: commits are nobody's, and nobody else is kept out."""
+async def test_without_anchors_the_cluster_is_not_asked() -> None:
+    """The embedded cluster has none: commits name no member, and other clients are not kept out."""
     async with trio.open_nursery() as nursery:
         anchors = anchors_off(nursery)
         assert await anchors.hold(GROUP) is None

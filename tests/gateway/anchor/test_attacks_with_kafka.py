@@ -1,7 +1,5 @@
-"""The anchor under attack: rivals at the same moment, admins who come at the worst one.
-
-What it promises in good order is in test_promises_with_kafka.py.
-"""
+"""The anchor under attack: simultaneous rivals, and admins at bad times.
+test_promises_with_kafka.py covers normal operation."""
 
 from collections import defaultdict
 from functools import partial
@@ -29,11 +27,11 @@ def gives(answer: ConsumerGroupHeartbeatResponse) -> bool:
 
 
 @pytest.mark.parametrize("is_same_log", [True, False])
-async def test_of_two_gateways_that_start_at_once_one_has_the_group(
+async def test_one_of_two_gateways_that_start_at_once_gets_the_group(
     kafka: KafkaCluster, is_same_log: bool
 ) -> None:
-    """Each has a member that wants in. One gets everything, the other is told to try again; and so
-    it stays. With one state log the second may follow upon the first, whose member is fenced."""
+    """Each has a member that joins. One gets all partitions, and the other must retry, permanently.
+    With the same state log the second gateway may replace the first, whose member is fenced."""
     logs = MemoryLog(), MemoryLog()
     if is_same_log:
         logs[1].id = logs[0].id
@@ -69,9 +67,9 @@ async def test_of_two_gateways_that_start_at_once_one_has_the_group(
             assert answers[loser].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-async def test_a_group_that_is_deleted_as_it_empties_comes_back_whole(kafka: KafkaCluster) -> None:
-    """The admin comes over and over, while a member leaves and another one joins: the group is
-    deleted, or it is not empty, and whoever is in it in the end is held."""
+async def test_a_group_deleted_as_it_empties_returns_intact(kafka: KafkaCluster) -> None:
+    """The admin deletes repeatedly, while a member leaves and another joins. The group is deleted
+    or it is not empty, and a member that is in it at the end is hosted."""
     group = fresh_group("deleted")
     codes: set[int] = set()
     async with (
@@ -106,10 +104,10 @@ async def test_a_group_that_is_deleted_as_it_empties_comes_back_whole(kafka: Kaf
     }, codes
 
 
-async def test_of_two_consumers_only_one_gets_in_if_the_other_goes_around(
+async def test_a_direct_consumer_and_a_hosted_one_exclude_each_other(
     kafka: KafkaCluster,
 ) -> None:
-    """They start at the same moment: whoever comes first in the cluster has the group."""
+    """They start at the same moment, and the first to reach the cluster has the group."""
     await trio.to_thread.run_sync(produce, kafka.bootstrap_servers, TOPIC, PARTITIONS)
     records: defaultdict[str, list[int]] = defaultdict(list)
 
@@ -127,10 +125,10 @@ async def test_of_two_consumers_only_one_gets_in_if_the_other_goes_around(
     assert all(sorted(map(bool, each)) == [False, True] for each in records.values()), records
 
 
-async def test_consumers_go_on_while_the_anchor_is_removed_over_and_over(
+async def test_consumers_continue_while_the_anchor_is_removed_repeatedly(
     kafka: KafkaCluster,
 ) -> None:
-    """Real ones of both protocols, that come and go: what they were refused they ask for again."""
+    """Real consumers of both protocols come and go, and retry refused requests."""
     await trio.to_thread.run_sync(produce, kafka.bootstrap_servers, TOPIC, PARTITIONS)
     group = fresh_group("harassed")
     records: list[int] = []

@@ -1,4 +1,4 @@
-"""Connections to coordinators: few, and none that waits behind a join."""
+"""Connections to coordinators are few, and no request waits behind a join."""
 
 import struct
 
@@ -42,14 +42,14 @@ class Parking(FakeBroker):
 
 
 def joins_at(broker: FakeBroker) -> int:
-    """How many have arrived."""
+    """The number of joins that have arrived."""
     return sum(header.api_key == ApiKey.JOIN_GROUP for header in broker.seen)
 
 
-async def test_heartbeats_share_one_connection_and_pass_by_joins(
+async def test_heartbeats_share_one_connection_and_pass_joins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Joins have a few of their own, which are closed when none is waiting any more."""
+    """Joins have connections of their own, which close when none is waiting."""
     monkeypatch.setattr(module, "JOINS_AT_ONCE_MAX", 3)
     gate, broker = trio.Event(), Parking()
     broker.park_at(gate)
@@ -58,7 +58,7 @@ async def test_heartbeats_share_one_connection_and_pass_by_joins(
             cluster = Cluster([broker.address])
             await nursery.start(cluster.run)
             connections = CoordinatorConnections(cluster)
-            await broker.down_to(0)  # the one that the cluster was found by
+            await broker.down_to(0)  # the one that found the cluster
             async with trio.open_nursery() as asking:
                 for _ in range(7):
                     asking.start_soon(connections.ask_patiently, 1, JOIN)
@@ -75,8 +75,8 @@ async def test_heartbeats_share_one_connection_and_pass_by_joins(
             nursery.cancel_scope.cancel()
 
 
-async def test_a_lost_connection_is_opened_anew() -> None:
-    """Whoever was waiting is told."""
+async def test_a_lost_connection_is_reopened() -> None:
+    """Waiting requests fail."""
     broker = Parking()
     broker.park_at(trio.Event())
 
@@ -99,8 +99,8 @@ async def test_a_lost_connection_is_opened_anew() -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_a_broker_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it hangs before or after it was connected to; all who wait are told."""
+async def test_a_hanging_broker_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may hang before or after the connection opens. All waiting requests fail."""
     monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 0.1)
     broker = Parking()
     broker.park_at(trio.Event())
@@ -131,15 +131,15 @@ async def test_a_broker_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     assert all("broker 1 did not answer in" in each for each in told[3:])
 
 
-async def test_requests_are_sent_without_waiting_for_answers() -> None:
-    """A thousand heartbeats on a slow line would not get through one by one."""
+async def test_requests_are_pipelined() -> None:
+    """Otherwise a slow line could not carry a thousand heartbeats."""
     arrived, broker = trio.Event(), FakeBroker()
     seen = []
 
     async def wait_for_more(wire: Wire, header: RequestHeader, body: bytes) -> None:
         seen.append(header.correlation_id)
         if len(seen) == 1:
-            # The second request is there before the first is answered.
+            # The second request arrives before the first is answered.
             (size,) = struct.unpack(">i", await wire.receive(4))
             following = await wire.receive(size)
             arrived.set()
@@ -170,10 +170,10 @@ async def test_requests_are_sent_without_waiting_for_answers() -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_all_who_wait_for_a_broker_that_is_away_are_told_at_once(
+async def test_all_requests_to_a_missing_broker_fail_at_once(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    """Each of a thousand would otherwise find out for itself, nine seconds after the other."""
+    """Otherwise each of a thousand would need its own timeout of nine seconds, in turn."""
     tries = 0
 
     async def open_(host: str, port: int) -> BrokerConnection:

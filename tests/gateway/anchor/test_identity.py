@@ -1,4 +1,4 @@
-"""How an anchor is known, and which brokers can hold one."""
+"""The identity of an anchor, and the brokers that support one."""
 
 import pytest
 
@@ -14,22 +14,22 @@ KAFKA_2_3: dict[int, tuple[int, int]] = {
 """The first release with static members (KIP-345)."""
 
 
-def test_a_broker_of_kafka_2_3_may_hold_an_anchor() -> None:
-    """And any later one."""
+def test_kafka_2_3_supports_an_anchor() -> None:
+    """Later releases do as well."""
     assert may_hold(KAFKA_2_3)
     assert may_hold({key: (0, most + 3) for key, (_, most) in KAFKA_2_3.items()})
 
 
 @pytest.mark.parametrize("key", KAFKA_2_3)
-def test_an_older_broker_fences_no_predecessor(key: int) -> None:
-    """One api without an instance id is enough: two anchors could commit."""
+def test_an_older_broker_cannot_fence_a_predecessor(key: int) -> None:
+    """One api without instance ids is enough: both anchors could commit."""
     least, most = KAFKA_2_3[key]
     assert not may_hold({**KAFKA_2_3, key: (least, most - 1)})
     assert not may_hold({other: KAFKA_2_3[other] for other in KAFKA_2_3 if other != key})
 
 
-def test_two_processes_with_one_log_are_told_apart() -> None:
-    """They have the protocol in common, and not its metadata."""
+def test_two_processes_with_one_log_differ() -> None:
+    """Their protocol is the same, but not its metadata."""
     first, second = Gateway(log_id="log"), Gateway(log_id="log")
     assert first.log_id == second.log_id
     assert first.run_id != second.run_id

@@ -1,4 +1,4 @@
-"""What an anchor asks its coordinator, and what becomes of each answer."""
+"""The anchor's requests to its coordinator, and the effects of the answers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ class Stage:
 
     @property
     def group(self) -> FakeGroup:
-        """The group as the coordinator has it."""
+        """The group in the coordinator."""
         return self.connections.coordinator.group(GROUP)
 
     @property
@@ -45,7 +45,7 @@ class Stage:
         return [m for _, m in self.connections.asked if isinstance(m, JoinGroupRequest)]
 
     async def enter(self) -> AnchorIds:
-        """Become the group's member, in a complete generation."""
+        """Join the group and complete a generation."""
         ids = await self.membership.join()
         await self.membership.sync(ids)
         return ids
@@ -57,7 +57,7 @@ def on() -> Stage:
 
 
 async def test_a_free_group_takes_one_join(on: Stage) -> None:
-    """Under the name of the log, with the run beside it."""
+    """The instance id is that of the log, and the metadata identifies the process."""
     ids = await on.enter()
     assert ids == AnchorIds(member_id=on.group.member_id, generation=1)
     (join,) = on.joins
@@ -66,8 +66,8 @@ async def test_a_free_group_takes_one_join(on: Stage) -> None:
     assert on.group.is_synced
 
 
-async def test_a_predecessors_place_takes_two_joins(on: Stage) -> None:
-    """A bare replacement keeps the generation, and old brokers do not persist it."""
+async def test_replacing_a_predecessor_takes_two_joins(on: Stage) -> None:
+    """A mere replacement keeps the generation, and old brokers do not store it."""
     on.connections.coordinator.groups[GROUP] = FakeGroup(
         protocol_type="groupferry",
         protocol="log-1",
@@ -88,7 +88,7 @@ async def test_a_predecessors_place_takes_two_joins(on: Stage) -> None:
 async def test_the_session_is_the_longest_that_the_cluster_allows(
     on: Stage, longest_ms: int, session_ms: int
 ) -> None:
-    """INVALID_SESSION_TIMEOUT: the next shorter one is tried, and kept for the next join."""
+    """After INVALID_SESSION_TIMEOUT the next shorter one is tried, and kept for the next join."""
     on.connections.coordinator.longest_session_ms = longest_ms
     await on.enter()
     assert on.membership.session_timeout_ms == session_ms
@@ -97,8 +97,8 @@ async def test_the_session_is_the_longest_that_the_cluster_allows(
     assert {join.session_timeout_ms for join in on.joins[tried:]} == {session_ms}
 
 
-async def test_a_cluster_that_allows_no_session_of_ours_is_asked_once_for_each(on: Stage) -> None:
-    """And not for ever."""
+async def test_each_session_timeout_is_tried_once(on: Stage) -> None:
+    """The search ends if the cluster allows none of them."""
     on.connections.coordinator.longest_session_ms = 1
     with pytest.raises(UpstreamError, match="INVALID_SESSION_TIMEOUT"):
         await on.membership.join()
@@ -106,8 +106,8 @@ async def test_a_cluster_that_allows_no_session_of_ours_is_asked_once_for_each(o
 
 
 @pytest.mark.parametrize("code", sorted(SOMEBODY_ELSE), ids=lambda code: code.name)
-async def test_a_group_of_somebody_elses_is_not_entered(on: Stage, code: ErrorCode) -> None:
-    """Consumers, another kind of group, or one that is full."""
+async def test_a_group_of_others_is_not_joined(on: Stage, code: ErrorCode) -> None:
+    """It has consumers, is of another kind, or is full."""
     on.connections.coordinator.refuses_joins_with = code
     with pytest.raises(AnchorRefused, match="another member is in the group"):
         await on.membership.join()
@@ -116,15 +116,15 @@ async def test_a_group_of_somebody_elses_is_not_entered(on: Stage, code: ErrorCo
 @pytest.mark.parametrize(
     "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, 29]
 )
-async def test_a_coordinator_that_does_not_know_is_not_a_refusal(on: Stage, code: int) -> None:
-    """The group may well be free."""
+async def test_an_unavailable_coordinator_is_no_refusal(on: Stage, code: int) -> None:
+    """The group may be free."""
     on.connections.coordinator.refuses_joins_with = code
     with pytest.raises(UpstreamError, match="JoinGroup of the anchor was answered with"):
         await on.membership.join()
 
 
-async def test_every_request_of_a_removed_member_is_displaced(on: Stage) -> None:
-    """An admin removed it; whichever request comes first finds out."""
+async def test_every_request_of_a_removed_member_shows_the_removal(on: Stage) -> None:
+    """An admin removed it, and the first request finds out."""
     ids = await on.enter()
     on.group.remove_member()
     for ask in (on.membership.beat, on.membership.sync, on.membership.leave):
@@ -133,8 +133,8 @@ async def test_every_request_of_a_removed_member_is_displaced(on: Stage) -> None
         assert not displaced.value.is_replaced
 
 
-async def test_a_member_whose_place_was_taken_is_replaced(on: Stage) -> None:
-    """By whoever has the same state log: that is told apart from a removal."""
+async def test_a_replaced_member_is_told_apart_from_a_removed_one(on: Stage) -> None:
+    """Another process with the same state log replaced it."""
     ids = await on.enter()
     successor = Stage()
     successor.connections.coordinator = on.connections.coordinator
@@ -145,18 +145,19 @@ async def test_a_member_whose_place_was_taken_is_replaced(on: Stage) -> None:
     assert ErrorCode.FENCED_INSTANCE_ID in ABOUT_THE_ANCHOR
 
 
-async def test_an_older_generation_is_displaced(on: Stage) -> None:
-    """Somebody joined beside us since."""
+async def test_an_older_generation_shows_another_member(on: Stage) -> None:
+    """Another client has joined since."""
     ids = await on.enter()
     with pytest.raises(AnchorDisplaced, match="ILLEGAL_GENERATION"):
         await on.membership.beat(replace(ids, generation=ids.generation - 1))
 
 
 @pytest.mark.parametrize(("leave_version", "names_members"), [(2, False), (3, True), (5, True)])
-async def test_a_member_that_leaves_leaves_the_group_empty(
+async def test_a_leaving_member_leaves_the_group_empty(
     on: Stage, leave_version: int, *, names_members: bool
 ) -> None:
-    """At once, not when its session ends; before version 3 by its member id alone."""
+    """The effect is immediate, not at the end of the session. Before v3 the request names only the
+    member id."""
     on.connections.versions = {ApiKey.LEAVE_GROUP: (0, leave_version)}
     ids = await on.enter()
     await on.membership.leave(ids)
@@ -166,8 +167,8 @@ async def test_a_member_that_leaves_leaves_the_group_empty(
     assert bool(request.members) is names_members
 
 
-async def test_the_coordinator_is_looked_for_once_until_it_is_forgotten(on: Stage) -> None:
-    """Who forgets it is the anchor, when an answer says that it has moved."""
+async def test_the_coordinator_is_looked_up_once_until_it_moves(on: Stage) -> None:
+    """The anchor forgets it when an answer says that it moved."""
     ids = await on.enter()
     on.node_id = NODE + 1
     await on.membership.beat(ids)

@@ -1,5 +1,5 @@
-"""Groups that move from broker to broker: the anchor keeps its own. A cluster that is away as a
-whole: see test_retention_with_kafka.py."""
+"""The anchor keeps groups that move from broker to broker. test_retention_with_kafka.py covers an
+outage of the whole cluster."""
 
 import pytest
 import trio
@@ -16,11 +16,11 @@ from tests.support.until import until
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 TRANSIENT = {0, 14, 15, 16}
-"""Nothing that a client would not try again with."""
+"""Errors after which a client retries."""
 
 
 class Committer:
-    """A member that goes on, from coordinator to coordinator."""
+    """A member that continues from coordinator to coordinator."""
 
     def __init__(self, gateway: Gateway, group: str) -> None:
         self.gateway = gateway
@@ -30,7 +30,7 @@ class Committer:
         self.codes: set[int] = set()
 
     async def run(self) -> None:
-        """Heartbeats and commits, over and over."""
+        """Send heartbeats and commits repeatedly."""
         while True:
             try:
                 async with group_client(self.gateway.address, self.group) as client:
@@ -53,14 +53,14 @@ class Committer:
         return code == 0
 
     async def until_more(self, commits: int) -> None:
-        """Wait until so many more are stored."""
+        """Wait until this many more commits are stored."""
         wanted = self.stored + commits
         await until(lambda: self.stored >= wanted)
 
 
 async def test_the_anchor_follows_its_coordinator(three_brokers: KafkaCluster) -> None:
-    """And when that broker is back as well. It stays the same member, unless the answer to a commit
-    died with the broker."""
+    """It also follows when the old broker returns. It stays the same member, unless the answer to a
+    commit was lost with the broker."""
     group = fresh_group("moving")
     async with (
         whole_gateway(three_brokers.addresses) as gateway,
@@ -86,7 +86,7 @@ async def test_the_anchor_follows_its_coordinator(three_brokers: KafkaCluster) -
         nursery.cancel_scope.cancel()
     losses = [line["reason"] for line in lines if line["event"] == "anchor_lost"]
     assert is_same or losses
-    # And then perhaps why it could not be taken at once: the cluster still named the dead broker.
+    # Another event may follow, because the cluster still named the dead broker.
     assert losses[:1] in ([], ["the answer to a commit was lost"])
     assert committer.codes <= TRANSIENT
     assert not [line for line in lines if line["log_level"] == "error"]

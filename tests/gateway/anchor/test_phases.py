@@ -1,4 +1,4 @@
-"""The table of an anchor's legal moves, every pair of it."""
+"""The legal transitions of an anchor, every pair of them."""
 
 import itertools
 
@@ -8,8 +8,8 @@ from gateway.anchor.phases import MOVES, Phase, check_move
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(Phase, Phase)))
-def test_every_pair_is_decided(before: Phase, after: Phase) -> None:
-    """What is not in the table is a bug of ours, and is said so."""
+def test_every_pair_has_a_result(before: Phase, after: Phase) -> None:
+    """A transition that is not in the table is an internal error."""
     if after in MOVES[before]:
         check_move(before, after)
     else:
@@ -18,7 +18,7 @@ def test_every_pair_is_decided(before: Phase, after: Phase) -> None:
 
 
 def test_only_a_completed_generation_makes_an_anchor_stable() -> None:
-    """There is no other way to it, and a lost one begins anew."""
+    """A lost anchor starts over."""
     assert [phase for phase in Phase if Phase.STABLE in MOVES[phase]] == [Phase.SYNCING]
     assert [phase for phase in Phase if Phase.SYNCING in MOVES[phase]] == [Phase.JOINING]
     assert Phase.STABLE not in MOVES[Phase.LOST]

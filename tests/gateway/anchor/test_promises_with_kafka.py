@@ -1,5 +1,5 @@
-"""What the anchor promises, shown in front of real Apache Kafka; `gateway/docs/anchor.md` is the
-list. Coordinators that move: see test_moves_with_kafka.py."""
+"""The guarantees of the anchor in front of real Apache Kafka, as listed in
+`gateway/docs/anchor.md`. test_moves_with_kafka.py covers coordinators that move."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,7 +40,7 @@ SHORT_SESSION_MS = 3_000
 
 @asynccontextmanager
 async def held_group(kafka: KafkaCluster) -> AsyncIterator[tuple[GroupClient, GroupClient]]:
-    """Two clients of one group: around a gateway, and through it."""
+    """Two clients of one group: one connects directly to the cluster, one through the gateway."""
     group = fresh_group("held")
     async with (
         group_client(kafka.addresses[0], group) as direct,
@@ -50,11 +50,12 @@ async def held_group(kafka: KafkaCluster) -> AsyncIterator[tuple[GroupClient, Gr
         yield direct, client
 
 
-# -- around the gateway --------------------------------------------------------------------------
+# -- direct clients of the cluster -----------------------------------------------------------------
 
 
-async def test_a_consumer_that_goes_around_the_gateway_gets_nothing(kafka: KafkaCluster) -> None:
-    """It would consume everything a second time. Without the anchor's group it gets everything."""
+async def test_a_direct_consumer_gets_nothing(kafka: KafkaCluster) -> None:
+    """It would consume every record a second time. In a group without an anchor it gets
+    everything."""
     await trio.to_thread.run_sync(produce, kafka.bootstrap_servers, TOPIC, PARTITIONS)
     group = fresh_group("held")
     got: dict[tuple[str, str], tuple[int, set[str]]] = {}
@@ -83,11 +84,11 @@ async def test_a_consumer_that_goes_around_the_gateway_gets_nothing(kafka: Kafka
         assert (await client.native("n", joined.member_epoch)).error_code == 0
 
 
-async def test_resets_and_deletes_around_the_gateway_are_refused_while_the_group_lives(
+async def test_direct_resets_and_deletes_are_refused_while_the_group_lives(
     kafka: KafkaCluster,
 ) -> None:
-    """Through the gateway an empty group's offsets are reset and deleted, though the anchor
-    lingers; and then the group itself."""
+    """Through the gateway an empty group's offsets can be reset and deleted although the anchor
+    lingers, and so can the group."""
     async with held_group(kafka) as (direct, client):
         joined = await client.enter()
         mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
@@ -109,8 +110,8 @@ async def test_resets_and_deletes_around_the_gateway_are_refused_while_the_group
         await anchor_in(direct)
 
 
-async def test_a_deleted_group_is_gone_and_may_come_again(kafka: KafkaCluster) -> None:
-    """The anchor leaves before the cluster is asked to delete it."""
+async def test_a_deleted_group_is_gone_and_may_return(kafka: KafkaCluster) -> None:
+    """The anchor leaves before the cluster deletes the group."""
     async with held_group(kafka) as (direct, client):
         joined = await client.native("n")
         await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
@@ -124,7 +125,7 @@ async def test_a_deleted_group_is_gone_and_may_come_again(kafka: KafkaCluster) -
 
 
 async def test_the_group_is_free_some_time_after_its_last_member(kafka: KafkaCluster) -> None:
-    """Then a consumer may join it in the cluster itself, and goes on where the group was."""
+    """A consumer may then join it in the cluster, and continues from its offsets."""
     group = fresh_group("held")
     async with (
         group_client(kafka.addresses[0], group) as direct,
@@ -142,10 +143,10 @@ async def test_the_group_is_free_some_time_after_its_last_member(kafka: KafkaClu
         assert (await direct.committed())[0] == 7
 
 
-async def test_a_gateway_whose_groups_are_forgotten_lets_go_of_them_at_its_end(
+async def test_a_gateway_without_durable_state_releases_its_groups_at_its_end(
     kafka: KafkaCluster,
 ) -> None:
-    """The members it has now find the next gateway free to take the group."""
+    """Its members find that the next gateway may take the group."""
     group = fresh_group("held")
     async with group_client(kafka.addresses[0], group) as direct:
         for _ in range(2):
@@ -162,8 +163,8 @@ async def test_a_gateway_whose_groups_are_forgotten_lets_go_of_them_at_its_end(
 
 
 async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCluster) -> None:
-    """Its clients are told to try again, its log says why once, and the first notices nothing.
-    When that has gone, members that it may have left behind are waited for."""
+    """Its clients must retry, its log has the reason once, and the first gateway notices nothing.
+    When the first has gone, the second waits for members that it may have left behind."""
     group = fresh_group("contested")
     short_sessions = replace(
         QUICK,
@@ -202,8 +203,8 @@ async def test_a_second_gateway_with_another_state_log_is_refused(kafka: KafkaCl
 
 
 async def test_a_gateway_whose_anchor_was_replaced_cannot_commit(kafka: KafkaCluster) -> None:
-    """Whoever has the same state log takes its place, and keeps it: the first gives route, its
-    members are fenced, and one error says to whom."""
+    """A gateway with the same state log replaces the anchor and keeps it. The first gateway gives
+    way, its members are fenced, and one error names the other."""
     group = fresh_group("contested")
     log = MemoryLog()
     twin = MemoryLog()
@@ -243,8 +244,8 @@ async def test_a_gateway_whose_anchor_was_replaced_cannot_commit(kafka: KafkaClu
 
 
 async def test_a_restarted_gateway_is_another_member(kafka: KafkaCluster) -> None:
-    """It was killed, and comes back with its state log: it takes its predecessor's place, in a new
-    generation, and what that has sent before is refused from now on."""
+    """It was killed and restarts with its state log. It replaces its predecessor in a new
+    generation, and earlier requests of the predecessor are refused from then on."""
     group = fresh_group("held")
     log = MemoryLog()
     async with group_client(kafka.addresses[0], group) as direct:
@@ -264,7 +265,7 @@ async def test_a_restarted_gateway_is_another_member(kafka: KafkaCluster) -> Non
             assert present.member_id != predecessor.member_id
             stored = await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
             assert stored == {0: 0}
-            for epoch in (1, 2):  # whichever generation it was sent in
+            for epoch in (1, 2):  # in any generation
                 late = await direct.commit(
                     {0: 5},
                     member_id=predecessor.member_id,
@@ -275,10 +276,10 @@ async def test_a_restarted_gateway_is_another_member(kafka: KafkaCluster) -> Non
             assert (await direct.committed())[0] == 7
 
 
-async def test_an_empty_group_stays_an_admins_to_reset_and_delete_after_a_restart(
+async def test_an_admin_can_reset_and_delete_an_empty_group_after_a_restart(
     kafka: KafkaCluster,
 ) -> None:
-    """The gateway was killed while its anchor lingered: to the cluster the group has a member."""
+    """The gateway was killed while its anchor lingered, so the cluster sees a member."""
     group, log = fresh_group("held"), MemoryLog()
     async with group_client(kafka.addresses[0], group) as direct:
 
@@ -311,14 +312,14 @@ async def test_an_empty_group_stays_an_admins_to_reset_and_delete_after_a_restar
 
 
 def given(reply: object) -> set[int]:
-    """The partitions that a heartbeat's answer gives."""
+    """The partitions in a heartbeat's answer."""
     assignment = getattr(reply, "assignment", None)
     topics = assignment.topic_partitions if assignment else ()
     return {number for each in topics for number in each.partitions}
 
 
-async def test_an_anchor_that_an_admin_removed_is_taken_again(kafka: KafkaCluster) -> None:
-    """A commit is the first to notice: it only takes a little longer. Nobody is disturbed."""
+async def test_an_anchor_removed_by_an_admin_rejoins(kafka: KafkaCluster) -> None:
+    """A commit notices first, and only takes longer. No member is disturbed."""
     async with held_group(kafka) as (direct, client):
         joined = await client.native("n")
         before = await anchor_in(direct)
@@ -331,8 +332,8 @@ async def test_an_anchor_that_an_admin_removed_is_taken_again(kafka: KafkaCluste
         assert (await client.native("n", joined.member_epoch)).error_code == 0
 
 
-async def test_a_quiet_group_notices_a_removed_anchor_as_well(kafka: KafkaCluster) -> None:
-    """By the anchor's next heartbeat."""
+async def test_a_quiet_group_notices_a_removed_anchor(kafka: KafkaCluster) -> None:
+    """The anchor's next heartbeat does."""
     async with held_group(kafka) as (direct, client):
         await client.native("n")
         before = await anchor_in(direct)
@@ -341,10 +342,12 @@ async def test_a_quiet_group_notices_a_removed_anchor_as_well(kafka: KafkaCluste
             await until_anchored(direct, but_not_by=before.members[0].member_id)
 
 
-async def test_while_somebody_else_is_inside_nothing_is_owned_twice(kafka: KafkaCluster) -> None:
-    """An admin removed the anchor and a consumer came in before it could be taken again: our
-    members are fenced, nobody is let in, and one error names the intruder. It goes: the group is
-    hosted again."""
+async def test_no_partition_has_two_owners_while_a_direct_member_is_inside(
+    kafka: KafkaCluster,
+) -> None:
+    """An admin removed the anchor, and a consumer joined before it could return. The hosted members
+    are fenced, no member is admitted, and one error names the intruder. After it leaves, the group
+    is hosted again."""
     group = fresh_group("held")
     async with (
         group_client(kafka.addresses[0], group, client_id="intruder") as direct,
@@ -376,11 +379,11 @@ async def test_while_somebody_else_is_inside_nothing_is_owned_twice(kafka: Kafka
 
 
 @pytest.mark.parametrize("intruder", ["classic", "newest"])
-async def test_nothing_is_given_to_anybody_once_somebody_else_is_inside(
+async def test_no_partition_is_granted_once_a_direct_member_is_inside(
     kafka: KafkaCluster, intruder: str
 ) -> None:
-    """No heartbeat of the anchor's has told us yet: it is asked for before partitions are given.
-    The intruder speaks the newest protocol that the cluster knows, or the classic one."""
+    """The anchor has had no heartbeat since, so it is checked before partitions are granted. The
+    intruder uses the cluster's newest protocol, or the classic one."""
     group = fresh_group("held")
     async with (
         group_client(kafka.addresses[0], group, client_id="intruder") as direct,
@@ -409,8 +412,8 @@ async def test_nothing_is_given_to_anybody_once_somebody_else_is_inside(
             assert gone.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
-async def test_nothing_is_given_while_the_anchor_is_lost(kafka: KafkaCluster) -> None:
-    """A member that is to get what another gave up waits until it is back."""
+async def test_no_partition_is_granted_while_the_anchor_is_lost(kafka: KafkaCluster) -> None:
+    """A member waits for partitions that another released until the anchor is back."""
     group = fresh_group("held")
     async with (
         group_client(kafka.addresses[0], group) as direct,
@@ -433,9 +436,9 @@ async def test_nothing_is_given_while_the_anchor_is_lost(kafka: KafkaCluster) ->
 # -- errors about the anchor ---------------------------------------------------------------------
 
 
-async def test_no_error_about_the_anchor_ever_reaches_a_client(kafka: KafkaCluster) -> None:
-    """Somebody removes it and takes its place over and over, with its own papers: commits are
-    stored, or to be tried again, and never go back."""
+async def test_no_error_about_the_anchor_reaches_a_client(kafka: KafkaCluster) -> None:
+    """A client removes it and takes its place repeatedly, with its own metadata. Commits are stored
+    or retriable, and never go back."""
     codes: set[int] = set()
     reached = 0
     async with held_group(kafka) as (direct, client):

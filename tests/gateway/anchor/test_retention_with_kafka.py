@@ -1,7 +1,7 @@
-"""The cluster forgets the offsets of groups that nobody is in, and not those of ours.
+"""The cluster expires the offsets of empty groups, but not those of hosted groups.
 
-Slow, a minute and a half: Kafka's retention cannot be shorter than a minute. Both releases are
-waited for at once, and meanwhile their only broker is killed and comes back.
+The test takes a minute and a half, because Kafka's retention is at least a minute. Both releases
+run at once, and meanwhile their only broker is killed and restarted.
 """
 
 import pytest
@@ -20,18 +20,18 @@ pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(FETCH_TIM
 SHORT = {
     "offsets.retention.minutes": 1,
     "offsets.retention.check.interval.ms": 1_000,
-    "group.max.session.timeout.ms": 40_000,  # less than the anchor asks for first
+    "group.max.session.timeout.ms": 40_000,  # less than the anchor requests first
 }
 EXPIRY_LIMIT_S = 150
 FURTHER_CHECKS_S = 5
 AWAY_S = 15
 BEAT_INTERVAL_S = 3.0
 TRANSIENT = {0, 14, 15, 16}
-"""Nothing that a client would not try again with."""
+"""Errors after which a client retries."""
 
 
 async def stay(gateway: Gateway, group: str, epoch: int, codes: set[int]) -> None:
-    """A member that commits nothing, and comes back when its connection is lost."""
+    """A member that commits nothing, and reconnects after a lost connection."""
     while True:
         try:
             async with group_client(gateway.address, group) as member:
@@ -43,7 +43,7 @@ async def stay(gateway: Gateway, group: str, epoch: int, codes: set[int]) -> Non
 
 
 async def outlive(cluster: KafkaCluster) -> None:
-    """A group whose member commits once, beside one whose offset nobody keeps."""
+    """A group whose member commits once, and another group whose offset may expire."""
     quiet, nobodys = fresh_group("quiet"), fresh_group("nobodys")
     (broker,) = cluster.brokers.values()
     codes: set[int] = set()
@@ -76,8 +76,8 @@ async def outlive(cluster: KafkaCluster) -> None:
     assert codes <= TRANSIENT
 
 
-def test_offsets_of_a_quiet_group_outlive_the_retention() -> None:
-    """It has a member in the cluster: the anchor, which also outlives that the cluster was away."""
+def test_offsets_of_a_quiet_group_survive_the_retention() -> None:
+    """The anchor is its member in the cluster, and also survives an outage of the cluster."""
 
     async def both(old: KafkaCluster, new: KafkaCluster) -> None:
         async with trio.open_nursery() as nursery:

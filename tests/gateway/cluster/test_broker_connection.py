@@ -1,4 +1,4 @@
-"""The gateway's own connection to a broker: versions, limits, and clear words when it fails."""
+"""The gateway's own connection to a broker: versions, limits, and clear errors."""
 
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,7 +25,7 @@ ASK = MetadataRequest(topics=())
 
 @asynccontextmanager
 async def answering(bytes_sent: bytes) -> AsyncIterator[tuple[str, int]]:
-    """A port that answers anything with these bytes, then closes."""
+    """A port that answers any bytes with these, then closes."""
 
     async def serve(stream: trio.SocketStream) -> None:
         await stream.receive_some()
@@ -38,8 +38,8 @@ async def answering(bytes_sent: bytes) -> AsyncIterator[tuple[str, int]]:
         nursery.cancel_scope.cancel()
 
 
-async def test_the_mock_cluster_is_asked_again_for_its_versions() -> None:
-    """Its error 35 is malformed, so only the code is looked at; v0 then tells."""
+async def test_versions_are_requested_again_after_a_malformed_error_35() -> None:
+    """The mock cluster's error is malformed, so only its code counts. The gateway then uses v0."""
     async with running_mock_cluster(1) as cluster:
         async with await BrokerConnection.open(*cluster.bootstrap[0]) as connection:
             assert connection.versions[ApiKey.FETCH] == (0, 16)
@@ -48,10 +48,10 @@ async def test_the_mock_cluster_is_asked_again_for_its_versions() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, broker_connection.DECODED_AT_ONCE_BYTES_MAX])
-async def test_a_large_answer_is_decoded_elsewhere(
+async def test_a_large_answer_is_decoded_in_a_thread(
     monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    """With the same result, and the same end if it is malformed."""
+    """The result is the same, and so is the error for a malformed answer."""
     monkeypatch.setattr(broker_connection, "DECODED_AT_ONCE_BYTES_MAX", limit)
 
     async def malformed(wire: Wire, header: RequestHeader, _body: bytes) -> None:
@@ -66,8 +66,8 @@ async def test_a_large_answer_is_decoded_elsewhere(
             assert connection.closed
 
 
-async def test_the_highest_version_that_both_know_is_asked() -> None:
-    """Unless another is wished for."""
+async def test_the_highest_common_version_is_used() -> None:
+    """The caller may choose another."""
     async with running_fake_broker(FakeBroker()) as broker:
         async with await BrokerConnection.open(*broker.address) as connection:
             await connection.ask(ASK)
@@ -79,8 +79,8 @@ async def test_the_highest_version_that_both_know_is_asked() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-async def test_features_that_begin_at_level_0_are_heard_of(version: int) -> None:
-    """Most of Kafka 4's do, and brokers hide them from who asks in an older version."""
+async def test_features_that_begin_at_level_0_are_received(version: int) -> None:
+    """Most features of Kafka 4 do, and brokers hide them in older versions."""
     feature = SupportedFeatureKey(name="transaction.version", min_version=0, max_version=2)
     broker = FakeBroker(
         versions={**KAFKA_3, ApiKey.API_VERSIONS: (0, version)},
@@ -92,8 +92,8 @@ async def test_features_that_begin_at_level_0_are_heard_of(version: int) -> None
             assert connection.versions[ApiKey.API_VERSIONS] == (0, version)
 
 
-async def test_tasks_that_ask_at_once_get_their_own_answers() -> None:
-    """One after the other."""
+async def test_concurrent_tasks_get_their_own_answers() -> None:
+    """Requests are sent one after the other."""
 
     async def answer_group(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await trio.lowlevel.checkpoint()
@@ -112,16 +112,16 @@ async def test_tasks_that_ask_at_once_get_their_own_answers() -> None:
                     nursery.start_soon(ask, length)
 
 
-async def test_nobody_there_is_said_in_one_line() -> None:
-    """With the address and the system's own reason."""
+async def test_a_refused_connection_is_reported_in_one_line() -> None:
+    """The line has the address and the system's reason."""
     async with answering(b"") as address:
         pass
     with pytest.raises(UpstreamError, match=r"cannot connect to 127\.0\.0\.1:\d+: Conn.*refused"):
         await BrokerConnection.open(*address)
 
 
-async def test_a_name_that_nobody_knows_is_said_in_one_line() -> None:
-    """With the resolver's own reason."""
+async def test_an_unknown_host_is_reported_in_one_line() -> None:
+    """The line has the resolver's reason."""
     with pytest.raises(UpstreamError, match=r"cannot connect to nobody\.invalid:9092: [A-Z]"):
         await BrokerConnection.open("nobody.invalid", 9092)
 
@@ -139,10 +139,10 @@ async def test_a_name_that_nobody_knows_is_said_in_one_line() -> None:
         (b"HTTP/1.1 400 Bad Request\r\n", UpstreamError, "bytes"),
     ],
 )
-async def test_a_port_that_is_no_broker_is_told_apart(
+async def test_a_port_of_another_protocol_is_recognised(
     sent: bytes, error: type[UpstreamError], words: str
 ) -> None:
-    """TLS is named; nothing is allocated for a size that cannot be."""
+    """TLS is named. Nothing is allocated for an impossible size."""
     async with answering(sent) as address:
         with pytest.raises(error, match=words) as caught:
             await BrokerConnection.open(*address)
@@ -175,7 +175,7 @@ async def test_a_failed_connection_is_closed(
     error: type[UpstreamError],
     words: str,
 ) -> None:
-    """What comes next on it could belong to anything."""
+    """Its next bytes could belong to any request."""
     async with running_fake_broker(FakeBroker(handlers={ApiKey.METADATA: handler})) as broker:
         async with await BrokerConnection.open(*broker.address) as connection:
             with pytest.raises(error, match=words):
@@ -185,8 +185,8 @@ async def test_a_failed_connection_is_closed(
                 await connection.ask(ASK)
 
 
-async def test_a_broker_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a limit that has a name."""
+async def test_a_silent_broker_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit has a name."""
     monkeypatch.setattr(broker_connection, "REQUEST_TIMEOUT_S", 0.05)
 
     async def sleep(wire: Wire, header: RequestHeader, body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The cluster as the gateway sees it, against the mock cluster and brokers of the test's own."""
+"""The cluster as the gateway sees it, with the mock cluster and fake brokers."""
 
 from typing import Any
 from uuid import UUID
@@ -34,7 +34,7 @@ from tests.support.wire import Wire
 
 
 async def test_brokers_and_topics_are_found(nursery: trio.Nursery) -> None:
-    """Topics only when asked for, and never created by asking."""
+    """Topics are looked up on demand, and never created by it."""
     async with running_mock_cluster() as upstream:
         await upstream.create_topic("orders", 12)
         cluster = Cluster(upstream.bootstrap)
@@ -50,8 +50,8 @@ async def test_brokers_and_topics_are_found(nursery: trio.Nursery) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_who_asks_at_the_same_time_shares_an_answer(nursery: trio.Nursery) -> None:
-    """A gateway that starts takes up a thousand groups, each with its topics."""
+async def test_simultaneous_callers_share_an_answer(nursery: trio.Nursery) -> None:
+    """A starting gateway loads a thousand groups, each with its topics."""
     asked: list[MetadataRequest] = []
 
     class Counted(Cluster):
@@ -72,8 +72,8 @@ async def test_who_asks_at_the_same_time_shares_an_answer(nursery: trio.Nursery)
         nursery.cancel_scope.cancel()
 
 
-async def test_changes_are_seen_and_told(nursery: trio.Nursery) -> None:
-    """A new topic, and a new broker."""
+async def test_changes_are_noticed_and_announced(nursery: trio.Nursery) -> None:
+    """A new topic and a new broker."""
     async with running_mock_cluster(2) as upstream:
         cluster = Cluster(upstream.bootstrap, poll_interval_s=0.01)
         await nursery.start(cluster.run)
@@ -91,8 +91,8 @@ async def test_changes_are_seen_and_told(nursery: trio.Nursery) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_any_bootstrap_address_will_do(nursery: trio.Nursery) -> None:
-    """Those that do not answer are passed over."""
+async def test_any_bootstrap_address_is_enough(nursery: trio.Nursery) -> None:
+    """Addresses that do not answer are skipped."""
     async with running_mock_cluster(1) as upstream, running_fake_broker(FakeBroker()) as gone:
         dead = gone.address
     async with running_mock_cluster(1) as upstream:
@@ -102,8 +102,8 @@ async def test_any_bootstrap_address_will_do(nursery: trio.Nursery) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_no_bootstrap_address_is_one_clear_line() -> None:
-    """Each address with its reason."""
+async def test_no_reachable_bootstrap_address_is_one_clear_line() -> None:
+    """It has the reason for each address."""
     async with running_fake_broker(FakeBroker()) as gone:
         dead = gone.address
     with pytest.raises(UpstreamError, match=f"cannot connect to 127.0.0.1:{dead[1]}: ") as caught:
@@ -111,8 +111,9 @@ async def test_no_bootstrap_address_is_one_clear_line() -> None:
     assert "\n" not in str(caught.value)
 
 
-async def test_an_upstream_that_wants_sasl_is_refused() -> None:
-    """Before authentication such a broker answers ApiVersions and closes at all else."""
+async def test_an_upstream_that_requires_sasl_is_refused() -> None:
+    """Before authentication such a broker answers ApiVersions, and closes after any other
+    request."""
 
     async def close(wire: Wire, header: RequestHeader, body: bytes) -> None:
         raise EOFError
@@ -124,8 +125,10 @@ async def test_an_upstream_that_wants_sasl_is_refused() -> None:
             await Cluster([broker.address]).run()
 
 
-async def test_losing_the_cluster_is_told_once_and_its_return_too(nursery: trio.Nursery) -> None:
-    """In between it is tried again, less and less often."""
+async def test_an_outage_of_the_cluster_is_logged_once_and_so_is_its_end(
+    nursery: trio.Nursery,
+) -> None:
+    """The gateway retries at growing intervals."""
     with capture_logs() as lines:
         async with running_mock_cluster(2) as upstream:
             cluster = Cluster(upstream.bootstrap, poll_interval_s=0.02)
@@ -145,10 +148,10 @@ async def test_losing_the_cluster_is_told_once_and_its_return_too(nursery: trio.
     assert lines[0]["reason"]
 
 
-async def test_a_connection_that_was_closed_for_idleness_is_no_error(
+async def test_a_connection_closed_for_idleness_is_no_error(
     nursery: trio.Nursery,
 ) -> None:
-    """The question is asked again on a new one; a new one that closes is an error."""
+    """The request is repeated on a new connection. If that closes, it is an error."""
     close_next = False
 
     async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -170,11 +173,11 @@ async def test_a_connection_that_was_closed_for_idleness_is_no_error(
 
 
 @pytest.mark.parametrize("highest", [3, 4])
-async def test_the_coordinator_is_found_in_old_and_new_versions(
+async def test_coordinators_are_found_in_old_and_new_versions(
     nursery: trio.Nursery, highest: int
 ) -> None:
-    """One key up to v3, a batch from v4 on (KIP-699): then many cost one question. One that cannot
-    be found is nobody else's problem."""
+    """Up to v3 a request has one key, from v4 on many (KIP-699). A missing coordinator affects no
+    other key."""
 
     async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
         asked = decode(FindCoordinatorRequest, body, header.api_version)
@@ -206,10 +209,10 @@ async def test_the_coordinator_is_found_in_old_and_new_versions(
         nursery.cancel_scope.cancel()
 
 
-async def test_an_old_broker_is_asked_for_many_coordinators_without_waiting_between(
+async def test_an_old_broker_gets_pipelined_requests_for_coordinators(
     nursery: trio.Nursery,
 ) -> None:
-    """A round trip for each would make the start of a gateway with many groups long."""
+    """A round trip per group would delay the start of a gateway with many groups."""
 
     async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await answer(wire, header, FindCoordinatorResponse(node_id=7, host="h", port=1))
@@ -224,10 +227,10 @@ async def test_an_old_broker_is_asked_for_many_coordinators_without_waiting_betw
         nursery.cancel_scope.cancel()
 
 
-async def test_an_old_broker_that_hangs_is_not_asked_for_the_next_coordinators(
+async def test_a_hanging_old_broker_gets_no_further_requests(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each attempt would cost the time that an answer may take."""
+    """Each attempt would cost the time of a timeout."""
     monkeypatch.setattr(cluster_module, "PROMPT_ANSWER_TIMEOUT_S", 0.1)
     monkeypatch.setattr(cluster_module, "COORDINATORS_TOGETHER_MAX", 1)
     asked: list[str] = []
@@ -247,8 +250,8 @@ async def test_an_old_broker_that_hangs_is_not_asked_for_the_next_coordinators(
         nursery.cancel_scope.cancel()
 
 
-async def test_no_coordinator_is_an_error(nursery: trio.Nursery) -> None:
-    """COORDINATOR_NOT_AVAILABLE, for one."""
+async def test_a_missing_coordinator_is_an_error(nursery: trio.Nursery) -> None:
+    """COORDINATOR_NOT_AVAILABLE, for example."""
 
     async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await answer(
@@ -269,8 +272,8 @@ async def test_no_coordinator_is_an_error(nursery: trio.Nursery) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_passing_error_takes_no_topic_away(nursery: trio.Nursery) -> None:
-    """Only "no such topic" does: a group must not lose partitions over an election."""
+async def test_a_temporary_error_removes_no_topic(nursery: trio.Nursery) -> None:
+    """Only UNKNOWN_TOPIC_OR_PARTITION does: a group must not lose partitions during an election."""
     error_code = 0
 
     async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -297,10 +300,10 @@ async def test_a_passing_error_takes_no_topic_away(nursery: trio.Nursery) -> Non
         nursery.cancel_scope.cancel()
 
 
-async def test_the_id_of_a_deleted_topic_does_not_lead_to_its_successor(
+async def test_the_id_of_a_deleted_topic_does_not_match_its_successor(
     nursery: trio.Nursery,
 ) -> None:
-    """Even if it was listed under the name before, and nobody has followed the topic since."""
+    """This holds even if the id was seen under that name, and the topic is no longer followed."""
     deleted, recreated = UUID(int=1), UUID(int=2)
 
     async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -317,10 +320,10 @@ async def test_the_id_of_a_deleted_topic_does_not_lead_to_its_successor(
         nursery.cancel_scope.cancel()
 
 
-async def test_topics_kept_up_to_date_are_limited(
+async def test_the_number_of_followed_topics_is_limited(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is over the limit is refused, and what was asked before stays."""
+    """Topics beyond the limit are refused, and earlier ones stay."""
     monkeypatch.setattr(cluster_module, "TOPICS_MAX", 2)
     async with running_mock_cluster(1) as upstream:
         for name in "abc":
@@ -336,11 +339,11 @@ async def test_topics_kept_up_to_date_are_limited(
         nursery.cancel_scope.cancel()
 
 
-async def test_topics_that_nobody_needs_make_room(
+async def test_unused_topics_make_room(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups come and go with their topics; the next question is about those that are left. What
-    is looked up just now stays as well."""
+    """Groups come and go with their topics, and the next request names the remaining ones. Topics
+    of a running look-up stay as well."""
     monkeypatch.setattr(cluster_module, "TOPICS_MAX", 3)
     monkeypatch.setattr(cluster_module, "GIVE_UP_INTERVAL_S", 0)
     async with running_mock_cluster(1) as upstream:
@@ -359,11 +362,11 @@ async def test_topics_that_nobody_needs_make_room(
         nursery.cancel_scope.cancel()
 
 
-async def test_made_up_names_are_asked_for_once_and_given_up(
+async def test_invented_names_are_requested_once_and_dropped(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client names thousands, and then one more again and again: each question is about what is
-    new, and of the names that no topic has the newest are kept."""
+    """A client names thousands, and then one more repeatedly. Each request has only new names, and
+    the newest nonexistent names are kept."""
     monkeypatch.setattr(cluster_module, "UNKNOWN_NAMES_MAX", 3)
     asked: list[list[str | None]] = []
 
@@ -385,8 +388,8 @@ async def test_made_up_names_are_asked_for_once_and_given_up(
         nursery.cancel_scope.cancel()
 
 
-async def test_names_that_many_ask_for_at_once_are_one_question(nursery: trio.Nursery) -> None:
-    """As the groups of a gateway do that starts."""
+async def test_simultaneous_names_are_one_request(nursery: trio.Nursery) -> None:
+    """The groups of a starting gateway request them."""
     asked: list[set[str | None]] = []
 
     async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -407,9 +410,9 @@ async def test_names_that_many_ask_for_at_once_are_one_question(nursery: trio.Nu
         nursery.cancel_scope.cancel()
 
 
-async def test_what_cannot_be_a_topic_is_not_asked_for(nursery: trio.Nursery) -> None:
-    """A client may name anything in a commit: followed for ever, a few thousand names as long as
-    the wire allows would make each later answer too large to be read."""
+async def test_invalid_topic_names_are_not_requested(nursery: trio.Nursery) -> None:
+    """A client may name anything in a commit. A few thousand names of the maximum length, followed
+    for ever, would make each answer too large to read."""
     asked: list[MetadataRequest] = []
 
     async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -431,10 +434,10 @@ async def test_what_cannot_be_a_topic_is_not_asked_for(nursery: trio.Nursery) ->
         nursery.cancel_scope.cancel()
 
 
-async def test_a_broker_that_hangs_is_passed_over(
+async def test_a_hanging_broker_is_skipped(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stopped process keeps its connections: another one is asked, and from then on it first."""
+    """A stopped process keeps its connections. Another broker is asked, and from then on first."""
     monkeypatch.setattr(cluster_module, "PROMPT_ANSWER_TIMEOUT_S", 0.1)
     hung: list[RequestHeader] = []
     hangs = False
@@ -464,11 +467,11 @@ async def test_a_broker_that_hangs_is_passed_over(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_bootstrap_address_that_hangs_is_given_up_and_told(
+async def test_a_hanging_bootstrap_address_is_skipped_and_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A process that hangs still accepts connections; the next address is asked, and a start that
-    finds none says which did not answer."""
+    """A hanging process still accepts connections. The next address is tried, and a failed start
+    names the addresses that did not answer."""
     monkeypatch.setattr(cluster_module, "BOOTSTRAP_TIMEOUT_S", 0.1)
 
     async def hang(wire: Wire, header: RequestHeader, body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Our own clients of librdkafka: what they say, and what they leave alone."""
+"""The gateway's own librdkafka clients."""
 
 import logging
 from logging.handlers import MemoryHandler
@@ -13,22 +13,22 @@ from tests.support.ports import HOST, free_port
 LIMIT_S = 0.5
 
 
-def test_a_client_finds_the_cluster_by_any_of_its_addresses() -> None:
-    """And is known there by the name that it was given."""
+def test_a_client_needs_one_reachable_address() -> None:
+    """The cluster sees its client id."""
     config = client_config([("kafka-1", 9092), ("kafka-2", 9093)], "groupferry-state")
     assert config["bootstrap.servers"] == "kafka-1:9092,kafka-2:9093"
     assert config["client.id"] == "groupferry-state"
 
 
-def test_a_client_makes_no_topic_by_asking_for_one() -> None:
-    """A topic that was deleted would come back with the broker's settings."""
+def test_a_look_up_creates_no_topic() -> None:
+    """Otherwise a deleted topic would return with the broker's default settings."""
     assert client_config([("kafka", 9092)], "c")["allow.auto.create.topics"] is False
 
 
-def test_a_cluster_that_is_away_is_an_exception_and_no_line_on_the_console(
+def test_an_unreachable_cluster_raises_without_console_output(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """librdkafka would write one for each attempt, in a form of its own."""
+    """librdkafka would print a line of its own per attempt."""
     of_everybody = MemoryHandler(capacity=1_000, flushLevel=logging.CRITICAL + 1)
     logging.getLogger().addHandler(of_everybody)
     try:

@@ -1,4 +1,4 @@
-"""What is told of topics while no broker answers."""
+"""Metadata answers while no broker answers."""
 
 from uuid import UUID
 
@@ -34,12 +34,12 @@ LATEST = MetadataResponse(
 
 
 def asked(*topics: MetadataRequestTopic) -> MetadataResponse | None:
-    """The answer to a request about these."""
+    """The answer to a request for these topics."""
     return without_leaders(LATEST, MetadataRequest(topics=topics))
 
 
-def test_a_topic_keeps_its_partitions_and_has_no_leaders() -> None:
-    """By name and by id: a client that misses a partition would rebalance."""
+def test_a_topic_keeps_its_partitions_without_leaders() -> None:
+    """It is found by name and by id. A client that misses a partition would rebalance."""
     by_name = asked(MetadataRequestTopic(name="orders"))
     by_id = asked(MetadataRequestTopic(name=None, topic_id=ORDERS))
     assert by_name == by_id
@@ -53,14 +53,14 @@ def test_a_topic_keeps_its_partitions_and_has_no_leaders() -> None:
         assert partition.replica_nodes == (1, 2)
 
 
-def test_who_asks_for_more_than_is_remembered_is_told_nothing() -> None:
-    """Half an answer would take topics away."""
+def test_a_request_beyond_the_memory_gets_no_answer() -> None:
+    """A partial answer would remove topics."""
     assert asked(MetadataRequestTopic(name="orders"), MetadataRequestTopic(name="new")) is None
     assert without_leaders(LATEST, MetadataRequest(topics=None)) is None
 
 
 def test_brokers_alone_are_remembered() -> None:
-    """Who asks for no topic asks where the brokers are."""
+    """A request without topics only needs the brokers."""
     told = asked()
     assert told is not None
     assert (told.brokers, told.topics) == (LATEST.brokers, ())

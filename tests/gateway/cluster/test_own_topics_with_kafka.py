@@ -1,4 +1,4 @@
-"""Topics of our own, made or found in a real cluster."""
+"""The gateway's own topics, created or found in a real cluster."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,8 +11,8 @@ from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 
-def test_a_topic_is_made_with_its_settings_and_partitions(kafka: KafkaCluster) -> None:
-    """On both brokers; it can be written while one of them is down."""
+def test_a_topic_is_created_with_its_settings_and_partitions(kafka: KafkaCluster) -> None:
+    """It has replicas on both brokers, and stays writable while one is down."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     assert not is_there(config, "own-made")
     found = made_or_found(config, "own-made", partitions=4, settings={"segment.ms": "60000"})
@@ -23,7 +23,7 @@ def test_a_topic_is_made_with_its_settings_and_partitions(kafka: KafkaCluster) -
     assert {len(partition.replicas) for partition in topic.partitions.values()} == {2}
 
 
-def test_a_topic_that_is_there_keeps_its_settings(kafka: KafkaCluster) -> None:
+def test_an_existing_topic_keeps_its_settings(kafka: KafkaCluster) -> None:
     """An operator may have changed them."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     made_or_found(config, "own-found", partitions=1, settings={"segment.ms": "60000"})
@@ -31,8 +31,8 @@ def test_a_topic_that_is_there_keeps_its_settings(kafka: KafkaCluster) -> None:
     assert found["segment.ms"] == "60000"
 
 
-def test_of_many_who_make_a_topic_each_finds_it(kafka: KafkaCluster) -> None:
-    """Gateways that start together; only one of them makes it."""
+def test_simultaneous_creators_all_find_the_topic(kafka: KafkaCluster) -> None:
+    """Only one of the starting gateways creates it."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
 
     def make(_number: int) -> str:

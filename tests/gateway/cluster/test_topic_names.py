@@ -1,4 +1,4 @@
-"""The names of all topics: looked at while somebody wants them, and not too often."""
+"""The names of all topics are looked up on demand, at limited intervals."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -15,7 +15,7 @@ INTERVAL_S = 5
 
 
 class Topics:
-    """A cluster that counts how often it is asked."""
+    """A cluster that counts its requests."""
 
     def __init__(self) -> None:
         self.names = ["foo"]
@@ -41,10 +41,10 @@ def names(topics: Topics) -> TopicNames:
     return TopicNames(topics.look, interval_s=INTERVAL_S)
 
 
-async def test_a_look_serves_for_a_while(
+async def test_a_look_up_is_reused_for_a_while(
     autojump_clock: MockClock, topics: Topics, names: TopicNames
 ) -> None:
-    """Whoever asks in the meantime gets what is known."""
+    """Callers meanwhile get the known names."""
     assert await names.get() == {topic_id("foo"): "foo"}
     topics.names.append("bar")
     await trio.sleep(INTERVAL_S - 0.1)
@@ -54,10 +54,10 @@ async def test_a_look_serves_for_a_while(
     assert topics.looks == 2
 
 
-async def test_those_who_ask_together_share_a_look(
+async def test_simultaneous_callers_share_a_look_up(
     autojump_clock: MockClock, topics: Topics, names: TopicNames
 ) -> None:
-    """Nobody looks while another does."""
+    """Only one look-up runs at a time."""
     topics.takes_s = 0.1
     async with trio.open_nursery() as nursery:
         for _ in range(3):
@@ -68,7 +68,7 @@ async def test_those_who_ask_together_share_a_look(
 async def test_a_large_cluster_is_asked_less_often(
     autojump_clock: MockClock, topics: Topics, names: TopicNames
 ) -> None:
-    """A look may take a small part of the time only."""
+    """Look-ups take only a small share of the time."""
     topics.takes_s = 2
     await names.get()
     await trio.sleep(2 * SHARE_OF_TIME - 0.1)
@@ -82,7 +82,7 @@ async def test_a_large_cluster_is_asked_less_often(
 async def test_the_version_grows_when_a_name_appears(
     autojump_clock: MockClock, topics: Topics, names: TopicNames
 ) -> None:
-    """Not when one goes; and it grows over a restart as well."""
+    """A deleted name does not count. The version also grows across a restart."""
     assert names.version == 0
     versions = []
     for now in (["foo"], ["foo"], ["foo", "bar"], ["bar"], ["foo", "bar"]):
@@ -97,10 +97,10 @@ async def test_the_version_grows_when_a_name_appears(
     assert restarted.version >= first
 
 
-async def test_a_failure_is_told_until_the_next_look(
+async def test_a_failure_is_reused_until_the_next_look_up(
     autojump_clock: MockClock, topics: Topics, names: TopicNames
 ) -> None:
-    """A cluster that does not answer is not asked by everybody in turn."""
+    """Callers do not each ask a cluster that does not answer."""
     await names.get()
     await trio.sleep(INTERVAL_S)
     topics.failure = UpstreamError("nobody listens")
@@ -114,10 +114,10 @@ async def test_a_failure_is_told_until_the_next_look(
     assert set((await names.get()).values()) == {"foo"}
 
 
-async def test_nobody_looks_unless_it_is_wanted(
+async def test_look_ups_happen_only_on_demand(
     autojump_clock: MockClock, nursery: trio.Nursery, topics: Topics, names: TopicNames
 ) -> None:
-    """Each wish is good for one look; wishes in the meantime are one."""
+    """Each demand causes one look-up, and simultaneous demands share it."""
     nursery.start_soon(names.run)
     await trio.sleep(100)
     assert topics.looks == 0

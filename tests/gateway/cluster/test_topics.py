@@ -1,4 +1,4 @@
-"""Topics as a Metadata answer tells of them."""
+"""Topics of a Metadata answer."""
 
 from uuid import UUID
 
@@ -24,7 +24,7 @@ def _broker(node_id: int, rack: str | None) -> MetadataResponseBroker:
     return MetadataResponseBroker(node_id=node_id, host="h", port=1, rack=rack)
 
 
-def test_a_topic_has_its_partitions_in_order_and_the_racks_of_their_replicas() -> None:
+def test_a_topic_has_sorted_partitions_and_their_racks() -> None:
     """Brokers without a rack add none."""
     answer = MetadataResponse(
         brokers=(_broker(1, "a"), _broker(2, "b"), _broker(3, None)),
@@ -38,8 +38,8 @@ def test_a_topic_has_its_partitions_in_order_and_the_racks_of_their_replicas() -
     assert topics_in(answer) == {"t": ClusterTopic(topic_id=ID, partition_count=2, racks=racks)}
 
 
-def test_topics_with_an_error_are_not_there() -> None:
-    """Nor are those looked up by an id that nobody has."""
+def test_topics_with_an_error_are_missing() -> None:
+    """So are topics looked up by an unknown id."""
     answer = MetadataResponse(
         topics=(
             MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name="t"),
@@ -49,8 +49,8 @@ def test_topics_with_an_error_are_not_there() -> None:
     assert topics_in(answer) == {}
 
 
-def test_a_topic_without_an_id_gets_one_that_stays() -> None:
-    """Same cluster and name, same id, in every run; it is a well formed uuid."""
+def test_a_topic_without_an_id_gets_a_stable_one() -> None:
+    """Cluster and name determine it in every run, and it is a valid uuid."""
     answer = MetadataResponse(cluster_id="c", topics=(MetadataResponseTopic(name="t"),))
     assert topics_in(answer)["t"].topic_id == derived_topic_id("c", "t")
     assert derived_topic_id("c", "t") == UUID("232a5395-d6df-5b00-8bd2-0b42306379b2")
@@ -60,7 +60,7 @@ def test_a_topic_without_an_id_gets_one_that_stays() -> None:
 
 
 def test_names_by_id() -> None:
-    """A topic with an error is not there; without ids in the cluster it has the derived one."""
+    """A topic with an error is missing. In a cluster without ids it has the derived one."""
     answer = MetadataResponse(
         cluster_id="c",
         topics=(

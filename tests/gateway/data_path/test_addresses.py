@@ -1,4 +1,4 @@
-"""No upstream address reaches a client: every response of a run, read by an independent library."""
+"""No upstream address reaches a client: kio decodes every response of a run."""
 
 import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -51,8 +51,8 @@ def _kafka_python(servers: str) -> None:
     consumer.close()
 
 
-async def test_every_host_and_port_is_the_gateways() -> None:
-    """librdkafka and kafka-python produce, consume, commit and ask; each response is decoded."""
+async def test_every_host_and_port_belongs_to_the_gateway() -> None:
+    """librdkafka and kafka-python produce, consume, commit and query; each response is decoded."""
     config = DataPathConfig(listen_host=GATEWAY, listen_port=0, advertised_host=ADVERTISED)
     async with running_mock_cluster() as upstream:
         await upstream.create_topic("numbers", 4)

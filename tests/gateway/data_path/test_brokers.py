@@ -1,4 +1,4 @@
-"""Brokers that are away: found out once for all, and tried again by nobody's request."""
+"""An outage of a broker is detected once for all clients, and retried in the background."""
 
 import pytest
 import trio
@@ -17,11 +17,11 @@ from tests.support.wire import Wire
 SOFTWARE = ClientSoftware()
 
 
-async def test_a_broker_that_hangs_counts_as_away_until_it_answers(
+async def test_a_hanging_broker_is_down_until_it_answers(
     monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
 ) -> None:
-    """A stopped process still accepts connections. Whoever comes later is told at once; one line
-    says when it was lost, and one when it is back."""
+    """A stopped process still accepts connections. Later requests fail at once. One line reports
+    the outage, and one its end."""
     monkeypatch.setattr(module, "TRY_AGAIN_S", 0.05)
     hung: list[RequestHeader] = []
 
@@ -55,9 +55,9 @@ async def test_a_broker_that_hangs_counts_as_away_until_it_answers(
     nursery.cancel_scope.cancel()
 
 
-async def test_any_broker_will_do_where_none_is_named(nursery: trio.Nursery) -> None:
-    """Those that are away are passed over; of one that was never met it is told what another one
-    spoke."""
+async def test_any_live_broker_serves_requests_without_a_broker(nursery: trio.Nursery) -> None:
+    """Brokers that are down are skipped. A broker without known versions counts as supporting those
+    of another."""
     async with running_fake_broker(FakeBroker()) as gone:
         pass
     async with running_fake_broker(FakeBroker()) as broker:
@@ -72,8 +72,8 @@ async def test_any_broker_will_do_where_none_is_named(nursery: trio.Nursery) -> 
     nursery.cancel_scope.cancel()
 
 
-async def test_a_broker_that_is_only_slow_is_not_away(nursery: trio.Nursery) -> None:
-    """It can be connected to, and everybody goes on; it is looked at once at a time."""
+async def test_a_slow_broker_is_not_down(nursery: trio.Nursery) -> None:
+    """It accepts connections, so all requests continue. Only one check runs at a time."""
     async with running_fake_broker(FakeBroker()) as broker:
         brokers = Brokers(lambda: {1: broker.address}, nursery)
         brokers.learn({1: broker.address})
@@ -89,10 +89,10 @@ async def test_a_broker_that_is_only_slow_is_not_away(nursery: trio.Nursery) -> 
     nursery.cancel_scope.cancel()
 
 
-async def test_nobody_waits_long_for_a_suspected_broker(
+async def test_no_request_waits_long_for_a_suspected_broker(
     monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
 ) -> None:
-    """Two timeouts in a row would outlast a session. Once it has answered, all go on."""
+    """Two timeouts in a row would exceed a session. Once it has answered, all continue."""
     monkeypatch.setattr(module, "SUSPECT_PATIENCE_S", 0.01)
     monkeypatch.setattr(module, "TRY_AGAIN_S", 0.05)
     checked = trio.Event()
@@ -123,8 +123,8 @@ async def test_nobody_waits_long_for_a_suspected_broker(
     nursery.cancel_scope.cancel()
 
 
-async def test_a_broker_that_hangs_is_away_once_it_is_suspected(nursery: trio.Nursery) -> None:
-    """Its connections live, and nothing comes of them."""
+async def test_a_suspected_broker_that_hangs_is_down(nursery: trio.Nursery) -> None:
+    """Its connections stay open without answers."""
 
     async def hang(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await trio.sleep_forever()

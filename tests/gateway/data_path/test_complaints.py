@@ -1,4 +1,4 @@
-"""Whoever does wrong all the time is told of now and then."""
+"""Repeated errors of clients are logged at intervals."""
 
 from structlog.testing import capture_logs
 from trio.testing import MockClock
@@ -7,8 +7,8 @@ from gateway.data_path import complaints
 from gateway.data_path.complaints import EVERYBODY, INTERVAL_S, KINDS_MAX, Complaints
 
 
-async def test_the_same_of_one_address_is_one_line_per_interval(mock_clock: MockClock) -> None:
-    """With how many there were since; then it is as if nothing had been."""
+async def test_equal_errors_of_one_address_are_one_line_per_interval(mock_clock: MockClock) -> None:
+    """The line has their number. After the interval the next error is logged again."""
     told = Complaints()
     with capture_logs() as lines:
         for number in range(20):
@@ -35,8 +35,8 @@ async def test_the_same_of_one_address_is_one_line_per_interval(mock_clock: Mock
     assert len(lines) == 1
 
 
-async def test_addresses_are_told_apart_only_up_to_a_limit(mock_clock: MockClock) -> None:
-    """The others share their lines."""
+async def test_a_limited_number_of_addresses_has_separate_lines(mock_clock: MockClock) -> None:
+    """Further addresses share their lines."""
     told = Complaints()
     with capture_logs() as lines:
         for number in range(KINDS_MAX + 10):

@@ -1,5 +1,5 @@
-"""What a client is told of brokers' configs; all that a real broker tells is read in
-tests/gateway/groups/test_config_apis_with_kafka.py."""
+"""Brokers' configs for clients contain no addresses.
+tests/gateway/groups/test_config_apis_with_kafka.py checks all configs of a real broker."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from tests.support.configs import BROKER, TOPIC
 def described(
     name: str, value: str | None, *, synonym: str | None = None, resource_type: int = BROKER
 ) -> DescribeConfigsResourceResult:
-    """The one config of a resource, as a client is told of it."""
+    """The only config of a resource, as a client receives it."""
     source = ConfigSource.STATIC_BROKER
     config = DescribeConfigsResourceResult(
         name=name,
@@ -51,14 +51,14 @@ def described(
     ],
 )
 def test_an_address_is_withheld(name: str, value: str) -> None:
-    """As a password is: null and sensitive, in the synonyms too; where it came from is told."""
+    """It is null and sensitive like a password, also in the synonyms. The source is kept."""
     told = described(name, value, synonym=value)
     assert (told.value, told.is_sensitive) == (None, True)
     assert [synonym.value for synonym in told.synonyms] == [None]
     assert (told.name, told.config_source) == (name, ConfigSource.STATIC_BROKER)
 
 
-def test_an_address_that_only_a_synonym_has_is_withheld() -> None:
+def test_an_address_in_a_synonym_is_withheld() -> None:
     """A dynamic value may hide the one of the file."""
     assert described("some.url", None, synonym="kafka-1:9092").synonyms[0].value is None
 
@@ -74,14 +74,14 @@ def test_an_address_that_only_a_synonym_has_is_withheld() -> None:
         ("listeners", ""),
     ],
 )
-def test_anything_else_is_told(name: str, value: str | None) -> None:
-    """Also that an address is not set."""
+def test_other_values_are_kept(name: str, value: str | None) -> None:
+    """This includes an address that is not set."""
     told = described(name, value, synonym=value)
     assert (told.value, told.is_sensitive, told.synonyms[0].value) == (value, False, value)
 
 
 def test_topics_have_no_addresses() -> None:
-    """What looks like one is a list of partitions and brokers."""
+    """A value that looks like one is a list of partitions and brokers."""
     throttled = "leader.replication.throttled.replicas"
     assert described(throttled, "0:1,1:2", resource_type=TOPIC).value == "0:1,1:2"
 
@@ -95,8 +95,8 @@ def test_topics_have_no_addresses() -> None:
         ("kafka-1:9092,10.0.0.1:9093", "(withheld),(withheld)"),
     ],
 )
-def test_a_reason_tells_no_address(why: str | None, told: str | None) -> None:
-    """A broker's refusal may quote what is set."""
+def test_an_error_message_contains_no_address(why: str | None, told: str | None) -> None:
+    """A broker's refusal may quote the value."""
     altered = AlterConfigsResourceResponse(
         error_code=ErrorCode.INVALID_CONFIG,
         error_message=why,

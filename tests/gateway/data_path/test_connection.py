@@ -1,4 +1,4 @@
-"""What one client connection does with each request, against a broker of the test's own."""
+"""One client connection handles each request, in front of a fake broker."""
 
 import socket
 import struct
@@ -53,7 +53,7 @@ class Ground:
 async def ground(
     *, group_apis: GroupApis | None = None, limits: Limits | None = None
 ) -> AsyncIterator[Ground]:
-    """A broker that answers Fetch and Produce with the size of the body that came."""
+    """A broker that answers Fetch and Produce with the size of the received body."""
     broker = FakeBroker(handlers={ApiKey.FETCH: answer_size, ApiKey.PRODUCE: answer_size})
     async with running_fake_broker(broker):
         async with running_gateway([broker.address], group_apis=group_apis, limits=limits) as gate:
@@ -62,7 +62,7 @@ async def ground(
 
 
 class Parked(GroupApis):
-    """Group apis that answer a heartbeat when told to."""
+    """Group APIs that answer a heartbeat when the test allows it."""
 
     def __init__(self) -> None:
         self.asked = trio.Event()
@@ -70,7 +70,7 @@ class Parked(GroupApis):
         self.requests: list[GroupRequest] = []
 
     async def answer(self, request: GroupRequest) -> Struct:
-        """Wait, then answer with an error code that says which request it was."""
+        """Wait, then answer with an error code that identifies the request."""
         self.requests.append(request)
         self.asked.set()
         await self.go_on.wait()
@@ -78,7 +78,7 @@ class Parked(GroupApis):
 
 
 def answer_after(release: trio.Event) -> Handler:
-    """Answers nothing to anything, when it is time."""
+    """Returns no answer for any request."""
 
     async def answer_late(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await release.wait()
@@ -88,7 +88,7 @@ def answer_after(release: trio.Event) -> Handler:
 
 
 async def test_a_relayed_request_and_its_answer_pass_untouched() -> None:
-    """Only the correlation id differs on the two sides."""
+    """Only the correlation id differs between the two sides."""
     async with ground() as on:
         await on.client.send(request_frame(ApiKey.FETCH, 4, 1234, b"x" * 300))
         assert await on.client.frame() == struct.pack(">ii", 1234, 300)
@@ -105,8 +105,8 @@ async def test_the_clients_software_is_passed_on() -> None:
         assert on.broker.software[-1] == ("lib", "1.2")
 
 
-async def test_versions_too_new_get_error_35_in_the_oldest_layout() -> None:
-    """A client must be able to read the refusal whatever its own version (KIP-511)."""
+async def test_unsupported_versions_get_error_35_in_the_oldest_layout() -> None:
+    """A client must be able to read the refusal in any version (KIP-511)."""
     async with ground() as on:
         await on.client.send(request_frame(ApiKey.API_VERSIONS, 99, 5, b"\0garbage"))
         frame = await on.client.frame()
@@ -121,7 +121,7 @@ async def test_versions_too_new_get_error_35_in_the_oldest_layout() -> None:
 
 @pytest.mark.parametrize("name", ["", "-x", "a b"])
 async def test_malformed_client_software_is_refused(name: str) -> None:
-    """As a broker: INVALID_REQUEST, and the connection goes on."""
+    """As in a broker, the answer is INVALID_REQUEST and the connection continues."""
     async with ground() as on:
         request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
         assert (await on.client.ask(request, 3)).error_code == ErrorCode.INVALID_REQUEST
@@ -143,8 +143,8 @@ BAD_FRAMES = {
 
 
 @pytest.mark.parametrize("name", BAD_FRAMES)
-async def test_a_bad_frame_closes_its_connection_with_one_line(name: str) -> None:
-    """One warning without a traceback, and nobody else is disturbed."""
+async def test_a_malformed_frame_closes_its_connection_with_one_line(name: str) -> None:
+    """The line is a warning without a traceback, and no other connection is affected."""
     async with ground() as on, connected(on.gateway.address) as other:
         await other.send(request_frame(ApiKey.FETCH, 4, 1, b""))
         await other.frame()
@@ -162,8 +162,9 @@ async def test_a_bad_frame_closes_its_connection_with_one_line(name: str) -> Non
 @pytest.mark.parametrize(
     ("key", "version"), [(999, 0), (4, 0), (17, 0), (78, 1), (1, 3), (1, 16), (3, 13), (22, 0)]
 )
-async def test_what_is_not_offered_is_never_relayed(key: int, version: int) -> None:
-    """Unknown keys, versions out of range, and what the upstream lacks: closed, with one line."""
+async def test_requests_that_are_not_offered_are_never_relayed(key: int, version: int) -> None:
+    """Unknown keys, versions out of range, and APIs that the upstream lacks close the connection,
+    with one line."""
     async with ground() as on:
         with capture_logs() as lines:
             await on.client.send(struct.pack(">ihhih", 10, key, version, 1, -1))
@@ -174,8 +175,8 @@ async def test_what_is_not_offered_is_never_relayed(key: int, version: int) -> N
         assert (key, version) not in seen
 
 
-async def test_frames_cut_anywhere_are_put_together_again() -> None:
-    """However the bytes arrive, the broker sees whole requests in order."""
+async def test_fragmented_frames_are_reassembled() -> None:
+    """However the bytes arrive, the broker receives whole requests in order."""
     frames = [
         request_frame(ApiKey.FETCH, 4, 1, b"abc"),
         request_frame(ApiKey.PRODUCE, 9, 2, produce_body(9, -1, b"abc")),
@@ -193,8 +194,8 @@ async def test_frames_cut_anywhere_are_put_together_again() -> None:
             assert answered == [1, 2, 4, 5], cut
 
 
-async def test_a_connection_cut_in_mid_frame_is_closed_upstream_too() -> None:
-    """Half a request stays half a request; the gateway keeps nothing of it."""
+async def test_a_connection_cut_within_a_frame_is_closed_upstream() -> None:
+    """The broker sees half a request, and the gateway keeps nothing of it."""
     whole = request_frame(ApiKey.PRODUCE, 9, 2, produce_body(9, -1, b"abc" * 1000))
     async with ground() as on:
         await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
@@ -207,7 +208,7 @@ async def test_a_connection_cut_in_mid_frame_is_closed_upstream_too() -> None:
 
 
 async def test_answers_keep_the_order_of_their_requests() -> None:
-    """Relayed, rewritten and own answers leave as their requests came; acks=0 takes no place."""
+    """This holds for relayed, rewritten and own answers. A request with acks=0 has no answer."""
     apis = Parked()
     apis.go_on.set()
     metadata = encode(MetadataRequest(topics=()), 9)
@@ -232,12 +233,12 @@ async def test_answers_keep_the_order_of_their_requests() -> None:
 
 
 async def answer_empty_produce(wire: Wire, header: RequestHeader, body: bytes) -> None:
-    """A well formed answer of Produce v9+ about nothing; even to acks=0, as the mock does."""
+    """A valid empty answer of Produce v9+, even to acks=0, as from the mock cluster."""
     await answer_bytes(wire, header, b"\1\0\0\0\0\0")
 
 
-async def test_a_parked_group_request_holds_back_what_follows_on_its_connection() -> None:
-    """As in a broker, which mutes the channel; other connections go on."""
+async def test_a_parked_group_request_blocks_later_requests_of_its_connection() -> None:
+    """As in a broker, which mutes the channel. Other connections continue."""
     apis = Parked()
     async with ground(group_apis=apis) as on, connected(on.gateway.address) as other:
         await on.client.send(
@@ -257,8 +258,8 @@ async def test_a_parked_group_request_holds_back_what_follows_on_its_connection(
         assert apis.requests[0].node_id == 1
 
 
-async def test_a_group_request_is_handed_over_while_relayed_answers_are_on_their_way() -> None:
-    """It is decided at once, but its answer waits for those before it."""
+async def test_a_group_request_is_decided_before_earlier_relayed_answers() -> None:
+    """Its answer waits for those of the earlier requests."""
     apis = Parked()
     apis.go_on.set()
     release = trio.Event()
@@ -274,8 +275,8 @@ async def test_a_group_request_is_handed_over_while_relayed_answers_are_on_their
         assert struct.unpack_from(">i", await on.client.frame()) == (2,)
 
 
-async def test_the_last_word_comes_just_before_the_answer_leaves() -> None:
-    """What was true when the group answered may not be so after a long wait in the connection."""
+async def test_the_final_check_runs_just_before_the_answer_leaves() -> None:
+    """The group's answer may be outdated after a long wait in the connection."""
 
     class Changing(Parked):
         word = 1
@@ -300,8 +301,8 @@ async def test_the_last_word_comes_just_before_the_answer_leaves() -> None:
         assert (await on.client.frame()).endswith(encode(HeartbeatResponse(error_code=2), 4))
 
 
-async def test_the_upstreams_end_is_the_clients_end() -> None:
-    """In mid-answer too: the client sees a torn frame, never a wrong one."""
+async def test_the_end_of_the_upstream_ends_the_client_connection() -> None:
+    """This holds within an answer as well: the client sees a torn frame, never a wrong one."""
 
     async def answer_half(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await wire.send(struct.pack(">ii", 1000, header.correlation_id) + b"x" * 100)
@@ -314,8 +315,8 @@ async def test_the_upstreams_end_is_the_clients_end() -> None:
         assert await on.client.at_end()
 
 
-async def test_a_client_that_goes_takes_its_upstream_connection_along() -> None:
-    """One client connection, one upstream connection."""
+async def test_the_end_of_a_client_ends_its_upstream_connection() -> None:
+    """Each client connection has one upstream connection."""
     async with ground() as on:
         before = on.broker.connections
         async with connected(on.gateway.address) as client:
@@ -325,8 +326,8 @@ async def test_a_client_that_goes_takes_its_upstream_connection_along() -> None:
         await on.broker.down_to(before)
 
 
-async def test_a_client_that_sends_no_more_still_gets_its_answers() -> None:
-    """Half-closed, then answered, then closed."""
+async def test_a_half_closed_client_gets_its_answers() -> None:
+    """Then the connection is closed."""
     async with ground() as on:
         await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
         await on.client.stream.send_eof()
@@ -334,8 +335,8 @@ async def test_a_client_that_sends_no_more_still_gets_its_answers() -> None:
         assert await on.client.at_end()
 
 
-async def test_no_more_requests_are_taken_than_may_be_pipelined() -> None:
-    """The client's own socket holds back what the upstream has not answered yet."""
+async def test_the_number_of_pipelined_requests_is_limited() -> None:
+    """The client's socket holds back further requests until the upstream has answered."""
     taken: list[tuple[Wire, RequestHeader]] = []
 
     async def take(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -356,8 +357,8 @@ async def test_no_more_requests_are_taken_than_may_be_pipelined() -> None:
             assert struct.unpack_from(">i", await on.client.frame()) == (place,)
 
 
-async def test_an_answer_out_of_turn_ends_the_connection() -> None:
-    """Nothing may be taken for the answer to another request."""
+async def test_an_answer_out_of_order_ends_the_connection() -> None:
+    """No answer may be mistaken for that of another request."""
 
     async def answer_wrongly(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await wire.send(struct.pack(">ii", 4, header.correlation_id + 1))
@@ -370,8 +371,8 @@ async def test_an_answer_out_of_turn_ends_the_connection() -> None:
         assert [line["event"] for line in lines] == ["bad_frame_received"]
 
 
-async def test_a_long_answer_is_rewritten_too() -> None:
-    """Aside, in a thread; requests behind it keep their place."""
+async def test_a_long_answer_is_rewritten_in_a_thread() -> None:
+    """Later requests keep their order."""
     topics = tuple(MetadataResponseTopic(name=f"topic-{place:06}") for place in range(20_000))
 
     async def answer_long(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -392,8 +393,8 @@ async def test_a_long_answer_is_rewritten_too() -> None:
         assert struct.unpack_from(">i", await on.client.frame()) == (2,)
 
 
-async def test_an_answer_too_long_to_be_held_ends_the_connection() -> None:
-    """The limit has a name; nothing of its size is allocated."""
+async def test_an_answer_beyond_the_limit_ends_the_connection() -> None:
+    """The gateway allocates nothing of its size."""
 
     async def answer_long(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await wire.send(struct.pack(">ii", 2**31 - 1, header.correlation_id))
@@ -408,8 +409,8 @@ async def test_an_answer_too_long_to_be_held_ends_the_connection() -> None:
         assert [line["event"] for line in lines] == ["bad_frame_received"]
 
 
-async def test_a_bug_in_the_group_code_ends_one_connection_only() -> None:
-    """Logged as an error with its traceback; the gateway goes on."""
+async def test_a_bug_in_the_group_code_ends_only_one_connection() -> None:
+    """The error is logged with its traceback, and the gateway continues."""
 
     class Broken(GroupApis):
         async def answer(self, request: GroupRequest) -> Struct:
@@ -427,8 +428,8 @@ async def test_a_bug_in_the_group_code_ends_one_connection_only() -> None:
             await other.frame()
 
 
-async def test_an_answer_that_its_version_cannot_carry_is_our_bug() -> None:
-    """Not the client's: an error with its traceback."""
+async def test_an_answer_that_its_version_cannot_carry_is_an_internal_error() -> None:
+    """The client is not at fault. The error is logged with its traceback."""
 
     class Wrong(GroupApis):
         async def answer(self, request: GroupRequest) -> Struct:
@@ -441,8 +442,8 @@ async def test_an_answer_that_its_version_cannot_carry_is_our_bug() -> None:
         assert [line["event"] for line in lines] == ["connection_failed"]
 
 
-async def test_a_drain_may_come_when_a_connection_has_just_ended(nursery: trio.Nursery) -> None:
-    """Until its owner has noticed, it is among those that are drained."""
+async def test_a_drain_may_come_after_a_connection_has_ended(nursery: trio.Nursery) -> None:
+    """Until its owner has noticed, the connection is drained like others."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     async with ground() as on:
@@ -467,5 +468,5 @@ async def test_a_drain_may_come_when_a_connection_has_just_ended(nursery: trio.N
 
 
 async def echo(answer: Struct) -> Struct:
-    """No address is ours to put in."""
+    """No address needs to be replaced."""
     return answer

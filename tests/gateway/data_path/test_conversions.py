@@ -1,4 +1,4 @@
-"""Requests of a newer version than the upstream speaks."""
+"""Requests in newer versions than the upstream supports."""
 
 import pytest
 import trio
@@ -15,7 +15,8 @@ from tests.support.wire import Wire, connected
 
 
 class OldBroker:
-    """A broker that finds one coordinator at a time, itself, except for keys that begin with x."""
+    """A broker that finds one coordinator per request: itself, except for keys that begin with
+    x."""
 
     def __init__(self, highest: int = 3) -> None:
         self.broker = FakeBroker(handlers={ApiKey.FIND_COORDINATOR: self._find})
@@ -35,8 +36,9 @@ class OldBroker:
 
 @pytest.mark.parametrize("highest", [1, 3])
 @pytest.mark.parametrize("version", [4, 6])
-async def test_a_batch_of_coordinators_is_found_one_by_one(highest: int, version: int) -> None:
-    """Each with its own error; addresses are ours; a key that comes twice is asked once."""
+async def test_a_batch_of_coordinators_is_split(highest: int, version: int) -> None:
+    """Each key has its own error. Addresses are the gateway's, and a repeated key is requested
+    once."""
     old = OldBroker(highest)
     async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as gateway:
         async with connected(gateway.address) as client:
@@ -48,8 +50,8 @@ async def test_a_batch_of_coordinators_is_found_one_by_one(highest: int, version
     assert {each.port for each in answered.coordinators}.isdisjoint({old.broker.address[1]})
 
 
-async def test_a_single_key_is_relayed_as_before() -> None:
-    """In a version that the upstream speaks nothing is converted."""
+async def test_a_single_key_is_relayed() -> None:
+    """Nothing is converted in a version that the upstream supports."""
     old = OldBroker()
     async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as gateway:
         async with connected(gateway.address) as client:
@@ -58,8 +60,8 @@ async def test_a_single_key_is_relayed_as_before() -> None:
     assert answered.port != old.broker.address[1]
 
 
-async def test_share_groups_are_not_asked_of_who_does_not_know_them() -> None:
-    """INVALID_REQUEST, as a broker that does not know the type."""
+async def test_share_groups_are_refused_where_the_upstream_lacks_them() -> None:
+    """The answer is INVALID_REQUEST, as from a broker that does not know the type."""
     old = OldBroker()
     async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as gateway:
         async with connected(gateway.address) as client:
@@ -69,8 +71,8 @@ async def test_share_groups_are_not_asked_of_who_does_not_know_them() -> None:
     assert old.asked == []
 
 
-async def test_many_coordinators_are_asked_for_without_waiting_between() -> None:
-    """A round trip for each would make the client wait for all of them in turn."""
+async def test_requests_for_many_coordinators_are_pipelined() -> None:
+    """Otherwise the client would wait for a round trip per key."""
     old = OldBroker()
     handler = old.broker.handlers[ApiKey.FIND_COORDINATOR]
     old.broker.handlers[ApiKey.FIND_COORDINATOR] = together(3, handler)
@@ -83,10 +85,10 @@ async def test_many_coordinators_are_asked_for_without_waiting_between() -> None
 
 
 @pytest.mark.parametrize("together_max", [1, 2, 10])
-async def test_keys_beyond_the_limit_are_left_for_the_next_request(
+async def test_keys_beyond_the_limit_get_a_retriable_error(
     monkeypatch: pytest.MonkeyPatch, together_max: int
 ) -> None:
-    """Admin clients ask again for those alone, so any number of groups is found in the end."""
+    """Admin clients retry those keys alone, so any number of groups is found in the end."""
     monkeypatch.setattr(conversions, "COORDINATOR_KEYS_MAX", 3)
     monkeypatch.setattr(upstream, "ASKED_TOGETHER_MAX", together_max)
     old = OldBroker()

@@ -1,4 +1,4 @@
-"""How much work a request is."""
+"""The cost of a request, measured by its entries."""
 
 import pytest
 
@@ -32,13 +32,13 @@ TOPIC = OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1, 2))
         ),
     ],
 )
-def test_every_list_counts_also_those_inside(message: Struct, entries: int) -> None:
+def test_nested_entries_count(message: Struct, entries: int) -> None:
     """Groups, their topics, and the partitions of those."""
     assert entries_of(message) == entries
 
 
-def test_the_length_of_a_message_is_known_before_it_is_encoded() -> None:
-    """Nearly: of many entries as of few long ones."""
+def test_the_length_of_a_message_is_estimated_before_encoding() -> None:
+    """The estimate holds for many entries as well as for few long ones."""
     many = DescribeGroupsRequest(groups=tuple(f"group-{number:05}" for number in range(1_000)))
     long = DescribeGroupsRequest(groups=("g" * 30_000,))
     for message in (many, long):
@@ -46,7 +46,7 @@ def test_the_length_of_a_message_is_known_before_it_is_encoded() -> None:
         assert 0.5 * encoded < bytes_of(message, 1_000_000) < 2 * encoded
 
 
-def test_nobody_counts_beyond_the_limit() -> None:
-    """Whether a message is long is told by its first entries."""
+def test_counting_stops_at_the_limit() -> None:
+    """The first entries show whether a message is long."""
     message = DescribeGroupsRequest(groups=("g" * 100,) * 50)
     assert 1_000 < bytes_of(message, 1_000) < 1_200

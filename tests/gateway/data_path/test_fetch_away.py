@@ -1,4 +1,4 @@
-"""The answer to a Fetch whose broker is away."""
+"""The answer to a Fetch while its broker is down."""
 
 from uuid import UUID
 
@@ -17,7 +17,7 @@ SESSIONS_SINCE = 7
 
 
 def fetch(version: int, *, session_id: int = 0, session_epoch: int = -1) -> FetchRequest:
-    """Of one partition of one topic and two of another, named as in this version."""
+    """A Fetch of one partition of one topic and two of another, named as in this version."""
     wanted = [
         FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1)
         for number in range(2)
@@ -37,9 +37,8 @@ def fetch(version: int, *, session_id: int = 0, session_epoch: int = -1) -> Fetc
 
 
 @pytest.mark.parametrize("version", range(OFFERED.min_version, OFFERED.max_version + 1))
-def test_the_broker_leads_none_of_what_was_asked_for(version: int) -> None:
-    """Each partition under its topic's name or id, with nothing in it; in every version that is
-    offered."""
+def test_every_requested_partition_has_no_leader(version: int) -> None:
+    """Each partition is empty, under its topic's name or id, in every offered version."""
     request = fetch(version)
     answer = nothing_fetched(request)
     assert encode(answer, version)
@@ -55,16 +54,16 @@ def test_the_broker_leads_none_of_what_was_asked_for(version: int) -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
-def test_a_session_that_begins_or_ends_names_all_its_partitions(epoch: int) -> None:
-    """Kafka's INITIAL_EPOCH and FINAL_EPOCH (KIP-227)."""
+def test_a_session_that_begins_or_ends_lists_all_its_partitions(epoch: int) -> None:
+    """These are Kafka's INITIAL_EPOCH and FINAL_EPOCH (KIP-227)."""
     answer = nothing_fetched(fetch(SESSIONS_SINCE, session_id=9, session_epoch=epoch))
     assert (answer.error_code, answer.session_id) == (0, 0)
     assert len(answer.responses) == 2
 
 
 @pytest.mark.parametrize("version", range(SESSIONS_SINCE, OFFERED.max_version + 1))
-def test_a_session_that_goes_on_is_not_found(version: int) -> None:
-    """Its partitions were told to the broker, not to us: the client is to name them again."""
+def test_a_continued_session_is_not_found(version: int) -> None:
+    """Only the broker knows its partitions, so the client must list them again."""
     answer = nothing_fetched(fetch(version, session_id=9, session_epoch=3))
     assert encode(answer, version)
     assert (answer.error_code, answer.session_id) == (FETCH_SESSION_ID_NOT_FOUND, 0)

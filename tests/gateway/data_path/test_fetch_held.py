@@ -1,4 +1,4 @@
-"""The Fetch that a broker is asked in place of one that names what is the gateway's alone."""
+"""The Fetch that replaces one with private topics."""
 
 from gateway.data_path.fetch_held import FETCHED_BYTES_MAX, held_fetch
 from kafka_codecs import decode, encode
@@ -19,21 +19,21 @@ ASKED = FetchRequest(
 )
 
 
-def test_the_client_gets_what_it_asked_for() -> None:
-    """The same partitions from the same offsets, as its isolation level and its rack want."""
+def test_the_client_gets_the_requested_partitions() -> None:
+    """Offsets, isolation level and rack are those of the request."""
     held = held_fetch(ASKED)
     assert held.topics == ASKED.topics
     assert (held.isolation_level, held.rack_id) == (1, "a")
     assert decode(FetchRequest, encode(held, VERSION), VERSION) == held
 
 
-def test_the_broker_answers_at_once() -> None:
-    """The gateway holds the answer whole, and other requests of the connection wait behind it."""
+def test_the_broker_answers_without_waiting() -> None:
+    """The gateway buffers the whole answer, and later requests of the connection wait behind it."""
     assert held_fetch(ASKED).max_wait_ms == 0
 
 
-def test_an_answer_is_no_longer_than_can_be_held() -> None:
-    """Nor longer than the client wants it."""
+def test_the_size_of_an_answer_is_limited() -> None:
+    """The client's own limit may be smaller."""
     assert held_fetch(ASKED).max_bytes == FETCHED_BYTES_MAX
     assert (
         held_fetch(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=9, topics=())).max_bytes == 9
@@ -41,7 +41,7 @@ def test_an_answer_is_no_longer_than_can_be_held() -> None:
 
 
 def test_no_session_is_opened() -> None:
-    """It would name a topic only once, and the next Fetch may not be held."""
+    """A session would name a topic only once, and the next Fetch may not be buffered."""
     held = held_fetch(ASKED)
     assert (held.session_id, held.session_epoch) == (0, -1)
     assert held.forgotten_topics_data == ()

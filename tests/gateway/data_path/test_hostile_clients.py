@@ -1,4 +1,4 @@
-"""Bytes that no client should send: they end their own connection and nothing else."""
+"""Malformed bytes end their own connection and affect no other."""
 
 import random
 import struct
@@ -24,7 +24,7 @@ EXPECTED = {
 
 
 def _garbage(rng: random.Random) -> bytes:
-    """Random bytes behind a start that makes the gateway read on."""
+    """Random bytes after a start that makes the gateway read on."""
     key = rng.choice(list(TREATMENTS))
     treated = TREATMENTS[key]
     version = rng.randint(treated.min_version, treated.max_version)
@@ -43,7 +43,7 @@ def _garbage(rng: random.Random) -> bytes:
 
 
 def _produces(rng: random.Random) -> Iterator[bytes]:
-    """Produce requests with every kind of acks and a body cut anywhere."""
+    """Produce requests with all kinds of acks, and a body cut anywhere."""
     for version in (3, 9, 11):
         body = produce_body(version, rng.choice([-1, 0, 1, 7]), rng.randbytes(40))
         for cut in range(len(body)):
@@ -51,8 +51,8 @@ def _produces(rng: random.Random) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_no_bytes_of_a_client_are_our_bug(seed: int) -> None:
-    """No error in the log, no traceback, and the next client is served."""
+async def test_no_bytes_cause_an_internal_error(seed: int) -> None:
+    """The log has no error or traceback, and the next client is served."""
     rng = random.Random(seed)
     broker = FakeBroker(handlers=dict.fromkeys(TREATMENTS, answer_size))
     del broker.handlers[ApiKey.API_VERSIONS], broker.handlers[ApiKey.METADATA]
@@ -81,8 +81,8 @@ async def test_no_bytes_of_a_client_are_our_bug(seed: int) -> None:
 
 @pytest.mark.parametrize("size", [-1, 0, 7, 2**31 - 1])
 @pytest.mark.parametrize("rest", [b"", b"\0\3\0\1"])
-async def test_a_bad_size_is_refused_before_anything_follows(size: int, rest: bytes) -> None:
-    """A client that then waits for an answer would wait for ever."""
+async def test_an_invalid_size_is_refused_at_once(size: int, rest: bytes) -> None:
+    """A client that waits for an answer would otherwise wait for ever."""
     async with running_fake_broker(FakeBroker()) as broker:
         async with (
             running_gateway([broker.address]) as gateway,
@@ -94,8 +94,8 @@ async def test_a_bad_size_is_refused_before_anything_follows(size: int, rest: by
             assert [line["event"] for line in lines] == ["bad_frame_received"]
 
 
-async def test_a_request_of_too_many_entries_is_refused() -> None:
-    """Two bytes name a group, and each would have to be looked up and answered."""
+async def test_a_request_with_too_many_entries_is_refused() -> None:
+    """Two bytes name a group, and each group must be looked up and answered."""
     entries = Limits().max_request_entries
     async with running_fake_broker(FakeBroker()) as broker:
         async with (
@@ -111,8 +111,8 @@ async def test_a_request_of_too_many_entries_is_refused() -> None:
             assert f"more than {entries} entries" in line["reason"]
 
 
-async def test_a_client_that_says_nothing_keeps_nobody_waiting() -> None:
-    """Open and half-open connections cost a place each, and no upstream connection."""
+async def test_a_silent_client_delays_no_other() -> None:
+    """Open and half-open connections occupy a slot each, but no upstream connection."""
     broker = FakeBroker(handlers={ApiKey.FETCH: answer_size})
     async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
         before = broker.connections

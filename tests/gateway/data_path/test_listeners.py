@@ -1,4 +1,4 @@
-"""One port per broker: which, when it opens, and what stands behind it."""
+"""The ports of the brokers: numbers, opening, and upstream."""
 
 import errno
 import logging
@@ -28,14 +28,14 @@ from tests.support.wire import Wire, connected
 
 
 async def ports_told(address: tuple[str, int]) -> dict[int, int]:
-    """The brokers' ports as a client is told, over a connection of its own."""
+    """The brokers' ports in the metadata of a new connection."""
     async with connected(address) as client:
         answered = await client.ask(MetadataRequest(topics=()), 9)
     return {broker.node_id: broker.port for broker in answered.brokers}
 
 
-async def test_brokers_take_the_ports_after_the_listen_port(tmp_path: Path) -> None:
-    """In ascending order, and the same ones after a restart, whoever has come or gone."""
+async def test_brokers_get_the_ports_after_the_listen_port(tmp_path: Path) -> None:
+    """The ports ascend, and stay the same after a restart, whichever brokers came or went."""
     port = free_port()
     config = DataPathConfig(listen_port=port, advertised_host="localhost", state_folder=tmp_path)
     async with running_mock_cluster(2) as upstream:
@@ -53,7 +53,7 @@ async def test_brokers_take_the_ports_after_the_listen_port(tmp_path: Path) -> N
             assert again[3] > again[2]
 
 
-async def test_a_broker_that_the_cluster_adds_gets_its_port_without_a_restart() -> None:
+async def test_an_added_broker_gets_its_port_without_a_restart() -> None:
     """The gateway's own watch finds it."""
     async with running_mock_cluster(1) as upstream:
         async with running_gateway(upstream.bootstrap, poll_interval_s=0.02) as gateway:
@@ -67,7 +67,7 @@ async def test_a_broker_that_the_cluster_adds_gets_its_port_without_a_restart() 
 
 
 async def test_a_broker_first_seen_in_an_answer_has_its_port_before_the_answer_leaves() -> None:
-    """A client may connect the moment it hears of it."""
+    """A client may connect as soon as it has the answer."""
     async with running_fake_broker(FakeBroker(node_id=5)) as second:
         known_to_all = False
 
@@ -89,8 +89,8 @@ async def test_a_broker_first_seen_in_an_answer_has_its_port_before_the_answer_l
                 assert list(await ports_told(("127.0.0.1", told[5]))) == [5]
 
 
-async def test_more_brokers_than_there_may_be_listeners_are_not_believed() -> None:
-    """The client's connection closes; the gateway goes on."""
+async def test_brokers_beyond_the_limit_of_listeners_are_refused() -> None:
+    """The client's connection closes, and the gateway continues."""
 
     async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
         host, port = broker.address
@@ -108,8 +108,8 @@ async def test_more_brokers_than_there_may_be_listeners_are_not_believed() -> No
                 await ports_told(gateway.address)
 
 
-async def test_the_bootstrap_port_stands_for_any_live_broker() -> None:
-    """One that is down is passed over."""
+async def test_the_bootstrap_port_serves_any_live_broker() -> None:
+    """Brokers that are down are skipped."""
     async with running_mock_cluster(3) as upstream:
         async with running_gateway(upstream.bootstrap, poll_interval_s=1000) as gateway:
             for node_id in (1, 3):
@@ -118,10 +118,10 @@ async def test_the_bootstrap_port_stands_for_any_live_broker() -> None:
                 assert await ports_told(gateway.address)
 
 
-async def test_a_broker_that_is_down_is_told_once_and_its_return_too(
+async def test_an_outage_of_a_broker_is_logged_once_and_so_is_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Clients try again and again; the log does not."""
+    """Clients retry often, but the log does not repeat it."""
     monkeypatch.setattr(upstream_module, "PATIENCE_S", 0.3)
     monkeypatch.setattr(brokers_module, "TRY_AGAIN_S", 0.1)
     async with running_mock_cluster(2) as upstream:
@@ -138,8 +138,8 @@ async def test_a_broker_that_is_down_is_told_once_and_its_return_too(
     assert told == ["broker_unreachable", "broker_back"]
 
 
-async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
-    """The bootstrap port must be this one; a broker's first port need not be."""
+async def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
+    """The bootstrap port is fixed. A broker's first port is not."""
     with socket.socket() as taken:
         port = free_port() + 1
         taken.bind(("127.0.0.1", port))
@@ -156,8 +156,8 @@ async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_a_file_of_ports_that_is_no_good_stops_the_start(tmp_path: Path) -> None:
-    """In one line that names it."""
+async def test_an_invalid_file_of_ports_stops_the_start(tmp_path: Path) -> None:
+    """One line names the file."""
     (tmp_path / "broker_ports.json").write_text("no")
     config = DataPathConfig(
         listen_port=free_port(), advertised_host="127.0.0.1", state_folder=tmp_path
@@ -170,10 +170,10 @@ async def test_a_file_of_ports_that_is_no_good_stops_the_start(tmp_path: Path) -
         nursery.cancel_scope.cancel()
 
 
-async def test_a_client_that_cannot_be_accepted_is_one_line(
+async def test_a_failed_accept_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """However often it is tried, and never a traceback."""
+    """This holds for any number of attempts, and there is no traceback."""
     failed = OSError(errno.EMFILE, "Too many open files")
     with capture_logs() as lines, quiet_accept_failures():
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""Metadata v12 in front of a broker that knows no topic ids."""
+"""Metadata v12 in front of a broker without topic ids."""
 
 from uuid import UUID
 
@@ -41,8 +41,8 @@ def _answered(*topics: MetadataResponseTopic) -> MetadataResponse:
     return MetadataResponse(cluster_id="old", topics=topics)
 
 
-def test_ids_become_names_and_each_topic_is_asked_once() -> None:
-    """Ids that nobody knows are not asked at all."""
+def test_ids_become_names_and_each_topic_is_requested_once() -> None:
+    """Unknown ids are not requested."""
     request = _asked("orders", ORDERS, NOBODY, "more")
     assert ids_asked_for(request) == [ORDERS, NOBODY]
     below = lowered(request, {ORDERS: "orders"}, 9)
@@ -50,21 +50,21 @@ def test_ids_become_names_and_each_topic_is_asked_once() -> None:
     assert below.allow_auto_topic_creation is False
 
 
-def test_all_topics_stay_all_topics() -> None:
-    """Null is not the empty list, which asks for none."""
+def test_a_request_for_all_topics_stays_one() -> None:
+    """Null differs from the empty list, which requests none."""
     assert lowered(MetadataRequest(topics=None), {}, 9).topics is None
     assert lowered(_asked(NOBODY), {}, 9).topics == ()
 
 
-def test_what_an_old_version_cannot_ask_is_left_out() -> None:
-    """Authorized operations come with v8; without them they count as not told."""
+def test_fields_that_an_old_version_lacks_are_omitted() -> None:
+    """v8 adds authorized operations. In older versions they count as not requested."""
     request = MetadataRequest(topics=(), include_topic_authorized_operations=True)
     assert lowered(request, {}, 8).include_topic_authorized_operations
     assert not lowered(request, {}, 7).include_topic_authorized_operations
 
 
 def test_topics_get_ids_and_unknown_ids_an_error() -> None:
-    """Known topics under the same id every time; errors have none."""
+    """A known topic has the same id every time, and an error has none."""
     answered = raised(
         _answered(
             MetadataResponseTopic(name="orders"), MetadataResponseTopic(name="bad", error_code=17)
@@ -79,8 +79,8 @@ def test_topics_get_ids_and_unknown_ids_an_error() -> None:
     ]
 
 
-def test_an_id_does_not_betray_a_name_that_may_not_be_seen() -> None:
-    """Unless the name was asked for as well."""
+def test_an_id_does_not_reveal_a_hidden_name() -> None:
+    """The name is returned only if the request contains it."""
     forbidden = _answered(
         MetadataResponseTopic(name="orders", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     )
@@ -94,9 +94,9 @@ def test_an_id_does_not_betray_a_name_that_may_not_be_seen() -> None:
     ]
 
 
-def test_the_id_of_a_deleted_topic_does_not_lead_to_its_successor() -> None:
-    """Its name is asked for because nobody has noticed yet; a client that also asks by the new id
-    gets the topic."""
+def test_the_id_of_a_deleted_topic_does_not_match_its_successor() -> None:
+    """The gateway has not noticed the deletion and requests the name. A client that also names the
+    new id gets the topic."""
     deleted, recreated = UUID(int=1), UUID(int=2)
     names = {deleted: "orders", recreated: "orders"}
     told = _answered(MetadataResponseTopic(name="orders", topic_id=recreated))
@@ -111,8 +111,8 @@ def test_the_id_of_a_deleted_topic_does_not_lead_to_its_successor() -> None:
     ]
 
 
-def test_no_data_api_by_topic_id_is_offered_where_ids_are_derived() -> None:
-    """The upstream would not know ids of our making."""
+def test_no_data_api_by_topic_id_is_offered_with_derived_ids() -> None:
+    """The upstream does not know the gateway's derived ids."""
     speaks = {0: (0, 13), 1: (0, 15), 3: (0, 9), 19: (0, 7), 20: (0, 6), 75: (0, 0)}
     offered = offered_versions(speaks)
     assert offered[ApiKey.METADATA] == (0, 12)
@@ -123,8 +123,8 @@ def test_no_data_api_by_topic_id_is_offered_where_ids_are_derived() -> None:
     assert ApiKey.DESCRIBE_TOPIC_PARTITIONS not in offered
 
 
-async def test_a_client_of_v12_is_served_by_an_old_broker() -> None:
-    """By name and by id, with our addresses, through the gateway."""
+async def test_an_old_broker_serves_a_client_of_v12() -> None:
+    """It requests topics by name and by id, and gets the gateway's addresses."""
 
     async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(MetadataRequest, body, header.api_version)

@@ -1,4 +1,4 @@
-"""What is no Kafka is called by its name."""
+"""Other protocols are recognised."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -20,21 +20,21 @@ TLS_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(500)
         (b"SSH-", "an SSH banner"),
     ],
 )
-def test_other_protocols_are_known_by_their_first_bytes(start: bytes, what: str) -> None:
-    """Read as a size, they are of no use to anybody."""
+def test_other_protocols_are_recognised_by_their_first_bytes(start: bytes, what: str) -> None:
+    """As a frame size the bytes would mean nothing."""
     said = what_instead(start)
     assert said is not None
     assert said.startswith(f"{what}: this port speaks ")
 
 
-def test_a_size_is_a_size() -> None:
-    """Also one that is far too large."""
+def test_a_valid_size_is_no_other_protocol() -> None:
+    """This includes a size beyond the limit."""
     for size in (0, 14, 100 << 20, 2**31 - 1, -1):
         assert what_instead(size.to_bytes(4, "big", signed=True)) is None
 
 
-async def test_a_client_with_tls_is_told_of_once() -> None:
-    """However often it tries."""
+async def test_a_client_with_tls_is_logged_once() -> None:
+    """Its number of attempts does not matter."""
     broker = FakeBroker()
     async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
         with capture_logs() as lines:

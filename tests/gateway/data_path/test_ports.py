@@ -1,4 +1,4 @@
-"""Which port stands for which broker, and that it stays so."""
+"""The persistent port of each broker."""
 
 from itertools import islice
 from pathlib import Path
@@ -9,8 +9,8 @@ from gateway.data_path.errors import ListenError
 from gateway.data_path.ports import FILE_NAME, PortBook
 
 
-def test_ports_after_the_listen_port_are_free_in_order() -> None:
-    """Until a broker has one; then it is skipped."""
+def test_ports_after_the_listen_port_are_assigned_in_order() -> None:
+    """Ports that belong to a broker are skipped."""
     book = PortBook(None, 19092)
     assert list(islice(book.free(), 3)) == [19093, 19094, 19095]
     book.keep(5, 19094)
@@ -18,7 +18,7 @@ def test_ports_after_the_listen_port_are_free_in_order() -> None:
 
 
 def test_a_broker_keeps_its_port_across_restarts(tmp_path: Path) -> None:
-    """A broker that has gone keeps it too: it may come back."""
+    """A missing broker keeps its port, because it may return."""
     before = PortBook(tmp_path / "state", 19092)
     before.keep(2, 19093)
     before.keep(1, 19094)
@@ -27,14 +27,14 @@ def test_a_broker_keeps_its_port_across_restarts(tmp_path: Path) -> None:
     assert next(after.free()) == 19095
 
 
-def test_another_listen_port_starts_anew(tmp_path: Path) -> None:
-    """Ports follow the listen port; those kept for another one would surprise."""
+def test_another_listen_port_assigns_new_ports(tmp_path: Path) -> None:
+    """Ports follow the listen port, so ports of the old one would be surprising."""
     PortBook(tmp_path, 19092).keep(1, 19093)
     assert PortBook(tmp_path, 29092).kept(1) is None
 
 
-def test_ports_of_the_systems_choice_are_not_kept(tmp_path: Path) -> None:
-    """They are good for one run only."""
+def test_ephemeral_ports_are_not_stored(tmp_path: Path) -> None:
+    """They are valid for one run only."""
     book = PortBook(tmp_path, 0)
     assert list(islice(book.free(), 2)) == [0, 0]
     book.keep(1, 34567)
@@ -55,16 +55,16 @@ def test_ports_of_the_systems_choice_are_not_kept(tmp_path: Path) -> None:
         '{"listen_port": 19092, "more": 1}',
     ],
 )
-def test_a_file_that_is_no_good_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
-    """Guessing would move brokers; the message names the file."""
+def test_an_invalid_file_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
+    """Guessing would move brokers. The message names the file."""
     (tmp_path / FILE_NAME).write_text(content)
     with pytest.raises(ListenError, match=FILE_NAME) as refusal:
         PortBook(tmp_path, 19092)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_in_one_line(tmp_path: Path) -> None:
-    """Said when the first port is to be kept."""
+def test_an_unwritable_folder_is_reported_in_one_line(tmp_path: Path) -> None:
+    """The error occurs when the first port is stored."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ListenError, match="file"):
         PortBook(tmp_path / "file", 19092).keep(1, 19093)

@@ -1,4 +1,4 @@
-"""What is the gateway's alone: hidden in requests, refused in answers."""
+"""The gateway's private names are hidden in requests and refused in answers."""
 
 from uuid import UUID, uuid4
 
@@ -26,7 +26,7 @@ PRIVATE = PrivateNames((STATE, EVENTS), (WRITER,), topic_ids=lambda: (STATE_ID,)
 
 
 def names_of(frame: bytes, version: int) -> list[str]:
-    """The topics that a CreateTopics request names."""
+    """The topics in a CreateTopics request."""
     return [topic.name for topic in decode(CreateTopicsRequest, frame, version).topics]
 
 
@@ -39,8 +39,8 @@ def creation(*names: str) -> CreateTopicsRequest:
 
 
 @pytest.mark.parametrize(("version", "compact"), [(4, False), (5, True)])
-def test_private_topics_get_names_that_no_topic_can_have(version: int, compact: bool) -> None:
-    """Each its own; the others keep theirs, also those that contain a private name."""
+def test_private_topics_get_impossible_names(version: int, compact: bool) -> None:
+    """Each gets its own. Other topics keep their names, even if these contain a private name."""
     others = ["orders", f"my-{STATE}", f"{STATE}-2", STATE[:-1]]
     frame = encode(creation(*others, STATE, EVENTS), version)
     hidden = PRIVATE.hide(frame, compact=compact)
@@ -51,16 +51,16 @@ def test_private_topics_get_names_that_no_topic_can_have(version: int, compact: 
 
 
 @pytest.mark.parametrize(("version", "compact"), [(4, False), (5, True)])
-def test_a_request_without_private_names_is_left_alone(version: int, compact: bool) -> None:
-    """Though the quick look may have to let one through that only looks like it."""
+def test_a_request_without_private_names_is_unchanged(version: int, compact: bool) -> None:
+    """The quick search may report one that only looks like it."""
     frame = encode(creation("orders", f"my-{STATE}"), version)
     assert PRIVATE.may_be_in(frame)
     assert PRIVATE.hide(frame, compact=compact) is None
     assert not PRIVATE.may_be_in(encode(creation("orders"), version))
 
 
-def test_names_longer_than_a_byte_can_say_are_found() -> None:
-    """A compact string's length takes two bytes from 127 on."""
+def test_long_names_are_found() -> None:
+    """From 127 bytes on a compact string's length takes two bytes."""
     name = "n" * 249
     frame = encode(creation(name), 5)
     hidden = PrivateNames((name,)).hide(frame, compact=True)
@@ -68,8 +68,8 @@ def test_names_longer_than_a_byte_can_say_are_found() -> None:
     assert names_of(hidden.frame, 5) == ["!" + name[1:]]
 
 
-def test_topic_ids_are_hidden_as_names_are() -> None:
-    """The id that takes its place is of no version that anybody draws ids from."""
+def test_topic_ids_are_hidden_like_names() -> None:
+    """The replacement has a uuid version that no generator uses."""
     frame = encode(
         DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=STATE_ID),), timeout_ms=1), 6
     )
@@ -81,8 +81,8 @@ def test_topic_ids_are_hidden_as_names_are() -> None:
     assert PRIVATE.mask_of(STATE_ID.bytes) == topic.topic_id.bytes
 
 
-def test_the_answer_refuses_what_was_hidden_and_nothing_else() -> None:
-    """Names and ids come back with the error."""
+def test_the_answer_refuses_exactly_the_hidden_names() -> None:
+    """Names and ids return with the error."""
     hidden_id = PRIVATE.mask_of(STATE_ID.bytes)
     assert hidden_id is not None
     answer = PRIVATE.refused(
@@ -109,7 +109,7 @@ def test_the_answer_refuses_what_was_hidden_and_nothing_else() -> None:
 
 
 def test_a_private_transactional_id_refuses_the_whole_request() -> None:
-    """With it anybody could fence the writer of the state log."""
+    """Otherwise any client could fence the writer of the state log."""
     hidden = PRIVATE.hide(b"\0\x12" + WRITER.encode(), compact=False)
     assert hidden is not None
     assert hidden.whole
@@ -127,10 +127,10 @@ def test_a_private_transactional_id_refuses_the_whole_request() -> None:
     (topic,) = answer.results_by_topic_v3_and_below
     (result,) = topic.results_by_partition
     assert result.partition_error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert PRIVATE.mask_of(WRITER.encode()) is None  # it is no topic's name
+    assert PRIVATE.mask_of(WRITER.encode()) is None  # it is not the name of a topic
 
 
-def test_without_private_names_there_is_nothing_to_look_for() -> None:
-    """The state in a file, and no topic for events."""
+def test_without_private_names_nothing_is_searched() -> None:
+    """The state is in a file, and events have no topic."""
     assert not PrivateNames()
     assert PRIVATE

@@ -1,4 +1,5 @@
-"""No client reads, writes or changes what is the gateway's alone; the rest is served as ever."""
+"""No client reads, writes or changes the gateway's private topics. Other topics are served as
+usual."""
 
 import struct
 from collections.abc import AsyncIterator
@@ -54,7 +55,7 @@ FETCH_SESSION_ID_NOT_FOUND = 70
 
 @dataclass(slots=True)
 class Topics(FakeBroker):
-    """A broker that has every topic whose name a topic can have, and keeps what is produced."""
+    """A broker that has every topic with a valid name, and stores produced records."""
 
     stored: list[bytes] = field(default_factory=list)
 
@@ -67,7 +68,7 @@ class Topics(FakeBroker):
         }
 
     async def produce(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        """Answer for every topic named in the request, in the older layout."""
+        """Answer for every topic in the request, in the older layout."""
         self.stored.append(body)
         named = [name for name in (STATE, b"!" + STATE[1:], OTHER) if b"\0" + _short(name) in body]
         responses = tuple(
@@ -123,7 +124,7 @@ def _error(name: str) -> int:
 
 @asynccontextmanager
 async def ground(limits: Limits | None = None) -> AsyncIterator[tuple[Topics, Wire]]:
-    """A client of a gateway that keeps its state in a topic."""
+    """A client of a gateway whose state is in a topic."""
     private = PrivateNames((STATE.decode(),))
     async with running_fake_broker(Topics()) as broker:
         assert isinstance(broker, Topics)
@@ -144,8 +145,9 @@ async def produced(client: Wire, frame: bytes, version: int) -> dict[str, int]:
     return {each.name: each.partition_responses[0].error_code for each in answered.responses}
 
 
-async def test_nothing_is_produced_to_a_private_topic_and_the_rest_is_stored() -> None:
-    """However long the request is, and wherever in it the topic stands; it is never held whole."""
+async def test_a_private_topic_is_refused_and_the_others_are_stored() -> None:
+    """This holds for requests of any length, with the topic anywhere. The request is never buffered
+    as a whole."""
     limits = Limits(max_held_request_bytes=BUFFER_BYTES)
     async with ground(limits) as (broker, client):
         for size in (10, SEARCHED_BYTES_MAX, 3 * BUFFER_BYTES):
@@ -159,8 +161,8 @@ async def test_nothing_is_produced_to_a_private_topic_and_the_rest_is_stored() -
             assert _short(STATE) not in broker.stored[-1]
 
 
-async def test_records_that_hold_the_name_pass_as_they_are() -> None:
-    """A topic's name in somebody's data is no topic."""
+async def test_records_that_contain_the_name_pass_unchanged() -> None:
+    """The name in a record's data is not a topic."""
     async with ground() as (broker, client):
         frame = produce_frame(8, {OTHER: [b"\0" + _short(STATE)]})
         answered = await produced(client, frame, 8)
@@ -168,8 +170,8 @@ async def test_records_that_hold_the_name_pass_as_they_are() -> None:
         assert STATE in broker.stored[-1]
 
 
-async def test_what_is_produced_without_an_answer_is_hidden_as_well() -> None:
-    """Nobody is told: the broker closes, or says nothing."""
+async def test_a_produce_request_without_an_answer_is_filtered() -> None:
+    """The broker closes the connection or does nothing."""
     async with ground() as (broker, client):
         await client.send(produce_frame(8, {STATE: [b"tombstone"]}, acks=0))
         assert (await client.ask(MetadataRequest(topics=()), 4, 9)).brokers
@@ -177,16 +179,16 @@ async def test_what_is_produced_without_an_answer_is_hidden_as_well() -> None:
         assert _short(STATE) not in broker.stored[-1]
 
 
-async def test_a_produce_request_that_ends_in_mid_topic_ends_the_connection() -> None:
-    """What follows would be taken for the rest of it."""
+async def test_a_produce_request_cut_within_a_topic_ends_the_connection() -> None:
+    """Later bytes would be mistaken for the rest of it."""
     async with ground() as (_, client):
         frame = produce_frame(8, {STATE: [b"tombstone"]})[:-4]
         await client.send(struct.pack(">i", len(frame) - 4) + frame[4:])
         assert await client.at_end()
 
 
-async def test_a_private_topic_is_not_deleted_and_others_are() -> None:
-    """Each is answered for itself, under its own name."""
+async def test_a_private_topic_is_not_deleted_but_others_are() -> None:
+    """Each has its own answer, under its own name."""
     async with ground() as (_, client):
         names = (OTHER.decode(), STATE.decode())
         answered = await client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1), 5)
@@ -196,8 +198,8 @@ async def test_a_private_topic_is_not_deleted_and_others_are() -> None:
         ]
 
 
-async def test_requests_longer_than_the_buffer_are_looked_through_as_well() -> None:
-    """They are held; what has no private name in it passes."""
+async def test_requests_longer_than_the_buffer_are_searched() -> None:
+    """They are held, and relayed if they have no private name."""
     async with ground() as (_, client):
         many = tuple(f"topic-{number}" for number in range(BUFFER_BYTES // 8))
         for names in (many, (*many, STATE.decode())):
@@ -215,8 +217,8 @@ def fetch(session_epoch: int, *names: bytes) -> FetchRequest:
     )
 
 
-async def test_nothing_is_read_of_a_private_topic_and_others_are() -> None:
-    """Without a session: there the topic would be named only once."""
+async def test_a_private_topic_cannot_be_read_but_others_can() -> None:
+    """The fetch has no session, because a session would name the topic only once."""
     async with ground() as (_, client):
         answered = await client.ask(fetch(0, OTHER, STATE), 11)
         assert answered.session_id == 0
@@ -227,15 +229,15 @@ async def test_nothing_is_read_of_a_private_topic_and_others_are() -> None:
         assert answered.responses[0].partitions[0].records == b"records"
 
 
-async def test_a_private_topic_gets_into_no_fetch_session() -> None:
-    """The client is to begin a new one, and is refused there."""
+async def test_no_fetch_session_contains_a_private_topic() -> None:
+    """The client must begin a new session, which is refused."""
     async with ground() as (_, client):
         answered = await client.ask(fetch(5, STATE), 11)
         assert answered.error_code == FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_an_answer_is_searched_for_private_names_only_if_the_request_had_one() -> None:
-    """The answer about ten thousand configs takes long to search."""
+async def test_an_answer_is_searched_only_if_its_request_had_a_private_name() -> None:
+    """Searching an answer with ten thousand configs takes long."""
     searched: list[Struct] = []
 
     class Counted(PrivateNames):

@@ -1,4 +1,4 @@
-"""The acks of a Produce request, from as few of its bytes as possible."""
+"""The acks of a Produce request are read from as few bytes as possible."""
 
 import struct
 
@@ -34,10 +34,10 @@ def _frame(version: int, acks: int, transactional_id: str | None, client_id: str
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 @pytest.mark.parametrize("transactional_id", [None, "", "t", "t" * 1000])
 @pytest.mark.parametrize("client_id", [None, "", "client"])
-def test_acks_are_found_as_soon_as_they_are_here(
+def test_acks_are_found_as_soon_as_possible(
     version: int, acks: int, transactional_id: str | None, client_id: str | None
 ) -> None:
-    """Every shorter prefix says only that more is needed."""
+    """Every shorter prefix requests more bytes."""
     frame = memoryview(_frame(version, acks, transactional_id, client_id))
     assert acks_of(frame, version) == acks
     assert acks_of(memoryview(bytes(frame) + b"more"), version) == acks
@@ -48,6 +48,6 @@ def test_acks_are_found_as_soon_as_they_are_here(
     ("version", "rest"), [(3, b"\xff\xfe"), (9, b"\xff\xff" + b"\xff" * 6), (8, b"\x80\0")]
 )
 def test_impossible_lengths_are_refused(version: int, rest: bytes) -> None:
-    """Waiting for more would not help."""
+    """More bytes would not help."""
     with pytest.raises(BadFrame):
         acks_of(memoryview(bytes(12) + rest), version)

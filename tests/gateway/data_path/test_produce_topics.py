@@ -1,4 +1,4 @@
-"""Topics are found in a Produce request wherever it is cut, and its records are never read."""
+"""Topics are found in a Produce request that is cut anywhere, without reading its records."""
 
 import struct
 from itertools import pairwise
@@ -22,17 +22,17 @@ TOPICS: dict[bytes, list[bytes | None]] = {
 
 
 def mask_of(topic: bytes) -> bytes | None:
-    """Only one topic is private."""
+    """Exactly one topic is private."""
     return MASK if topic == OURS else None
 
 
 def scan(version: int, entries_max: int = 1_000) -> ProduceTopics:
-    """A look at a request of this version."""
+    """A parser for this version of the request."""
     return ProduceTopics(version, mask_of, entries_max=entries_max)
 
 
 def played(frame: bytes, version: int, cuts: list[int]) -> bytes:
-    """The frame after it came in pieces and passed."""
+    """The frame after it passed in pieces."""
     topics, passed, arrived = scan(version), b"", bytearray()
     skip = 0
     for start, end in pairwise([0, *cuts, len(frame)]):
@@ -54,7 +54,7 @@ def played(frame: bytes, version: int, cuts: list[int]) -> bytes:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_only_the_topic_changes_wherever_the_frame_is_cut(version: int) -> None:
-    """Its name in somebody's records is no topic."""
+    """Its name within records is not a topic."""
     frame = produce_frame(version, TOPICS)
     at = frame.rindex(OURS)
     wanted = frame[:at] + MASK + frame[at + len(MASK) :]
@@ -65,8 +65,8 @@ def test_only_the_topic_changes_wherever_the_frame_is_cut(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_request_without_topics_has_nothing_to_be_read(version: int) -> None:
-    """An odd one, but no error of ours."""
+def test_a_request_without_topics_passes(version: int) -> None:
+    """It is unusual but valid."""
     topics = scan(version)
     frame = bytearray(produce_frame(version, {}))
     assert 0 < topics.advance(memoryview(frame)) <= len(frame)
@@ -74,7 +74,7 @@ def test_a_request_without_topics_has_nothing_to_be_read(version: int) -> None:
     assert not topics.masked
 
 
-def test_entries_are_limited() -> None:
+def test_the_number_of_entries_is_limited() -> None:
     """Each costs time, however few its bytes."""
     frame = bytearray(produce_frame(8, {OTHER: [None] * 10}))
     scan(8, entries_max=11).advance(memoryview(frame))
@@ -85,8 +85,8 @@ def test_entries_are_limited() -> None:
 @pytest.mark.parametrize(
     ("where", "bad", "why"), [(-6, -2, "records of -2 bytes"), (-14, -1, "a topic name of")]
 )
-def test_lengths_that_cannot_be_are_refused(where: int, bad: int, why: str) -> None:
-    """Waiting for more would not help."""
+def test_impossible_lengths_are_refused(where: int, bad: int, why: str) -> None:
+    """More bytes would not help."""
     frame = bytearray(produce_frame(3, {b"abcd": [b"xy"]}))
     assert ApiKey.PRODUCE.first_flexible_version == 9
     layout = ">i" if where == -6 else ">h"

@@ -50,8 +50,8 @@ PRODUCERS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("name", PRODUCERS)
-async def test_every_kind_of_producer_gets_its_records_through(name: str) -> None:
-    """Also those that nobody acknowledges."""
+async def test_every_kind_of_producer_delivers_its_records(name: str) -> None:
+    """This includes producers without acknowledgements."""
     async with running_mock_cluster() as upstream:
         await upstream.create_topic("numbers", 4)
         async with running_gateway(upstream.bootstrap) as gateway:
@@ -62,8 +62,8 @@ async def test_every_kind_of_producer_gets_its_records_through(name: str) -> Non
             assert found == sent
 
 
-async def test_a_transaction_goes_through() -> None:
-    """With the coordinator's address rewritten on the way."""
+async def test_a_transaction_completes() -> None:
+    """The coordinator's address is rewritten."""
     async with running_mock_cluster() as upstream:
         await upstream.create_topic("numbers", 4)
         async with running_gateway(upstream.bootstrap) as gateway:
@@ -82,8 +82,8 @@ async def test_a_transaction_goes_through() -> None:
             assert found == [0, 1, 2, 3]
 
 
-async def test_long_records_go_through_whole() -> None:
-    """Long enough to be spliced."""
+async def test_long_records_pass_unchanged() -> None:
+    """They are long enough for splice."""
     record = random.Random(1).randbytes(900_000)
     async with running_mock_cluster() as upstream:
         await upstream.create_topic("long", 4)

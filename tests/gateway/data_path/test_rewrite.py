@@ -1,4 +1,4 @@
-"""Addresses in answers: all found, all replaced, the rest left alone."""
+"""Addresses in answers are found and replaced, and other fields are unchanged."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from kafka_codecs.produce import NodeEndpoint, ProduceResponse
 
 
 def answers(one: tuple[str, int], two: tuple[str, int]) -> list[Struct]:
-    """Every answer with addresses, naming brokers 1 and 2 there."""
+    """Every answer with addresses, each with the addresses of brokers 1 and 2."""
     (host, port), (other_host, other_port) = one, two
     return [
         MetadataResponse(
@@ -59,18 +59,18 @@ OURS = answers(("gateway", 19093), ("gateway", 19094))
 
 @pytest.mark.parametrize("answer", THEIRS, ids=lambda answer: type(answer).__name__)
 def test_every_address_is_found(answer: Struct) -> None:
-    """By node id."""
+    """Addresses are returned by node id."""
     assert addresses_in(answer) == {1: ("kafka-1", 9092), 2: ("kafka-2", 9093)}
 
 
 @pytest.mark.parametrize(("theirs", "ours"), list(zip(THEIRS, OURS, strict=True)))
-def test_every_address_is_replaced_and_nothing_else(theirs: Struct, ours: Struct) -> None:
-    """Node ids, racks, errors and nobody's address stay."""
+def test_only_addresses_are_replaced(theirs: Struct, ours: Struct) -> None:
+    """Node ids, racks, errors and the addresses of missing brokers stay."""
     assert with_addresses(theirs, lambda node_id, _: ("gateway", 19092 + node_id)) == ours
 
 
 def test_the_single_coordinator_of_old_versions_is_replaced() -> None:
-    """And left alone when there is none."""
+    """Without a coordinator nothing is replaced."""
     found = FindCoordinatorResponse(node_id=2, host="kafka-2", port=9093)
     ours = with_addresses(found, lambda node_id, _: ("gateway", 19092 + node_id))
     assert ours == FindCoordinatorResponse(node_id=2, host="gateway", port=19094)
@@ -80,7 +80,7 @@ def test_the_single_coordinator_of_old_versions_is_replaced() -> None:
     assert with_addresses(nobody, lambda *_: ("gateway", 1)) == nobody
 
 
-def test_other_answers_are_a_mistake() -> None:
-    """The table says what is rewritten."""
+def test_answers_without_addresses_are_an_error() -> None:
+    """The table lists the answers to rewrite."""
     with pytest.raises(TypeError):
         addresses_in(HeartbeatResponse())

@@ -1,4 +1,4 @@
-"""Draining, and how many clients there may be."""
+"""Draining, and the limits for clients."""
 
 import struct
 
@@ -25,7 +25,7 @@ IDLE_S = 0.2
 
 
 class LateBroker:
-    """A broker that answers Fetch when told to."""
+    """A broker that answers Fetch when the test allows it."""
 
     def __init__(self) -> None:
         self.asked = trio.Event()
@@ -54,8 +54,9 @@ async def _serve(
     return await nursery.start(run), ended
 
 
-async def test_a_drain_answers_what_is_in_flight_and_closes_the_rest() -> None:
-    """No new connections, idle ones closed at once, the last answer ends it."""
+async def test_a_drain_answers_requests_in_flight_and_closes_the_rest() -> None:
+    """No new connections are accepted, idle ones close at once, and others after their last
+    answer."""
     late = LateBroker()
     async with running_fake_broker(late.broker), trio.open_nursery() as nursery:
         stop = trio.Event()
@@ -85,8 +86,8 @@ async def test_a_drain_answers_what_is_in_flight_and_closes_the_rest() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_request_that_is_half_sent_does_not_hold_up_a_drain() -> None:
-    """Nor does it end at once: the rest may be on its route."""
+async def test_a_partial_request_does_not_delay_a_drain() -> None:
+    """It does not end at once either, because the rest may be on its way."""
     broker = FakeBroker(handlers={ApiKey.FETCH: answer_size})
     async with running_fake_broker(broker), trio.open_nursery() as nursery:
         stop = trio.Event()
@@ -105,10 +106,10 @@ async def test_a_request_that_is_half_sent_does_not_hold_up_a_drain() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_the_answer_to_a_half_sent_request_is_not_waited_for(
+async def test_a_drain_does_not_wait_for_the_answer_to_a_partial_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The broker has its beginning, and an answer is expected that never comes."""
+    """The broker has the beginning of the request, so no answer will come."""
     waits: list[Upstream] = []
 
     async def idle(upstream: Upstream) -> None:
@@ -130,7 +131,7 @@ async def test_the_answer_to_a_half_sent_request_is_not_waited_for(
     assert not waits
 
 
-async def test_a_half_sent_request_does_not_hold_up_a_drain_after_a_slow_broker() -> None:
+async def test_a_partial_request_does_not_delay_a_drain_behind_a_slow_broker() -> None:
     """Its time may run out while the gateway still waits for the broker."""
     broker = FakeBroker()
     is_slow, asked, release = False, trio.Event(), trio.Event()
@@ -160,8 +161,8 @@ async def test_a_half_sent_request_does_not_hold_up_a_drain_after_a_slow_broker(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_client_that_says_nothing_for_long_is_let_go() -> None:
-    """As a broker does; one that waits for an answer is not idle."""
+async def test_an_idle_client_is_closed() -> None:
+    """A broker does the same. A client that waits for an answer is not idle."""
     late = LateBroker()
     limits = Limits(idle_timeout_s=IDLE_S)
     async with running_fake_broker(late.broker):
@@ -176,8 +177,8 @@ async def test_a_client_that_says_nothing_for_long_is_let_go() -> None:
                 assert await waits.at_end()
 
 
-async def test_half_a_request_is_not_waited_for_longer_than_for_a_whole_one() -> None:
-    """Whether its start or its end is missing, also of one that passes inside the kernel."""
+async def test_a_partial_request_times_out() -> None:
+    """This holds for a missing start or end, even if the frame passes inside the kernel."""
     broker = FakeBroker(handlers={ApiKey.PRODUCE: answer_size})
     limits = Limits(half_sent_timeout_s=IDLE_S)
     whole = request_frame(ApiKey.PRODUCE, 8, 1, produce_body(8, -1, bytes(1_000_000)))
@@ -196,8 +197,8 @@ async def test_half_a_request_is_not_waited_for_longer_than_for_a_whole_one() ->
                 await quiet.frame()
 
 
-async def test_a_client_that_takes_nothing_for_long_is_let_go() -> None:
-    """What is owed to it is no reason to keep it; whoever takes something now and then is kept."""
+async def test_a_client_that_reads_nothing_is_closed() -> None:
+    """Pending answers do not keep it. A client that reads slowly is kept."""
     broker = FakeBroker(handlers={ApiKey.FETCH: _flood})
     limits = Limits(idle_timeout_s=5 * IDLE_S)
     async with running_fake_broker(broker):
@@ -212,8 +213,8 @@ async def _flood(wire: Wire, header: RequestHeader, body: bytes) -> None:
     await wire.send(bytes(64 << 20))
 
 
-async def test_one_address_does_not_take_all_the_room() -> None:
-    """The others are served."""
+async def test_the_connections_of_one_address_are_limited() -> None:
+    """Other addresses are served."""
     broker = FakeBroker()
     limits = Limits(max_connections_per_address=1)
     async with running_fake_broker(broker):
@@ -238,8 +239,8 @@ async def test_one_address_does_not_take_all_the_room() -> None:
                 await again.frame()
 
 
-async def test_a_drain_does_not_wait_for_ever() -> None:
-    """An answer that does not come in time is given up, and that is said."""
+async def test_a_drain_is_limited() -> None:
+    """An answer that does not come in time is abandoned, and logged."""
     late = LateBroker()
     async with running_fake_broker(late.broker), trio.open_nursery() as nursery:
         stop = trio.Event()
@@ -258,8 +259,8 @@ async def test_a_drain_does_not_wait_for_ever() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_one_connection_too_many_is_closed_with_one_line() -> None:
-    """And there is room again when one has gone."""
+async def test_a_connection_beyond_the_limit_is_closed_with_one_line() -> None:
+    """A connection that ends makes room for another."""
     broker = FakeBroker()
     async with running_fake_broker(broker):
         async with running_gateway([broker.address], limits=Limits(max_connections=2)) as gateway:
@@ -279,7 +280,7 @@ async def test_one_connection_too_many_is_closed_with_one_line() -> None:
 
 
 async def test_log_lines_name_their_connection() -> None:
-    """Bound once per connection, inherited by its tasks."""
+    """The context is bound once per connection, and its tasks inherit it."""
     broker = FakeBroker()
     async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
         seen = []
@@ -293,8 +294,8 @@ async def test_log_lines_name_their_connection() -> None:
         assert len(set(seen)) == 2
 
 
-async def test_a_slow_client_slows_only_its_own_upstream_connection() -> None:
-    """What the gateway holds for it is bounded, and others go on."""
+async def test_a_slow_client_delays_only_its_own_upstream_connection() -> None:
+    """The gateway buffers a limited amount for it, and others continue."""
     chunk = bytes(1_000_000)
     sent = 0
 

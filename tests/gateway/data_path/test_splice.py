@@ -11,8 +11,8 @@ import trio.testing
 from gateway.data_path.splice import Pipe, PipePool, StreamEnded, splice_exactly
 
 
-def test_a_pool_lends_no_more_pipes_than_it_may() -> None:
-    """Beyond that the caller copies."""
+def test_the_pool_lends_a_limited_number_of_pipes() -> None:
+    """Beyond the limit the caller copies."""
     pool = PipePool(max_pipes=2)
     first, second = pool.take(), pool.take()
     assert first
@@ -27,8 +27,8 @@ def test_a_pool_lends_no_more_pipes_than_it_may() -> None:
     pool.close()
 
 
-def test_a_pipe_that_may_hold_bytes_is_never_used_again() -> None:
-    """After a failure it is closed, and another may be opened in its place."""
+def test_a_pipe_that_may_contain_bytes_is_never_reused() -> None:
+    """After a failure it is closed, and another may replace it."""
     pool = PipePool(max_pipes=1)
     pipe = pool.take()
     assert pipe
@@ -42,7 +42,7 @@ def test_a_pipe_that_may_hold_bytes_is_never_used_again() -> None:
 
 
 async def test_small_segments_fill_a_pipe_without_a_deadlock() -> None:
-    """A pipe has few slots: it is emptied before the source is waited for."""
+    """A pipe has few slots, so it is emptied before the source is read again."""
     source_peer, source = socket.socketpair()
     sink, sink_peer = socket.socketpair()
     read_fd, write_fd = os.pipe2(os.O_NONBLOCK)
@@ -78,7 +78,7 @@ async def test_small_segments_fill_a_pipe_without_a_deadlock() -> None:
 
 
 async def test_a_source_that_ends_early_is_an_error() -> None:
-    """What came is in the sink by then."""
+    """The received bytes are already in the sink."""
     source_peer, source = socket.socketpair()
     sink, sink_peer = socket.socketpair()
     pool = PipePool()

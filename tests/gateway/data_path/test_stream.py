@@ -1,4 +1,4 @@
-"""Frames received, passed on, held and dropped, over real sockets."""
+"""Frames are received, relayed, held and dropped over real sockets."""
 
 import socket
 import struct
@@ -29,7 +29,7 @@ class Ends:
     buffers: BufferPool
 
     async def relay(self) -> None:
-        """Pass every frame on until the sender ends."""
+        """Relay every frame until the sender ends."""
         while True:
             while self.source.ready(START.size):
                 size, _ = self.source.unpack(START)
@@ -75,8 +75,8 @@ SIZES = (4, 5, 100, 8_000, 65_531, 65_532, 65_536, BUFFER_BYTES - 4, BUFFER_BYTE
 
 
 @PIPES
-async def test_frames_of_every_size_pass_untouched_and_in_order(pipes: PipePool) -> None:
-    """Whatever their size and however they lie in the buffer."""
+async def test_frames_of_every_size_are_relayed_in_order(pipes: PipePool) -> None:
+    """Neither their size nor their position in the buffer matters."""
     frames = [framed(bytes([place]) * size) for place, size in enumerate(SIZES * 3)]
     sent = b"".join(frames)
     async with connected_ends(pipes) as ends:
@@ -96,7 +96,7 @@ async def test_frames_of_every_size_pass_untouched_and_in_order(pipes: PipePool)
 
 @PIPES
 async def test_memory_does_not_grow_with_a_frame(pipes: PipePool) -> None:
-    """A frame of 300 MB passes through a source that never holds more than its buffer."""
+    """The source relays a frame of 300 MB with a buffer of constant size."""
     size = 300_000_000
     chunk = bytes(1_000_000)
     async with connected_ends(pipes) as ends:
@@ -119,8 +119,8 @@ async def test_memory_does_not_grow_with_a_frame(pipes: PipePool) -> None:
 
 
 @PIPES
-async def test_a_receiver_that_stops_stops_the_sender(pipes: PipePool) -> None:
-    """What is on its way is what the sockets hold, however long the sender goes on."""
+async def test_a_stopped_receiver_stops_the_sender(pipes: PipePool) -> None:
+    """Only the sockets buffer data, however long the sender continues."""
     async with connected_ends(pipes) as ends, trio.open_nursery() as nursery:
         nursery.start_soon(ends.relay)
         frame = framed(bytes(200_000))
@@ -143,8 +143,8 @@ async def test_a_receiver_that_stops_stops_the_sender(pipes: PipePool) -> None:
 
 @PIPES
 @pytest.mark.parametrize("arrived", [8, 100, 150_000])
-async def test_a_frame_cut_short_is_an_error(pipes: PipePool, arrived: int) -> None:
-    """What came is passed on, and the caller knows that the sink is torn."""
+async def test_a_truncated_frame_is_an_error(pipes: PipePool, arrived: int) -> None:
+    """The received bytes are relayed, and the caller learns that the sink is torn."""
     async with connected_ends(pipes) as ends, trio.open_nursery() as nursery:
         nursery.start_soon(_all_from, ends.receiver)
 
@@ -158,8 +158,8 @@ async def test_a_frame_cut_short_is_an_error(pipes: PipePool, arrived: int) -> N
         ends.sink.shutdown(socket.SHUT_WR)
 
 
-async def test_held_and_dropped_frames_leave_the_stream_in_step() -> None:
-    """Passed, held and dropped frames follow each other, in one buffer and over several."""
+async def test_held_and_dropped_frames_keep_the_stream_in_sync() -> None:
+    """Relayed, held and dropped frames alternate, within one buffer and across several."""
     for size in (4, 1000, 100_000, 500_000):
         async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
             frames = [framed(bytes([place]) * size) for place in range(9)]
@@ -191,7 +191,7 @@ async def test_held_and_dropped_frames_leave_the_stream_in_step() -> None:
 
 
 async def test_a_patch_changes_one_field_of_the_next_frame() -> None:
-    """Runs of patched frames leave in one piece."""
+    """Runs of patched frames leave as one piece."""
     async with connected_ends(COPYING) as ends:
         await ends.sender.send_all(struct.pack(">iiiiii", 8, 1, 2, 8, 3, 4))
         assert await ends.source.fill()
@@ -202,8 +202,8 @@ async def test_a_patch_changes_one_field_of_the_next_frame() -> None:
         assert await ends.receiver.receive_some() == struct.pack(">iiiiii", 8, 10, 2, 8, 30, 4)
 
 
-async def test_no_buffer_is_held_while_nothing_comes() -> None:
-    """An idle connection costs no buffer, and a partial head is kept all the same."""
+async def test_an_idle_connection_has_no_buffer() -> None:
+    """A partial head is kept without one."""
     async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
         await ends.sender.send_all(b"\0\0")
         assert await ends.source.fill()

@@ -1,4 +1,4 @@
-"""The broker behind a client connection: lost, away, hanging, back."""
+"""The broker behind a client connection: down, hanging, and back."""
 
 import contextlib
 import struct
@@ -49,10 +49,10 @@ FETCH_OF_ONE = FetchRequest(
 
 
 class AnswersAlone(GroupApis):
-    """Group apis that answer heartbeats, and ask the broker for everything else."""
+    """Group APIs that answer heartbeats, and forward everything else to the broker."""
 
     async def answer(self, request: GroupRequest) -> Struct:
-        """An answer also where the broker gives none."""
+        """The answer if the broker gives none."""
         if isinstance(request.message, OffsetCommitRequest):
             with contextlib.suppress(UpstreamLost):
                 answered: Struct = await request.upstream.ask(request.message, 8)
@@ -68,26 +68,26 @@ class AnswersAlone(GroupApis):
 
 
 async def answers(wire: Wire, header: RequestHeader, body: bytes) -> None:
-    """A heartbeat is fine."""
+    """Answer a heartbeat with success."""
     await answer(wire, header, HeartbeatResponse())
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A broker, a gateway in front of it, and a client that was there before it all began."""
+    """A broker, a gateway in front of it, and a client that connected before the outage."""
 
     broker: FakeBroker
     gateway: RunningGateway
     client: Wire
 
     async def beat(self) -> int:
-        """How a heartbeat fared that the broker is asked about."""
+        """The error code of a heartbeat that needs the broker."""
         answered: HeartbeatResponse = await self.client.ask(HEARTBEAT, 4)
         return answered.error_code
 
     async def back(self) -> None:
-        """Wait until the broker is asked again."""
-        while await self.beat():  # nobody would tell
+        """Wait until the broker receives requests again."""
+        while await self.beat():  # no signal announces it
             await trio.sleep(0.05)
 
 
@@ -95,7 +95,7 @@ class Ground:
 async def ground(
     monkeypatch: pytest.MonkeyPatch, limits: Limits | None = None
 ) -> AsyncIterator[Ground]:
-    """The broker is not running; `running_fake_broker` starts it again where it was."""
+    """Stop the broker. `running_fake_broker` restarts it at the same address."""
     monkeypatch.setattr(upstream_module, "PATIENCE_S", 0.05)
     broker = FakeBroker(handlers={ApiKey.HEARTBEAT: answers, ApiKey.FETCH: answer_size})
     async with trio.open_nursery() as nursery:
@@ -112,10 +112,10 @@ async def ground(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_client_outlives_a_broker_that_owes_it_nothing(
+async def test_a_client_survives_a_broker_that_owes_it_no_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its heartbeats need no broker; when that is back it is asked again, on a new connection."""
+    """Its heartbeats need no broker. Once the broker is back, the gateway uses a new connection."""
     async with ground(monkeypatch) as on:
         for _ in range(3):
             assert await on.beat() == AWAY
@@ -123,12 +123,12 @@ async def test_a_client_outlives_a_broker_that_owes_it_nothing(
             await on.back()
 
 
-async def test_a_new_client_is_told_what_the_broker_spoke_before(
+async def test_a_new_client_gets_the_brokers_earlier_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So that it can say its heartbeats; a Fetch is told that the broker leads nothing, and what
-    only the broker can answer closes the connection; neither at once, or the client would be back
-    at once."""
+    """It can then send heartbeats. A Fetch learns that the broker leads nothing, and requests that
+    only the broker can answer close the connection. Both are delayed, so that the client does not
+    retry at once."""
     async with ground(monkeypatch) as on, connected(on.gateway.address) as other:
         offered = await other.ask(VERSIONS, 3)
         assert {api.api_key for api in offered.api_keys} > {ApiKey.FETCH, ApiKey.HEARTBEAT}
@@ -147,10 +147,10 @@ async def test_a_new_client_is_told_what_the_broker_spoke_before(
         assert trio.current_time() - started_s >= upstream_module.PATIENCE_S
 
 
-async def test_a_broker_that_comes_back_with_other_versions_ends_the_connection(
+async def test_a_broker_that_returns_with_other_versions_ends_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The client has to ask for the versions again."""
+    """The client must request the versions again."""
     async with ground(monkeypatch) as on:
         on.broker.versions = {**on.broker.versions, ApiKey.FETCH: (4, 5)}
         async with running_fake_broker(on.broker):
@@ -158,10 +158,10 @@ async def test_a_broker_that_comes_back_with_other_versions_ends_the_connection(
                 await on.back()
 
 
-async def test_a_client_learns_by_the_close_that_what_needs_no_answer_failed(
+async def test_the_close_tells_a_client_that_a_request_without_an_answer_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A broker has no other way to say it of acks=0."""
+    """A broker has no other way to report a failure with acks=0."""
 
     async def close(wire: Wire, header: RequestHeader, body: bytes) -> None:
         raise EOFError
@@ -174,10 +174,11 @@ async def test_a_client_learns_by_the_close_that_what_needs_no_answer_failed(
             assert await producer.at_end()
 
 
-async def test_a_broker_that_is_slow_keeps_no_member_waiting(
+async def test_a_slow_broker_delays_no_member(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The next heartbeat waits behind a commit. The broker is slow, so nobody else is affected."""
+    """The next heartbeat waits behind a commit. Other connections are not affected, because the
+    broker is only slow."""
     hangs = trio.Event()
 
     async def hang(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -194,8 +195,10 @@ async def test_a_broker_that_is_slow_keeps_no_member_waiting(
             assert await on.beat() == 0
 
 
-async def test_answers_that_are_owed_end_with_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows whether the request was served."""
+async def test_pending_answers_end_the_connection_with_the_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client cannot know whether the request was served."""
     asked = trio.Event()
 
     async def half(wire: Wire, header: RequestHeader, body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Asking the broker on the client's own upstream connection."""
+"""Requests of the gateway on the client's own upstream connection."""
 
 import struct
 
@@ -44,7 +44,7 @@ class Asking:
         self._limits = limits or Limits()
 
     async def start(self, nursery: trio.Nursery) -> UpstreamConnection:
-        """Open it; what the pump sends to the client is dropped."""
+        """Open the upstream. Answers for the client are dropped."""
         pipes = PipePool(max_pipes=0)
         upstream = UpstreamConnection(
             await BrokerConnection.open(*self.broker.address),
@@ -60,8 +60,8 @@ class Asking:
         return upstream
 
 
-async def test_tasks_that_ask_at_once_get_their_own_answers(nursery: trio.Nursery) -> None:
-    """In whichever order their requests went out, and beyond the limit of the pipeline."""
+async def test_concurrent_tasks_get_their_own_answers(nursery: trio.Nursery) -> None:
+    """This holds for any order of the requests, and beyond the limit of the pipeline."""
     asking = Asking(_echo, Limits(max_pipelined=4))
     async with running_fake_broker(asking.broker):
         upstream = await asking.start(nursery)
@@ -76,10 +76,10 @@ async def test_tasks_that_ask_at_once_get_their_own_answers(nursery: trio.Nurser
     upstream.close()
 
 
-async def test_a_caller_that_gives_up_leaves_the_connection_in_order(
+async def test_a_cancelled_caller_leaves_the_connection_in_sync(
     nursery: trio.Nursery,
 ) -> None:
-    """The late answer is dropped, the next one is not mistaken for it."""
+    """The late answer is dropped, and the next one is not mistaken for it."""
     release = trio.Event()
 
     async def late(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -98,8 +98,8 @@ async def test_a_caller_that_gives_up_leaves_the_connection_in_order(
     upstream.close()
 
 
-async def test_whoever_waits_when_the_broker_goes_is_told(nursery: trio.Nursery) -> None:
-    """And so is everybody who asks later."""
+async def test_waiting_callers_learn_that_the_broker_has_gone(nursery: trio.Nursery) -> None:
+    """Later callers do as well."""
 
     async def close(wire: Wire, header: RequestHeader, body: bytes) -> None:
         raise EOFError
@@ -113,8 +113,8 @@ async def test_whoever_waits_when_the_broker_goes_is_told(nursery: trio.Nursery)
     upstream.close()
 
 
-async def test_a_malformed_answer_is_an_error_of_the_asker_only(nursery: trio.Nursery) -> None:
-    """Its end was known, so the connection goes on."""
+async def test_a_malformed_answer_fails_only_its_caller(nursery: trio.Nursery) -> None:
+    """The length of the frame is known, so the connection continues."""
     bodies = [b"\xff" * 9, struct.pack(">ihb", 0, 7, 0)]
 
     async def answer_next(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -130,7 +130,7 @@ async def test_a_malformed_answer_is_an_error_of_the_asker_only(nursery: trio.Nu
     upstream.close()
 
 
-async def test_a_version_that_the_broker_does_not_speak_is_never_sent(
+async def test_an_unsupported_version_is_never_sent(
     nursery: trio.Nursery,
 ) -> None:
     """It would close the connection."""
@@ -146,7 +146,7 @@ async def test_a_version_that_the_broker_does_not_speak_is_never_sent(
 
 
 async def test_the_broker_sees_the_clients_id(nursery: trio.Nursery) -> None:
-    """Its quotas and logs go by it."""
+    """Quotas and logs use it."""
     asking = Asking(_echo)
     async with running_fake_broker(asking.broker):
         upstream = await asking.start(nursery)
