@@ -164,7 +164,7 @@ async def run_gateway(
                 )
                 at_end.callback(journal.tell, GatewayEnded())
                 if not can_hold:
-                    log.info("anchors_off", reason="the embedded cluster cannot hold any")
+                    log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
                 task_status.started(address)
                 await stop.wait()
                 registry.release_waiting()

@@ -298,10 +298,10 @@ class Anchor:
             self._lose(error)
 
     def _lose(self, error: AnchorRefused | AnchorDisplaced | AnswerLost | UpstreamError) -> None:
-        self.why = f"the anchor is taken again: {error}"
+        self.why = f"the anchor rejoins: {error}"
         match error:
             case UpstreamError():
-                self.why = "the anchor is taken again: its coordinator does not answer as it should"
+                self.why = "the anchor rejoins: its coordinator gave no usable answer"
                 self._membership.forget_coordinator()
             case AnchorRefused():
                 self._must_look = True

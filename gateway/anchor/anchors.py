@@ -81,7 +81,7 @@ class Anchors:
                     return ids
                 if anchor.has_given_way:
                     break
-        raise NotAnchored("the gateway is ending" if anchor is None else anchor.why)
+        raise NotAnchored("the gateway is shutting down" if anchor is None else anchor.why)
 
     def _waited_s(self, group_id: str) -> float:
         """How long the group's members have been waiting for the anchor."""

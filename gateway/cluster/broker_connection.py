@@ -127,7 +127,9 @@ class BrokerConnection:
         low, high = self.versions.get(key, (0, -1))
         version = min(high, known[-1])
         if version < max(low, known[0]):
-            raise UpstreamError(f"{self._address} does not speak {key.name} as we do")
+            raise UpstreamError(
+                f"{self._address} has no version of {key.name} that groupferry supports"
+            )
         return version
 
     async def ask(self, message: Struct, version: int | None = None) -> Any:

@@ -353,7 +353,7 @@ class Cluster:
     def _learn(self, answer: MetadataResponse, names: tuple[str, ...]) -> None:
         brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         if not brokers:
-            raise UpstreamError("the cluster names no broker yet")
+            raise UpstreamError("the cluster reports no brokers yet")
         topics = topics_in(answer)
         for topic in answer.topics:
             # Only "no such topic" removes a known topic; other errors are transient.

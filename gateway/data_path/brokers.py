@@ -183,7 +183,7 @@ class Brokers:
                 software_version=software.version,
             )
         host, port = address
-        raise UpstreamError(f"{host}:{port} does not answer in {self._timeout_s} s")
+        raise UpstreamError(f"{host}:{port} did not answer in {self._timeout_s} s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -401,7 +401,7 @@ class ClientConnection:
             here = source.head()[:left]
             done = topics.advance(here)
             if done > left or (not done and len(here) in {left, BUFFER_BYTES}):
-                raise BadFrame("a PRODUCE request whose topics cannot be read")
+                raise BadFrame("a Produce request with unreadable topics")
             if done:
                 await source.pass_bytes(done, connection.sock)
                 left -= done
@@ -419,7 +419,7 @@ class ClientConnection:
             if acks is not None:
                 return acks
             if len(head) in {frame_bytes, BUFFER_BYTES}:
-                raise BadFrame("a Produce request without acks where they belong")
+                raise BadFrame("a Produce request without acks")
             await self._receive()
 
     async def _rewritten(
@@ -566,7 +566,7 @@ class ClientConnection:
     async def _hold_frame(self, size: int) -> bytes:
         await self._flush()
         if size > self._shared.limits.max_held_request_bytes:
-            raise BadFrame(f"a request of {size} bytes that must be held")
+            raise BadFrame(f"a request of {size} bytes, above the limit for its api")
         return await self._source.hold(size)
 
     async def _send(
@@ -587,7 +587,7 @@ class ClientConnection:
         try:
             return await self._in_thread_if_large(write, bytes_of(response, ASIDE_FROM_BYTES))
         except WireError as error:  # the gateway made this answer, so the bug is here
-            raise ValueError(f"this is no answer to {key.name} version {version}") from error
+            raise ValueError(f"invalid answer to {key.name} version {version}") from error
 
 
 def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> Struct:

@@ -117,5 +117,5 @@ class ProduceTopics:
             (count,), at = _INT32.unpack_from(rest, at), at + _INT32.size
         self._entries_left -= max(count, 0)
         if self._entries_left < 0:
-            raise BadFrame(f"a PRODUCE request with more than {self._entries_max} entries")
+            raise BadFrame(f"a Produce request with more than {self._entries_max} entries")
         return max(count, 0), at

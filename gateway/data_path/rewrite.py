@@ -37,7 +37,7 @@ def addresses_in(message: Struct) -> dict[int, Address]:
         case ProduceResponse(node_endpoints=endpoints):
             named = [(each.node_id, each.host, each.port) for each in endpoints]
         case _:
-            raise TypeError(f"{type(message).__name__} is not an answer that is rewritten")
+            raise TypeError(f"{type(message).__name__} has no addresses to rewrite")
     return {node_id: (host, port) for node_id, host, port in named if host}
 
 
@@ -64,4 +64,4 @@ def with_addresses(message: Struct, readdress: Readdress) -> Struct:
         case ProduceResponse(node_endpoints=endpoints):
             return replace(message, node_endpoints=tuple(replaced(e, e.node_id) for e in endpoints))
         case _:
-            raise TypeError(f"{type(message).__name__} is not an answer that is rewritten")
+            raise TypeError(f"{type(message).__name__} has no addresses to rewrite")

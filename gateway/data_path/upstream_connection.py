@@ -268,7 +268,9 @@ class UpstreamConnection:
 
     async def _hold(self, size: int) -> bytes:
         if size > self._limits.max_held_answer_bytes:
-            raise BadFrame(f"the broker sent an answer of {size} bytes that must be held")
+            raise BadFrame(
+                f"the broker sent an answer of {size} bytes, above the limit for its api"
+            )
         return await self._source.hold(size)
 
     async def _flush(self, client: socket.socket) -> None:

@@ -161,7 +161,7 @@ async def _remove(addresses: Sequence[Address], upstream: Upstream) -> str | Non
         f"group {upstream.group}": partial(_remove_group, group=upstream.group),
         f"topic {upstream.topic}": partial(_remove_topic, topic=upstream.topic),
     }
-    left = dict.fromkeys(removals, f"no success in {_REMOVAL_LIMIT_S:.0f} s")
+    left = dict.fromkeys(removals, f"not finished within {_REMOVAL_LIMIT_S:.0f} s")
     for name, remove in removals.items():
         with trio.move_on_after(_REMOVAL_LIMIT_S, shield=True):
             try:

@@ -42,7 +42,7 @@ def read_line(line: str | bytes) -> Envelope:
     try:
         found = json.loads(line)
         if not isinstance(found, dict) or not isinstance(found.get("fields"), dict):
-            raise BadLine("it is no event")
+            raise BadLine("it is not an event")
         model = EVENTS.get(str(found.get("event")))
         if model is None or found.get("schema_version") != model.schema_version:
             raise BadLine(

@@ -65,7 +65,7 @@ class EventsTopic:
             try:
                 self._producer.produce(self._topic, line.encode(), key, on_delivery=self._delivered)
             except BufferError:
-                self._lose("too many wait for the cluster")
+                self._lose("too many lines are waiting for the cluster")
             except KafkaException as error:
                 self._lose(error.args[0].str())
         self._producer.poll(0)

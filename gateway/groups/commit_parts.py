@@ -32,4 +32,4 @@ def joined(some: Struct, others: Struct) -> Struct:
         case TxnOffsetCommitResponse(), TxnOffsetCommitResponse():
             return replace(some, topics=(*some.topics, *others.topics))
         case _:
-            raise TypeError(f"{some} and {others} answer no commit")
+            raise TypeError(f"{some} and {others} do not answer commits of one api")

@@ -243,7 +243,10 @@ class GroupService:
             and not self._belongs_to_cluster(message)
         ):
             return refusal(
-                message, request.header.api_version, ErrorCode.NOT_COORDINATOR, "the log is away"
+                message,
+                request.header.api_version,
+                ErrorCode.NOT_COORDINATOR,
+                "another gateway may own the state log",
             )
         return response
 

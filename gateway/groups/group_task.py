@@ -290,7 +290,7 @@ class GroupTask:
     async def _serve(self) -> None:
         """Handle the next item. If it has records to write, waiting requests join its batch."""
         if self._is_ending:
-            self._refuse_waiting("the gateway is ending")
+            self._refuse_waiting("the gateway is shutting down")
         item = await self._inbox.next(self._engine.next_deadline_ms())
         batch, is_sound = Batch(self._engine), True
         while item is not None and is_sound:
@@ -298,7 +298,7 @@ class GroupTask:
             item = self._inbox.next_ask() if is_sound and batch.has_room else None
         is_sound = await self._write_and_apply(batch) and is_sound
         if not is_sound:
-            self._refuse_waiting("the group is loaded again")
+            self._refuse_waiting("the group is being reloaded")
             await self._load()
 
     async def _decide(self, item: Ask | Happening, batch: Batch) -> bool:
@@ -328,7 +328,7 @@ class GroupTask:
         except UpstreamError as error:
             ask.event = ask.event or ask.make(ask.token, self._topics.latest)
             log.warning("topics_unknown", group_id=self.group_id, reason=str(error))
-            self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, "its topics are not known")
+            self._refuse(ask, ErrorCode.COORDINATOR_NOT_AVAILABLE, "its topics are unknown")
             return
         if ask.is_trial:
             refused = batch.refusal(ask.event, now_ms=self._clock.now_ms(), topics=topics)

@@ -446,7 +446,7 @@ class Hosting:
 
 def _unanswered(group_ids: Iterable[str], api: str) -> dict[str, _Found]:
     """Groups count as unknown until the broker's answer covers them."""
-    return {each: UpstreamError(f"{api} says nothing of it") for each in group_ids}
+    return {each: UpstreamError(f"{api} left the group out of its answer") for each in group_ids}
 
 
 def _is_unknown(group: DescribedGroup) -> bool:

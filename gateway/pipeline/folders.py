@@ -31,7 +31,7 @@ class Folder:
     def make(self) -> None:
         """Create the folder and its parents unless it exists."""
         if not self._files.mkdirs(self._path):
-            raise OSError(f"{self.path} cannot be made")
+            raise OSError(f"{self.path} cannot be created")
 
     def exists(self) -> bool:
         return bool(self._files.exists(self._path))

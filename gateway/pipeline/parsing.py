@@ -110,8 +110,8 @@ def _problem(read: Column, found: Column) -> Column:
         F.when(F.lit(False), F.lit(None).cast("string")),
     )
     return (
-        F.when(found.getField(_BROKEN).isNotNull() | event.isNull(), "it is no event")
-        .when(~(is_whole & is_placed), "its envelope is not whole")
+        F.when(found.getField(_BROKEN).isNotNull() | event.isNull(), "it is not an event")
+        .when(~(is_whole & is_placed), "its envelope is incomplete")
         .when(known_version.isNull(), F.concat(F.lit("this groupferry does not know "), name))
         .when(
             known_version != version,
@@ -131,7 +131,7 @@ def _is_numbered() -> Column:
 def _problem_of(event: type[GatewayEvent], field_of: FieldOf) -> Column:
     """The first problem in the fields of such an event."""
     return F.when(~all_given(event, field_of), f"{event.name} lacks a field").when(
-        ~all_sound(event, field_of), f"{event.name} has a value that it cannot have"
+        ~all_sound(event, field_of), f"{event.name} has an invalid value"
     )
 
 

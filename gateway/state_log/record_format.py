@@ -321,7 +321,7 @@ def _record(key: wire.Key, value: wire.Value) -> DurableRecord:
         case _, wire.GroupConfigsValue(configs=configs):
             return GroupConfigs(overrides={config.name: config.value for config in configs})
         case _:
-            raise ValueError("key and value are not of one type")
+            raise ValueError("key and value have different types")
 
 
 def _read_classic_group(value: wire.GroupMetadataValue) -> ClassicGroupValue:

@@ -95,10 +95,10 @@ def _read_file(path: Path, mark: Mark | None) -> StoredState | None:
         with closing(_connect(path)) as connection:
             state = _read(connection, is_marked=mark is not None)
     elif mark is None and _size(path.with_name(path.name + "-wal")):
-        raise _Damage("it is gone or empty, though its write-ahead log is there")
+        raise _Damage("it is missing or empty although its write-ahead log exists")
     if mark is not None:
         if state is None:
-            raise _Damage(f"it is gone or empty, after {mark.transaction} transactions")
+            raise _Damage(f"it is missing or empty after {mark.transaction} transactions")
         _compare(state.head, mark)
     return state
 

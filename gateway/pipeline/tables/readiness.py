@@ -150,7 +150,7 @@ def _reason() -> Column:
         .when(F.col("kind") == CONSUMER, F.lit(None))
         .when(
             F.col("foreign").isNotNull(),
-            F.concat(F.lit("its members are no consumers: protocol type "), "foreign"),
+            F.concat(F.lit("its members are not consumers: protocol type "), "foreign"),
         )
         .when(F.col("has_unread"), "a member's subscription cannot be read")
         .when(

@@ -77,7 +77,7 @@ def content_of(entries: Iterable[StoredEntry]) -> Content:
             if is_of_later_groupferry(key_bytes):
                 raise StateLogUnusable(
                     f"the record at offset {offset} of the state log was written by a newer"
-                    " groupferry: start that one again"
+                    " groupferry: start the newer one again"
                 ) from None
             content.ignored[offset] = str(error)
             continue

@@ -72,7 +72,7 @@ async def test_the_highest_common_version_is_used() -> None:
         async with await BrokerConnection.open(*broker.address) as connection:
             await connection.ask(ASK)
             await connection.ask(ASK, 4)
-            with pytest.raises(UpstreamError, match="does not speak LEAVE_GROUP"):
+            with pytest.raises(UpstreamError, match="has no version of LEAVE_GROUP"):
                 connection.highest_version(ApiKey.LEAVE_GROUP)
     assert [header.api_version for header in broker.seen] == [4, 3, 12, 4]
     assert broker.software[0][0] == "groupferry"

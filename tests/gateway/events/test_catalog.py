@@ -55,8 +55,8 @@ def test_an_event_comes_back_from_its_line() -> None:
     ("line", "why"),
     [
         (b"", "Expecting value"),
-        (b"[]", "it is no event"),
-        (b"{}", "it is no event"),
+        (b"[]", "it is not an event"),
+        (b"{}", "it is not an event"),
         (b'{"event": "\xff"}', "codec can't decode"),
         (b"[" * 100_000, "recursion"),
         ({"event": "member_vanished"}, "does not know 'member_vanished'"),

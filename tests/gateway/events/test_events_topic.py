@@ -34,7 +34,7 @@ def test_what_the_buffer_has_no_room_for_is_dropped(monkeypatch: pytest.MonkeyPa
             "event": "events_topic_lost",
             "log_level": "error",
             "topic": "events",
-            "reason": "too many wait for the cluster",
+            "reason": "too many lines are waiting for the cluster",
         }
     ]
 

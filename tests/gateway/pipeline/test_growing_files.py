@@ -91,7 +91,7 @@ def test_files_come_and_go(tmp_path: Path) -> None:
 
 
 def test_what_is_no_text_is_a_line_all_the_same(tmp_path: Path) -> None:
-    """Somebody else says that it is no event."""
+    """Somebody else says that it is not an event."""
     (tmp_path / "a").write_bytes(b"\xff\xfe\r\n\n" + FIRST)
     source = reader(tmp_path / "a")
     end = latest(source, {})

@@ -73,32 +73,30 @@ COMMITTED = OffsetsCommitted(
 )
 
 BAD: Mapping[str, str] = {
-    "": "it is no event",
-    "garbage": "it is no event",
-    "[]": "it is no event",
-    "5": "it is no event",
-    told()[:-20]: "it is no event",
-    told(at_ms="yesterday"): "it is no event",
-    told(fields={"member_id": "m", "member_epoch": 3, "partitions": [1]}): "it is no event",
-    told(sequence=1 << 70): "it is no event",
-    told(sequence=0): "its envelope is not whole",
-    without(told(), "gateway_id"): "its envelope is not whole",
-    without(told(), "group_id"): "its envelope is not whole",
+    "": "it is not an event",
+    "garbage": "it is not an event",
+    "[]": "it is not an event",
+    "5": "it is not an event",
+    told()[:-20]: "it is not an event",
+    told(at_ms="yesterday"): "it is not an event",
+    told(fields={"member_id": "m", "member_epoch": 3, "partitions": [1]}): "it is not an event",
+    told(sequence=1 << 70): "it is not an event",
+    told(sequence=0): "its envelope is incomplete",
+    without(told(), "gateway_id"): "its envelope is incomplete",
+    without(told(), "group_id"): "its envelope is incomplete",
     told(event="partitions_vanished"): "this groupferry does not know partitions_vanished",
     told(schema_version=9): "partitions_assigned of schema version 9 is not known",
     without(told(), "member_epoch"): "partitions_assigned lacks a field",
-    told(at_ms=-1): "its envelope is not whole",
-    told(at_ms=(1 << 63) - 1): "its envelope is not whole",
-    told().replace("[0, 2]", "null"): "partitions_assigned has a value that it cannot have",
-    told().replace("[0, 2]", "[0, null]"): "partitions_assigned has a value that it cannot have",
-    of(TopicsGone(topics=("t",)), topics=[None]): "topics_gone has a value that it cannot have",
-    of(CONVERTED, direction="sideways"): "group_converted has a value that it cannot have",
-    of(MOVED, to_state="Dreaming"): "group_state_moved has a value that it cannot have",
-    of(COMMITTED, offsets={"t": [None]}): "offsets_committed has a value that it cannot have",
-    of(
-        COMMITTED, offsets={"t": [{"partition": 1}]}
-    ): "offsets_committed has a value that it cannot have",
-    of(COMMITTED, from_ms=1 << 60): "offsets_committed has a value that it cannot have",
+    told(at_ms=-1): "its envelope is incomplete",
+    told(at_ms=(1 << 63) - 1): "its envelope is incomplete",
+    told().replace("[0, 2]", "null"): "partitions_assigned has an invalid value",
+    told().replace("[0, 2]", "[0, null]"): "partitions_assigned has an invalid value",
+    of(TopicsGone(topics=("t",)), topics=[None]): "topics_gone has an invalid value",
+    of(CONVERTED, direction="sideways"): "group_converted has an invalid value",
+    of(MOVED, to_state="Dreaming"): "group_state_moved has an invalid value",
+    of(COMMITTED, offsets={"t": [None]}): "offsets_committed has an invalid value",
+    of(COMMITTED, offsets={"t": [{"partition": 1}]}): "offsets_committed has an invalid value",
+    of(COMMITTED, from_ms=1 << 60): "offsets_committed has an invalid value",
 }
 
 
@@ -131,7 +129,7 @@ def test_a_line_with_more_than_one_event_is_none(spark: SparkSession) -> None:
     ]
     *bad, good = parsed(spark, *lines, f" {event}\t\r").collect()
     assert [(row.problem, row.line, row.is_numbered) for row in bad] == [
-        ("it is no event", line, False) for line in lines
+        ("it is not an event", line, False) for line in lines
     ]
     assert (good.problem, good.sequence) == (None, 1)
 

@@ -121,7 +121,7 @@ def test_a_batch_of_a_topic_is_one_of_its_files(
         assert expected[name], name
     assert not expected.pop("rejected")
 
-    file, problem = tmp_path / "file", "it is no event"
+    file, problem = tmp_path / "file", "it is not an event"
     file.write_text("\nno event\n")
     texts = enumerate(("", "no event"), 1)
     bad = [(f"file:{file}", f"line {n}", problem, text, None) for n, text in texts]

@@ -83,9 +83,9 @@ async def test_an_empty_or_missing_file_is_refused_where_there_was_one(tmp_path:
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1)])
     (tmp_path / "state.sqlite").write_bytes(b"")
-    assert "it is gone or empty, after 2 transactions" in await refusal(tmp_path)
+    assert "it is missing or empty after 2 transactions" in await refusal(tmp_path)
     (tmp_path / "state.sqlite").unlink()
-    assert "it is gone or empty, after 2 transactions" in await refusal(tmp_path)
+    assert "it is missing or empty after 2 transactions" in await refusal(tmp_path)
     (tmp_path / "state.sqlite-mark").unlink()
     assert await stored(tmp_path) == {}
 

@@ -177,7 +177,7 @@ CASES: Mapping[object, Sequence[Found]] = {
         (None, "classic", 1, 0, None, None),
     ],
     foreign: [
-        ("4.1.0", "classic", 1, 0, True, "its members are no consumers: protocol type connect")
+        ("4.1.0", "classic", 1, 0, True, "its members are not consumers: protocol type connect")
     ],
     unread: [("4.1.0", "classic", 1, 0, True, "a member's subscription cannot be read")],
     refused_once: [("4.1.0", "classic", 1, 0, True, "a conversion was refused: policy")],
