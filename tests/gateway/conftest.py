@@ -1,4 +1,4 @@
-"""What a machine does not let everybody do, also where the tests run as root."""
+"""Denied permissions, even where the tests run as root."""
 
 import os
 import tempfile
@@ -12,7 +12,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def read_only_folder() -> Iterator[Path]:
-    """A folder that this process cannot write into while the test runs."""
+    """A folder that this process cannot write to during the test."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o555)

@@ -1,4 +1,4 @@
-"""What the flags may be: a wrong one is refused before anything begins."""
+"""Invalid flags are refused before anything starts."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from gateway.arguments import SEED_MAX, WRONG_CALL, parser
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line that a wrong call is told."""
+    """The error line of an invalid call."""
     with pytest.raises(SystemExit) as end:
         parser().parse_args(arguments)
     assert end.value.code == WRONG_CALL
@@ -43,27 +43,27 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("simulate", "--seeds", "١"), "is not a number from 1 to"),  # noqa: RUF001
     ],
 )
-def test_a_wrong_argument_is_one_line(
+def test_an_invalid_argument_is_one_line(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
 ) -> None:
-    """Which one, and what would be right."""
+    """The line names the argument and a valid value."""
     assert why in refusal(capsys, *arguments)
 
 
-def test_a_flag_is_never_guessed_from_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
-    """A script would mean another one after the next release."""
+def test_a_flag_cannot_be_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
+    """An abbreviation could have another meaning in the next release."""
     assert "unrecognized arguments" in refusal(capsys, "demo", "--consumer=3")
 
 
-def test_numbers_may_be_as_large_as_their_limit() -> None:
-    """And seeds begin with 0."""
+def test_numbers_have_inclusive_limits() -> None:
+    """Seeds begin with 0."""
     options = parser().parse_args(["simulate", "--first-seed=0", "--seeds=1000000"])
     assert (options.first_seed, options.seeds) == (0, 1_000_000)
     assert parser().parse_args(["demo", "--consumers=64"]).consumers == 64
 
 
-def test_settings_of_spark_keep_every_equals_sign_but_the_first() -> None:
-    """A value may have some."""
+def test_spark_settings_split_at_the_first_equals_sign() -> None:
+    """A value may contain others."""
     options = parser().parse_args(
         ["report", "in", "--output=out", "--conf=spark.a=b=c", "--conf=spark.d="]
     )
@@ -73,7 +73,7 @@ def test_settings_of_spark_keep_every_equals_sign_but_the_first() -> None:
 def test_the_folder_of_a_gateway_may_come_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As it does for `serve`; the flag wins."""
+    """As for `serve`, the flag takes precedence."""
     monkeypatch.setenv("GROUPFERRY_STATE_DIR", f"{tmp_path}")
     for command in ("state", "events"):
         assert parser().parse_args([command]).state_dir == f"{tmp_path}"

@@ -1,4 +1,4 @@
-"""The command line: what it prints, where, and with which exit status."""
+"""The command line: output and exit status."""
 
 import signal
 import subprocess
@@ -16,7 +16,7 @@ PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
 
 
 def groupferry(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command as a process of its own."""
+    """Run the command in a process of its own."""
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
         capture_output=True,
@@ -26,14 +26,14 @@ def groupferry(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_the_version_is_the_package_s() -> None:
+def test_the_version_is_that_of_the_package() -> None:
     """One line on stdout."""
     done = groupferry("--version")
     assert (done.returncode, done.stdout) == (0, f"groupferry {version('groupferry')}\n")
 
 
-def test_help_names_every_place_of_a_setting() -> None:
-    """The flags with their defaults, the variables, the file."""
+def test_help_describes_all_ways_to_set_a_setting() -> None:
+    """These are flags with defaults, variables, and the file."""
     done = groupferry("serve", "--help")
     assert done.returncode == 0
     for wanted in (
@@ -46,8 +46,8 @@ def test_help_names_every_place_of_a_setting() -> None:
         assert wanted in " ".join(done.stdout.split())
 
 
-def test_a_wrong_setting_is_one_line_on_stderr() -> None:
-    """No usage, no traceback."""
+def test_an_invalid_setting_is_one_line_on_stderr() -> None:
+    """It has neither usage nor traceback."""
     done = groupferry("serve", "--upstream", "kafka", "--max-groups", "none")
     assert done.returncode == 2
     assert done.stdout == ""
@@ -58,8 +58,8 @@ def test_a_wrong_setting_is_one_line_on_stderr() -> None:
     ]
 
 
-def test_whoever_has_read_enough_may_go(tmp_path: Path) -> None:
-    """`groupferry ... | head -1` is no error, be it in the middle or at the very end."""
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    """`groupferry ... | head -1` succeeds, whenever the pipe closes."""
 
     async def fill() -> None:
         members = (f"m{number}" for number in range(2_000))
@@ -87,9 +87,9 @@ def test_whoever_has_read_enough_may_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delay_s", [0.05, 0.2, 0.6])
-def test_ctrl_c_is_an_exit_status_at_any_point(delay_s: float) -> None:
-    """While loading, while starting, while running: no traceback."""
-    # A shell's background job, these tests for example, ignores SIGINT and hands that down.
+def test_ctrl_c_sets_the_exit_status_at_any_point(delay_s: float) -> None:
+    """It comes while loading, starting or running, and causes no traceback."""
+    # A shell's background job, such as these tests, ignores SIGINT and passes that on.
     heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     entry = "import sys; from gateway.cli import main; print(flush=True); sys.exit(main())"
     with subprocess.Popen(
@@ -111,7 +111,7 @@ def test_ctrl_c_is_an_exit_status_at_any_point(delay_s: float) -> None:
     assert "Traceback" not in told
 
 
-# Trio keeps for the next checkpoint what comes in the middle of its own code.
+# Trio defers a signal within its own code to the next checkpoint.
 INTERRUPTED = """
 import signal, trio
 from gateway import cli
@@ -133,8 +133,8 @@ raise SystemExit(cli.main({arguments}))
 
 
 @pytest.mark.parametrize("command", [("demo",), ("serve", "--upstream", "127.0.0.1:1")])
-def test_ctrl_c_before_the_command_obeys_it(command: tuple[str, ...], tmp_path: Path) -> None:
-    """The checkpoint can be deep in nurseries, and a group of errors is what leaves them."""
+def test_ctrl_c_before_the_command_handles_it(command: tuple[str, ...], tmp_path: Path) -> None:
+    """The checkpoint may be within nested nurseries, which raise a group of errors."""
     program = INTERRUPTED.format(arguments=(*command, "--state-dir", str(tmp_path / "state")))
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False

@@ -1,4 +1,4 @@
-"""The commands: which options go together, the exit status, and one line for what went wrong."""
+"""The commands: valid combinations of options, exit status, and one line per failure."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ FAILED, WRONG_CALL = 1, 2
 
 
 def told(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> str:
-    """The one line of a command that does not do what it was asked."""
+    """The error line of a failed command."""
     assert commands.run(arguments) == status
     out, err = capsys.readouterr()
     assert out == ""
@@ -41,15 +41,15 @@ def told(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> st
         ),
     ],
 )
-def test_options_that_do_not_go_together_are_a_wrong_call(
+def test_incompatible_options_are_a_usage_error(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
 ) -> None:
-    """Told before anything begins, Spark above all."""
+    """The check precedes everything else, above all the start of Spark."""
     assert why in told(capsys, WRONG_CALL, *arguments)
 
 
-def test_a_demo_wants_a_new_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """What an earlier one left behind would be told as if it were of the same cluster."""
+def test_a_demo_needs_a_new_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Files of an earlier run would count as those of the same cluster."""
     (tmp_path / "lock").touch()
     line = told(capsys, WRONG_CALL, "demo", f"--state-dir={tmp_path}")
     assert line.endswith(f"{tmp_path} is not empty; give a new folder")
@@ -58,17 +58,17 @@ def test_a_demo_wants_a_new_folder(capsys: pytest.CaptureFixture[str], tmp_path:
 
 
 @pytest.mark.parametrize(("command", "what"), [("state", "no state log"), ("events", "no events")])
-def test_a_folder_without_a_gateway_is_a_failure_that_names_it(
+def test_a_folder_without_a_gateway_is_a_failure_with_its_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, what: str
 ) -> None:
-    """And the flag that says where to look."""
+    """The line also names the flag for the folder."""
     line = told(capsys, FAILED, command, f"--state-dir={tmp_path}")
     assert what in line
     assert f"{tmp_path}" in line
     assert "see --state-dir" in line
 
 
-def test_a_run_of_the_simulator_that_breaks_nothing_is_a_success(
+def test_a_simulation_without_violations_succeeds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Its report is on stdout."""
@@ -78,9 +78,9 @@ def test_a_run_of_the_simulator_that_breaks_nothing_is_a_success(
     assert err == ""
 
 
-def test_a_line_about_a_refusal_has_no_control_characters(
+def test_an_error_line_has_no_control_characters(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A name from outside does nothing to the terminal."""
+    """An external name must not control the terminal."""
     line = told(capsys, FAILED, "state", f"--state-dir={tmp_path}/\x1b[2J")
     assert "\x1b" not in line

@@ -1,4 +1,4 @@
-"""The table of a model's fields, as the documentation has it."""
+"""The table of a model's fields for the documentation."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -37,14 +37,15 @@ class Documented(BaseModel):
 
 
 def type_of(annotation: Any) -> str:
-    """What the table says about a field of this type."""
+    """The table's text for a field of this type."""
     model = create_model("Model", field=(annotation, ...))
     _, _, line = field_table(model.model_json_schema())
     return line.split(" | ")[1]
 
 
 def test_each_field_is_one_line() -> None:
-    """Its name, its type, and its docstring without line ends, which would break the table."""
+    """The line has its name, its type, and its docstring without line breaks, which would end the
+    table."""
     assert list(field_table(Documented.model_json_schema(), without="event")) == [
         "| field | type | meaning |",
         "|---|---|---|",
@@ -68,6 +69,6 @@ def test_each_field_is_one_line() -> None:
         (Any, "anything"),
     ],
 )
-def test_a_type_is_said_in_words(annotation: Any, said: str) -> None:
-    """Those of JSON; what a model refers to is said in its place."""
+def test_types_are_described_in_words(annotation: Any, said: str) -> None:
+    """They are JSON types, and references are resolved."""
     assert type_of(annotation) == said

@@ -1,4 +1,4 @@
-"""A gateway as a whole: how it starts, and how it ends."""
+"""A whole gateway: its start and its end."""
 
 from dataclasses import replace
 
@@ -18,15 +18,15 @@ from tests.support.ports import free_port
 from tests.support.until import until
 
 PATIENT = GroupConfig(classic_initial_rebalance_delay_ms=60_000)
-"""A first JoinGroup is parked for a minute."""
+"""The first JoinGroup stays parked for a minute."""
 
 
 def _is_rebalancing(event: GatewayEvent) -> bool:
     return event.fields.get("to_state") == "PreparingRebalance"
 
 
-async def test_stopping_answers_what_is_parked_and_ends() -> None:
-    """A JoinGroup that waits for others would hold up the drain for minutes."""
+async def test_stopping_answers_parked_requests_and_ends() -> None:
+    """A JoinGroup that waits for others would delay the drain for minutes."""
     async with (
         running_mock_cluster(1) as upstream,
         whole_gateway(upstream.bootstrap, groups=PATIENT, drain_timeout_s=30) as gateway,
@@ -52,8 +52,8 @@ async def test_stopping_answers_what_is_parked_and_ends() -> None:
     assert [line["in_time"] for line in lines if line["event"] == "drain_finished"] == [True]
 
 
-async def test_a_started_gateway_says_where_it_is() -> None:
-    """And which brokers it stands for."""
+async def test_a_started_gateway_logs_its_address() -> None:
+    """It also logs the brokers."""
     with capture_logs() as lines:
         async with (
             running_mock_cluster(2) as upstream,
@@ -64,8 +64,8 @@ async def test_a_started_gateway_says_where_it_is() -> None:
     assert (line["bootstrap"], line["brokers"]) == (f"{host}:{port}", [1, 2])
 
 
-async def test_it_starts_without_the_first_of_the_brokers() -> None:
-    """That has just died, and the cluster still names it."""
+async def test_it_starts_without_the_first_broker() -> None:
+    """That broker has just died, and the cluster still lists it."""
 
     class Second(OffsetBroker):
         def metadata(self) -> MetadataResponse:

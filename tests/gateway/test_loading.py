@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of an import, where Python itself gets in the way of it."""
+"""Ctrl-C during an import, where Python itself may swallow it."""
 
 import signal
 import subprocess
@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.spark import need_spark
 
-# A module of the commands is looked for, and Ctrl-C comes in a callback: in importlib's own, a weak
-# reference's, it is "ignored"; in `__set_name__` it becomes a RuntimeError (Python 3.11).
+# Ctrl-C comes during the search for a module of the commands. In a callback of importlib or of a
+# weak reference it is "ignored"; in `__set_name__` it becomes a RuntimeError (Python 3.11).
 INTERRUPTED = """
 import signal, sys, weakref
 
@@ -44,7 +44,7 @@ sys.exit(main({arguments}))
 def interrupted(
     place: str, module: str, *arguments: str, handler: str = "default_int_handler"
 ) -> "subprocess.CompletedProcess[str]":
-    """Run the command, with Ctrl-C while the module is looked for."""
+    """Run the command, with Ctrl-C during the search for the module."""
     program = INTERRUPTED.format(place=place, module=module, arguments=arguments, handler=handler)
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
@@ -52,24 +52,24 @@ def interrupted(
 
 
 @pytest.mark.parametrize("place", ["a_weak_reference", "set_name"])
-def test_ctrl_c_ends_the_command_wherever_it_comes(place: str) -> None:
-    """Neither swallowed, nor an error with a traceback."""
+def test_ctrl_c_ends_the_command_during_any_import(place: str) -> None:
+    """It is neither swallowed nor an error with a traceback."""
     done = interrupted(place, "gateway.commands", "--version")
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
 
 
 @pytest.mark.parametrize("place", ["a_weak_reference", "set_name"])
 @pytest.mark.parametrize("command", [("report", "."), ("simulate",)])
-def test_ctrl_c_ends_it_while_spark_is_loaded(
+def test_ctrl_c_ends_it_while_spark_loads(
     place: str, command: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """PySpark takes longer to load than all the rest."""
+    """PySpark takes longer to load than everything else."""
     need_spark()
     done = interrupted(place, "pyspark.sql", *command, "--output", str(tmp_path / "output"))
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
 
 
-def test_what_ignores_ctrl_c_goes_on() -> None:
-    """A shell's background job is started so."""
+def test_a_process_that_ignores_ctrl_c_continues() -> None:
+    """A shell starts background jobs this way."""
     done = interrupted("set_name", "gateway.commands", "--version", handler="SIG_IGN")
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Log lines: what they hold, for whom, and what they must never hold."""
+"""Log lines: content, format, and forbidden content."""
 
 import errno
 import io
@@ -12,7 +12,7 @@ from gateway import logs
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         """Say so."""
@@ -25,8 +25,8 @@ def _configuration_restored() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def test_a_json_line_has_time_level_event_and_what_is_bound() -> None:
-    """Machines read one object per line; times are UTC."""
+def test_a_json_line_has_time_level_event_and_context() -> None:
+    """Machines read one object per line. Times are UTC."""
     stream = io.StringIO()
     logs.configure("json", stream=stream)
     with structlog.contextvars.bound_contextvars(connection_id=7):
@@ -49,7 +49,7 @@ def test_a_json_line_has_time_level_event_and_what_is_bound() -> None:
 def test_colours_are_for_terminals(
     stream: io.StringIO, no_color: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file or a pipe gets plain text, and so does who asks for it (no-color.org)."""
+    """Files, pipes and NO_COLOR get plain text (no-color.org)."""
     monkeypatch.setenv("NO_COLOR", no_color)
     logs.configure(stream=stream)
     structlog.get_logger().info("member_joined", member_id="m")
@@ -58,8 +58,8 @@ def test_colours_are_for_terminals(
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
-def test_nothing_that_a_client_wrote_steers_the_terminal(log_format: logs.LogFormat) -> None:
-    """Neither as a value, nor within one, nor in a traceback; a value makes no second line."""
+def test_client_data_cannot_control_the_terminal(log_format: logs.LogFormat) -> None:
+    """This covers values, nested values and tracebacks. A value cannot add a line."""
     stream = Terminal()
     evil = "a\x1b]0;owned\x07\x9b2J\u202eb\nc"
     with pytest.MonkeyPatch.context() as patched:
@@ -77,7 +77,7 @@ def test_nothing_that_a_client_wrote_steers_the_terminal(log_format: logs.LogFor
 
 
 def test_a_line_that_cannot_be_written_is_dropped() -> None:
-    """The terminal is gone, or the disk is full: neither may end what wanted to say something."""
+    """The terminal has gone, or the disk is full. Neither may end the program."""
 
     class Broken(io.StringIO):
         def write(self, _text: str) -> int:
@@ -91,7 +91,7 @@ def test_a_line_that_cannot_be_written_is_dropped() -> None:
 
 
 def test_lines_below_the_level_are_dropped() -> None:
-    """The level is the least that is written."""
+    """The level is the lowest that is written."""
     stream = io.StringIO()
     logs.configure(log_level="warning", stream=stream)
     structlog.get_logger().info("unheard")
@@ -101,8 +101,8 @@ def test_lines_below_the_level_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
-def test_a_traceback_shows_no_values_of_variables(log_format: logs.LogFormat) -> None:
-    """They may be a client's data or its password."""
+def test_a_traceback_contains_no_local_variables(log_format: logs.LogFormat) -> None:
+    """They may contain client data or passwords."""
     stream = io.StringIO()
     logs.configure(log_format, stream=stream)
     password = "hunter" + "2"

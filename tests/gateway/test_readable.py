@@ -1,4 +1,4 @@
-"""What anybody may have written is safe to print."""
+"""External text is safe to print."""
 
 import json
 
@@ -20,8 +20,8 @@ from gateway.readable import escaped, moment, shown
         ("a\x7fb", '"a\\u007fb"'),
     ],
 )
-def test_only_what_is_plain_is_shown_as_it_is(value: object, line: str) -> None:
-    """Everything else is JSON, in one line and without a control character."""
+def test_only_plain_text_is_printed_unchanged(value: object, line: str) -> None:
+    """All other text is JSON on one line, without control characters."""
     assert shown(value) == line
 
 
@@ -30,8 +30,9 @@ def test_only_what_is_plain_is_shown_as_it_is(value: object, line: str) -> None:
     [*"\x1b\x07\x7f\x9b\u061c\u200b\u2028\u202e\u2066\ufeff"],
     ids=lambda each: hex(ord(each)),
 )
-def test_json_with_what_nobody_can_see_is_escaped_and_stays_the_same(unseen: str) -> None:
-    """Control characters of both sets, marks of direction, separators of lines."""
+def test_invisible_characters_in_json_are_escaped(unseen: str) -> None:
+    """These are control characters of both sets, direction marks, and line separators. The JSON
+    value is unchanged."""
     value = {"group_id": f"a{unseen}b", "ü": "plain"}
     line = escaped(json.dumps(value, ensure_ascii=False))
     assert unseen not in line
@@ -49,6 +50,6 @@ def test_json_with_what_nobody_can_see_is_escaped_and_stays_the_same(unseen: str
         (2**62, "4611686018427387904ms"),
     ],
 )
-def test_a_moment_is_told_in_utc(at_ms: int, said: str) -> None:
-    """Down to the millisecond, and whatever the number is."""
+def test_times_are_printed_in_utc(at_ms: int, said: str) -> None:
+    """The precision is milliseconds, for any number."""
     assert moment(at_ms) == said

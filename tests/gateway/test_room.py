@@ -1,4 +1,4 @@
-"""How many groups there may be, in all and of one client address."""
+"""The limits of groups in total and per client address."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -8,8 +8,8 @@ from gateway.room import Room, TooManyGroups
 GREEDY, MODEST = "10.0.0.1", "10.0.0.2"
 
 
-async def test_one_address_leaves_room_for_the_others() -> None:
-    """Its own limit is reached first, and the log names it."""
+async def test_one_address_leaves_room_for_others() -> None:
+    """Its own limit is reached first, and logged."""
     room = Room("hosted", groups_max=3, groups_per_address_max=2)
     room.take("a", GREEDY)
     room.take("b", GREEDY)
@@ -25,8 +25,8 @@ async def test_one_address_leaves_room_for_the_others() -> None:
         room.check(MODEST)
 
 
-def test_a_group_that_no_client_begins_has_only_the_limit_of_all() -> None:
-    """One of the state log's, at the start."""
+def test_a_group_without_a_client_counts_only_in_total() -> None:
+    """It was loaded from the state log at the start."""
     room = Room("hosted", groups_max=2, groups_per_address_max=1)
     for group_id in ("a", "b"):
         room.check(None)
@@ -35,8 +35,8 @@ def test_a_group_that_no_client_begins_has_only_the_limit_of_all() -> None:
         room.check(None)
 
 
-async def test_a_group_that_goes_makes_room_for_its_address() -> None:
-    """Whoever was in it last."""
+async def test_a_group_that_ends_makes_room_for_its_address() -> None:
+    """Its last member does not matter."""
     room = Room("hosted", groups_max=3, groups_per_address_max=1)
     room.take("a", GREEDY)
     room.give_back("a")

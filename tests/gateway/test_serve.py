@@ -1,4 +1,4 @@
-"""How the gateway starts, and how it ends."""
+"""The start and the end of the gateway."""
 
 import fcntl
 import json
@@ -36,7 +36,7 @@ PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
 def test_an_unreachable_cluster_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit status 1, no traceback."""
+    """The exit status is 1, and there is no traceback."""
     port = free_port()
     flags = {"upstream": f"127.0.0.1:{port}", "state_dir": f"{tmp_path}"}
     assert serve.run(settings.load(flags)) == 1
@@ -47,13 +47,13 @@ def test_an_unreachable_cluster_is_one_line(
 @pytest.mark.parametrize(
     "flags", [{}, {"events_topic": "events"}, {"state": "kafka"}], ids=["plain", "events", "state"]
 )
-def test_a_cluster_that_hangs_is_named_and_given_up(
+def test_a_hanging_cluster_is_reported_and_given_up(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     flags: dict[str, str],
 ) -> None:
-    """Whatever the gateway would have opened first in the cluster."""
+    """This holds for any first connection to the cluster."""
     monkeypatch.setattr(serve, "QUIET_START_S", 0.1)
     monkeypatch.setattr(cluster, "BOOTSTRAP_TIMEOUT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as deaf, capture_logs() as lines:
@@ -64,14 +64,14 @@ def test_a_cluster_that_hangs_is_named_and_given_up(
     assert [line["event"] for line in lines] == ["cluster_awaited"]
 
 
-# -- as a process --------------------------------------------------------------------------------
+# -- as a process ----------------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def process(
     folder: Path, upstream: tuple[str, int], port: int, **options: Any
 ) -> AsyncIterator[trio.Process]:
-    """`groupferry serve`, killed at the end of the block if it is still there."""
+    """`groupferry serve`, killed at the end of the block."""
     arguments = [f"--upstream={upstream[0]}:{upstream[1]}", f"--listen=127.0.0.1:{port}"]
     arguments += [f"--state-dir={folder}", "--group-initial-rebalance-delay-ms=60000"]
     async with trio.open_nursery() as nursery:
@@ -84,7 +84,7 @@ async def process(
 
 
 async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
-    """Exit status 1, no traceback; it names the port."""
+    """The line names the port. The exit status is 1, and there is no traceback."""
     with trio.fail_after(20), socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         async with (
@@ -101,7 +101,7 @@ async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
 
 
 async def until_open(port: int) -> None:
-    """Wait for somebody to listen."""
+    """Wait until the port accepts connections."""
     while True:
         try:
             await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
@@ -120,8 +120,8 @@ async def until_said(gateway: trio.Process, word: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_drains(tmp_path: Path, number: signal.Signals) -> None:
-    """What is in flight is answered, new clients are not let in, exit status 0."""
+async def test_a_signal_drains_the_gateway(tmp_path: Path, number: signal.Signals) -> None:
+    """Requests in flight are answered, new clients are refused, and the exit status is 0."""
     port = free_port()
     with trio.fail_after(30):
         async with (
@@ -144,8 +144,8 @@ async def test_a_signal_drains(tmp_path: Path, number: signal.Signals) -> None:
                 await trio.open_tcp_stream("127.0.0.1", port)
 
 
-async def test_a_signal_ends_a_gateway_that_is_still_starting(tmp_path: Path) -> None:
-    """The cluster does not answer: nobody wants to wait for that after Ctrl-C."""
+async def test_a_signal_ends_a_starting_gateway(tmp_path: Path) -> None:
+    """The cluster does not answer, and the gateway does not wait for it."""
     with trio.fail_after(20), socket.create_server(("127.0.0.1", 0)) as deaf:
         async with process(tmp_path, deaf.getsockname(), free_port()) as gateway:
             accepted, _ = await trio.to_thread.run_sync(deaf.accept)
@@ -154,8 +154,8 @@ async def test_a_signal_ends_a_gateway_that_is_still_starting(tmp_path: Path) ->
                 assert await gateway.wait() == 0
 
 
-async def test_a_hangup_of_a_service_changes_nothing(tmp_path: Path) -> None:
-    """It asks for its files to be read again, and one line says that there is nothing to read."""
+async def test_sighup_of_a_service_changes_nothing(tmp_path: Path) -> None:
+    """It requests a reload, and one line says that there is nothing to reload."""
     port = free_port()
     with trio.fail_after(30):
         async with (
@@ -172,8 +172,8 @@ async def test_a_hangup_of_a_service_changes_nothing(tmp_path: Path) -> None:
             assert await gateway.wait() == 0
 
 
-async def test_a_lost_terminal_drains(tmp_path: Path) -> None:
-    """The system sends SIGHUP when the window is closed, and no line can be written any more."""
+async def test_a_lost_terminal_drains_the_gateway(tmp_path: Path) -> None:
+    """The system sends SIGHUP when the window closes, and no line can be written."""
     port = free_port()
     ours, theirs = os.openpty()
     with trio.fail_after(30):
@@ -200,7 +200,7 @@ async def test_a_lost_terminal_drains(tmp_path: Path) -> None:
 
 
 async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
-    """Somebody is in a hurry: a client in the middle of a request is not waited for."""
+    """A client with a partial request is not waited for."""
     port = free_port()
     with trio.fail_after(30):
         async with (
@@ -211,7 +211,7 @@ async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
             async with connected(("127.0.0.1", port)) as client:
                 half = b"\0\0\0\x20\0"
                 await client.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b"") + half)
-                await client.frame()  # what came along with that request has been read too
+                await client.frame()  # bytes after that request have been read as well
                 gateway.send_signal(signal.SIGTERM)
                 await until_said(gateway, "drain_started")
                 assert gateway.poll() is None, "nothing is left to be in a hurry about"
@@ -220,10 +220,10 @@ async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
                     assert await gateway.wait() == 0
 
 
-def test_a_state_folder_that_cannot_be_used_is_one_line(
+def test_an_unusable_state_folder_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit status 1, no traceback, before the cluster is asked anything."""
+    """The exit status is 1, without a traceback or a connection to the cluster."""
     flags = {"upstream": f"127.0.0.1:{free_port()}", "state_dir": f"{tmp_path}"}
     with locked(tmp_path):
         assert serve.run(settings.load(flags)) == 1
@@ -238,10 +238,10 @@ def test_a_state_folder_that_cannot_be_used_is_one_line(
 @pytest.mark.parametrize(
     ("limit", "fitting"), [(100_000, 2_000), (4_256, 2_000), (1_256, 500), (100, 25)]
 )
-def test_fewer_open_files_are_fewer_connections(
+def test_a_low_limit_of_open_files_limits_connections(
     monkeypatch: pytest.MonkeyPatch, limit: int, fitting: int
 ) -> None:
-    """One line says so; a client beyond them is refused, not met by a failure."""
+    """One line reports it. Clients beyond the limit are refused cleanly."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64, limit))
     monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: wanted)
     with capture_logs() as lines:

@@ -1,4 +1,4 @@
-"""The settings: three places, one order, and messages that name what is wrong."""
+"""The settings: three sources, their precedence, and error messages."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,8 +22,8 @@ def refusal(flags: Mapping[str, str]) -> list[str]:
     return caught.value.lines
 
 
-def test_only_the_upstream_must_be_given(tmp_path: Path) -> None:
-    """Every other setting has a default, and the engine's are Kafka's own."""
+def test_only_the_upstream_is_required(tmp_path: Path) -> None:
+    """Other settings have defaults; those of the engine are Kafka's."""
     settings = load({"upstream": "kafka-1:9092, kafka-2:9093"})
     assert settings.upstream == (Address("kafka-1", 9092), Address("kafka-2", 9093))
     assert settings.listen == Address("127.0.0.1", 19092)
@@ -32,8 +32,10 @@ def test_only_the_upstream_must_be_given(tmp_path: Path) -> None:
     assert settings.group_config() == GroupConfig()
 
 
-def test_flag_wins_over_variable_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The nearer to the command, the stronger."""
+def test_flag_precedes_variable_precedes_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source nearest to the command wins."""
     file = tmp_path / "groupferry.toml"
     file.write_text("max_groups = 1\nmax_connections = 1\ndrain_timeout_ms = 1\n")
     monkeypatch.setenv("GROUPFERRY_MAX_GROUPS", "2")
@@ -42,24 +44,24 @@ def test_flag_wins_over_variable_over_file(tmp_path: Path, monkeypatch: pytest.M
     assert (settings.max_groups, settings.max_connections, settings.drain_timeout_ms) == (3, 2, 1)
 
 
-def test_the_variable_may_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GROUPFERRY_CONFIG stands for --config."""
+def test_a_variable_may_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GROUPFERRY_CONFIG is equivalent to --config."""
     file = tmp_path / "groupferry.toml"
     file.write_text('upstream = ["k:1"]')
     monkeypatch.setenv("GROUPFERRY_CONFIG", str(file))
     assert load({}).upstream == (Address("k", 1),)
 
 
-def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compose files and charts pass on variables that nobody filled in."""
+def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compose files and charts pass on empty variables."""
     monkeypatch.setenv("GROUPFERRY_LISTEN", "")
     assert load({"upstream": "k:1"}).listen == Address("127.0.0.1", 19092)
 
 
-def test_every_setting_can_be_set_in_every_place(
+def test_every_setting_can_be_set_in_every_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One table of fields gives flag, variable and key."""
+    """One table of fields defines flag, variable and key."""
     values = {
         "upstream": "k:1",
         "listen": "10.0.0.1:9",
@@ -121,7 +123,7 @@ def test_every_setting_can_be_set_in_every_place(
 
 
 def test_kafka_names_work_in_the_file_as_dotted_keys_and_as_tables(tmp_path: Path) -> None:
-    """A line copied from a broker's server.properties means the same here."""
+    """A line from a broker's server.properties has the same meaning."""
     file = tmp_path / "groupferry.toml"
     file.write_text(
         'upstream = "k:1"\ngroup.max.size = 5\n[group.consumer]\nheartbeat.interval.ms = 6000\n'
@@ -138,14 +140,14 @@ def test_kafka_names_work_in_the_file_as_dotted_keys_and_as_tables(tmp_path: Pat
     [("h:1", Address("h", 1)), ("[::1]:65535", Address("::1", 65535)), (" h:9 ", Address("h", 9))],
 )
 def test_an_address_is_host_and_port(text: str, address: Address) -> None:
-    """Written as Kafka's clients write it."""
+    """The notation is that of Kafka's clients."""
     assert Address.parse(text) == address
     assert str(address) == text.strip()
 
 
 @pytest.mark.parametrize("text", ["", "h", "h:", ":1", "h:0", "h:65536", "h:x", "::1:9", "h:-1"])
-def test_anything_else_is_no_address(text: str) -> None:
-    """A wrong port is refused at start, not at the first connection."""
+def test_an_invalid_address_is_refused(text: str) -> None:
+    """It is refused at the start, not at the first connection."""
     with pytest.raises(ValueError, match=r"HOST:PORT|IPv6"):
         Address.parse(text)
 
@@ -188,17 +190,17 @@ def test_anything_else_is_no_address(text: str) -> None:
     ],
 )
 def test_a_refusal_names_the_setting(flags: dict[str, str], line: str) -> None:
-    """One line, which setting, what would be right."""
+    """One line names the setting and a valid value."""
     lines = refusal(flags if flags in ({}, {"upstream": ","}) else {"upstream": "k:1"} | flags)
     assert len(lines) == 1
     assert line in lines[0]
     assert "\n" not in lines[0]
 
 
-def test_all_refusals_come_at_once_and_say_where_they_come_from(
+def test_all_refusals_are_reported_together_with_their_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user should not need a run per mistake."""
+    """A user should not need one run per mistake."""
     file = tmp_path / "groupferry.toml"
     file.write_text("upstrem = 'k:1'\nxyz = 1\ngroup.max.size = 0\n")
     monkeypatch.setenv("GROUPFERRY_MAX_GROUPS", "x")
@@ -213,8 +215,8 @@ def test_all_refusals_come_at_once_and_say_where_they_come_from(
     assert any(line.endswith("did you mean upstream?") for line in lines)
 
 
-def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be a setting that silently does nothing."""
+def test_a_misspelled_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would silently have no effect."""
     monkeypatch.setenv("GROUPFERRY_MAX_GROUP", "7")
     monkeypatch.setenv("GROUPFERRY_XYZ", "")
     assert refusal({"upstream": "k:1"}) == [
@@ -223,8 +225,8 @@ def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     ]
 
 
-def test_what_kubernetes_says_of_a_service_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod gets these for each Service of its namespace; one may be called groupferry."""
+def test_kubernetes_service_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod gets them for each Service of its namespace, which may be called groupferry."""
     for name in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_KAFKA", "PORT", "PORT_19092_TCP"):
         monkeypatch.setenv(f"GROUPFERRY_{name}", "x")
     monkeypatch.setenv("GROUPFERRY_PORT_19092_TCP_ADDR", "x")
@@ -234,13 +236,13 @@ def test_what_kubernetes_says_of_a_service_is_no_setting(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("content", [b"upstream = ", b"\xff\xfe"])
 def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
-    """A syntax error is the user's to mend, so no traceback."""
+    """A syntax error causes no traceback."""
     file = tmp_path / "groupferry.toml"
     file.write_bytes(content)
     (line,) = refusal({"config": str(file)})
     assert line.startswith(f"config: {file} is not a TOML file: ")
 
 
-def test_a_flag_is_the_field_with_dashes() -> None:
-    """The names are the same in all places but for the separators."""
+def test_a_flag_is_the_field_name_with_dashes() -> None:
+    """Names differ between sources only in their separators."""
     assert flag("group_max_size") == "--group-max-size"

@@ -1,4 +1,4 @@
-"""`groupferry events`: what happened, read by people and by scripts."""
+"""`groupferry events` prints events for people and scripts."""
 
 import subprocess
 import sys
@@ -14,13 +14,13 @@ from tests.support.told_lines import told_line
 
 
 def fill(folder: Path, *lines: str) -> None:
-    """Let a gateway have written them."""
+    """Write these lines like a gateway."""
     (folder / "events").mkdir()
     (folder / "events" / "events-1.jsonl").write_text("".join(lines))
 
 
-def test_events_are_lines_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """When, of which group, what, and its fields."""
+def test_events_are_readable_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line has time, group, name and fields."""
     lost = UpstreamLost(reason="no broker answers", next_retry_s=1.5)
     fill(tmp_path, told_line(1), told_line(1, group_id=None, process_id="p", event=lost))
     assert cli.main(["events", "--state-dir", str(tmp_path)]) == 0
@@ -30,8 +30,10 @@ def test_events_are_lines_for_people(tmp_path: Path, capsys: pytest.CaptureFixtu
     ]
 
 
-def test_no_name_steers_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Clients choose their ids, and groups theirs."""
+def test_names_cannot_control_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Clients choose their ids and group ids."""
     event = MemberLeft(member_id="\x1b[2J\x9b2J\u202e a=b", cause=RemovalCause.LEFT)
     fill(tmp_path, told_line(1, group_id="\x1b]0;x\x07\n", event=event))
     assert cli.main(["events", "--state-dir", str(tmp_path)]) == 0
@@ -41,14 +43,16 @@ def test_no_name_steers_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_groups_events_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The lines as they are; those of others and repeats are left out."""
+    """The lines are unchanged, without other groups' lines and repeats."""
     fill(tmp_path, told_line(1), told_line(1, group_id="other"), told_line(1), told_line(2))
     assert cli.main(["events", "--state-dir", str(tmp_path), "--group", "orders", "--json"]) == 0
     assert capsys.readouterr().out == told_line(1) + told_line(2)
 
 
-def test_a_bad_line_is_named_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And the rest is printed."""
+def test_an_invalid_line_is_reported_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rest is printed."""
     fill(tmp_path, "nonsense\n", told_line(1))
     assert cli.main(["events", "--state-dir", str(tmp_path), "--json"]) == 0
     told = capsys.readouterr()
@@ -60,7 +64,7 @@ def test_a_bad_line_is_named_on_stderr(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_folder_without_events_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is made there."""
+    """Nothing is created there."""
     assert cli.main(["events", "--state-dir", str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
         f"groupferry: there are no events in {tmp_path / 'events'}; see --state-dir\n"
@@ -68,8 +72,8 @@ def test_a_folder_without_events_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_whoever_has_read_enough_may_go(tmp_path: Path) -> None:
-    """`groupferry events | head -1` is no error."""
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    """`groupferry events | head -1` succeeds."""
     fill(tmp_path, *(told_line(number) for number in range(1, 5_000)))
     program = "import sys; from gateway.cli import main; sys.exit(main())"
     with subprocess.Popen(

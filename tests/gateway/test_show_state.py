@@ -1,4 +1,4 @@
-"""`groupferry state`: the log read by hand."""
+"""`groupferry state` prints the log."""
 
 import json
 from pathlib import Path
@@ -23,10 +23,10 @@ def shown(capsys: pytest.CaptureFixture[str], folder: Path, *flags: str) -> list
     return [json.loads(line) for line in told.out.splitlines()]
 
 
-async def test_every_record_is_one_line_also_beside_a_gateway(
+async def test_every_record_is_one_line_even_beside_a_running_gateway(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the order of writing, with what clients wrote decoded where it can be."""
+    """Records are in the order of writing, with client data decoded where possible."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append("other", [RECORDS["group_epoch"]])
         events = LastEvents(
@@ -61,8 +61,10 @@ async def test_every_record_is_one_line_also_beside_a_gateway(
     }
 
 
-async def test_a_group_id_turns_no_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its marks of direction are escaped, and the JSON says the same."""
+async def test_a_group_id_cannot_reverse_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its direction marks are escaped, also in the JSON."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append("a\u202eb\x9b", [RECORDS["group_epoch"]])
     assert cli.main(["state", "--state-dir", str(tmp_path)]) == 0
@@ -71,10 +73,10 @@ async def test_a_group_id_turns_no_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert json.loads(told)["group_id"] == "a\u202eb\x9b"
 
 
-async def test_an_unreadable_record_is_shown_as_it_is(
+async def test_an_unreadable_record_is_shown_raw(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It costs its group; the others are shown, and served."""
+    """Its group cannot be loaded. The others are shown and served."""
     key = encode_record(GROUP, RECORDS["group_epoch"]).key
     async with open_sqlite_log(tmp_path) as log:
         bad = Batch(GROUP, [Entry(key, b"\x00\x63")])
@@ -100,7 +102,7 @@ async def test_an_unreadable_record_is_shown_as_it_is(
 def test_a_folder_without_a_log_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is made there."""
+    """Nothing is created there."""
     assert cli.main(["state", "--state-dir", str(tmp_path / "none")]) == 1
     told = capsys.readouterr()
     assert told.out == ""
@@ -111,7 +113,7 @@ def test_a_folder_without_a_log_is_one_line(
 
 
 def test_a_damaged_log_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No traceback, exit status 1."""
+    """The exit status is 1, and there is no traceback."""
     (tmp_path / "state.sqlite").write_bytes(b"SQLite format 3\0" + bytes(4080))
     assert cli.main(["state", "--state-dir", str(tmp_path)]) == 1
     told = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""One process has a state folder, and whoever cannot have it is told why in one line."""
+"""One process owns a state folder. Others are refused with one line."""
 
 import os
 import stat
@@ -21,8 +21,8 @@ with locked(Path(sys.argv[1])):
 """
 
 
-def test_a_second_process_is_refused_until_the_first_is_dead(tmp_path: Path) -> None:
-    """Killed is enough: the lock does not outlive its process."""
+def test_a_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> None:
+    """A kill is enough, because the lock ends with its process."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD_AND_WAIT, str(tmp_path)],
         stdin=subprocess.PIPE,
@@ -40,14 +40,14 @@ def test_a_second_process_is_refused_until_the_first_is_dead(tmp_path: Path) -> 
         pass
 
 
-def test_a_missing_folder_is_made(tmp_path: Path) -> None:
-    """With those above it."""
+def test_a_missing_folder_is_created(tmp_path: Path) -> None:
+    """Its parents are created as well."""
     with locked(tmp_path / "a" / "b"):
         assert (tmp_path / "a" / "b").is_dir()
 
 
-def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
-    """One line, which names it."""
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    """One line names it."""
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(StateFolderError, match=f"{folder}: .*; give another --state-dir"):
@@ -56,13 +56,13 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_read_only_folder_is_refused(read_only_folder: Path) -> None:
-    """Before anything else is tried."""
+    """The check comes first."""
     with pytest.raises(StateFolderError, match="Permission denied"), locked(read_only_folder):
         pass
 
 
-def test_the_folder_and_its_files_are_the_owners_alone(tmp_path: Path) -> None:
-    """Also a folder that was open to others before."""
+def test_only_the_owner_may_read_the_folder_and_its_files(tmp_path: Path) -> None:
+    """This includes a folder that was open to others before."""
     old = tmp_path / "old"
     old.mkdir(mode=0o755)
     for folder in (old, tmp_path / "new"):
@@ -76,8 +76,8 @@ def test_the_folder_and_its_files_are_the_owners_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["lock", "state.sqlite", "broker_ports.json"])
-def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
-    """What it points to is somebody's."""
+def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, name: str) -> None:
+    """The link's target may be another user's."""
     precious = tmp_path / "precious"
     precious.write_text("data")
     folder = tmp_path / "state"
@@ -91,7 +91,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
 def test_a_folder_of_another_user_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """He could change what is in it."""
+    """That user could change its content."""
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     monkeypatch.setattr(state_folder, "_ROOT", -1)
     with pytest.raises(StateFolderError, match="belongs to another user"), locked(tmp_path):

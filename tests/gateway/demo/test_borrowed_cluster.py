@@ -1,4 +1,4 @@
-"""The demo on a cluster that is there already: the same promises, and nothing is left behind."""
+"""The demo on an existing cluster keeps the same guarantees, and leaves nothing behind."""
 
 import signal
 import subprocess
@@ -47,7 +47,7 @@ def addresses_of(kafka: KafkaCluster) -> tuple[Address, ...]:
 
 
 async def left_in(kafka: KafkaCluster, prefix: str) -> set[str]:
-    """The topics and groups whose names begin so."""
+    """The topics and groups with this prefix."""
     names = set()
     for address in kafka.addresses:
         async with await BrokerConnection.open(*address) as connection:
@@ -59,9 +59,9 @@ async def left_in(kafka: KafkaCluster, prefix: str) -> set[str]:
 
 
 async def until_nothing_left_in(kafka: KafkaCluster, prefix: str) -> None:
-    """Every broker learns of a removal within a moment."""
+    """Wait until every broker has learned of the removal."""
     with trio.fail_after(10):
-        while await left_in(kafka, prefix):  # nobody would tell
+        while await left_in(kafka, prefix):  # no signal announces it
             await trio.sleep(0.05)
 
 
@@ -72,8 +72,9 @@ async def roll(kafka: KafkaCluster, prefix: str, run_gateway: RunGateway) -> Out
 
 @pytest.mark.kafka
 async def test_consumers_roll_there_and_back(kafka: KafkaCluster) -> None:
-    """The demo's own promises: nothing lost, nothing owned twice, converted live both ways, and
-    the offsets read from the cluster directly. Afterwards the cluster is as before."""
+    """The demo's guarantees hold: no record is lost, no partition has two owners, the group
+    converts live in both directions, and the offsets come directly from the cluster. Afterwards the
+    cluster is as before."""
     prefix = fresh_group("rolled")
     outcome = await roll(kafka, prefix, run_demo_gateway)
     assert outcome.reason is None
@@ -86,8 +87,8 @@ async def test_consumers_roll_there_and_back(kafka: KafkaCluster) -> None:
 
 
 @pytest.mark.kafka
-async def test_a_run_that_fails_leaves_nothing_behind(kafka: KafkaCluster) -> None:
-    """Neither topic nor group, although somebody was still in it."""
+async def test_a_failed_run_leaves_nothing_behind(kafka: KafkaCluster) -> None:
+    """It leaves neither topic nor group, although a member was still in it."""
     prefix = fresh_group("failed")
 
     async def fail(
@@ -108,7 +109,7 @@ async def test_a_run_that_fails_leaves_nothing_behind(kafka: KafkaCluster) -> No
 
 @pytest.mark.kafka
 async def test_ctrl_c_leaves_nothing_behind(kafka: KafkaCluster) -> None:
-    """In the middle of the roll."""
+    """The signal comes during the roll."""
     prefix = fresh_group("interrupted")
     command = [
         *(sys.executable, "-P", "-c", PROGRAM, "demo", "--consumers=2", "--log-format=json"),
@@ -133,8 +134,8 @@ async def test_ctrl_c_leaves_nothing_behind(kafka: KafkaCluster) -> None:
 
 
 @pytest.mark.kafka
-async def test_what_was_there_before_is_neither_used_nor_removed(kafka: KafkaCluster) -> None:
-    """A topic or a group of the same name, even an empty one."""
+async def test_existing_topics_and_groups_are_neither_used_nor_removed(kafka: KafkaCluster) -> None:
+    """Their names are the demo's, and they may be empty."""
     prefix = fresh_group("taken")
     async with borrowed(addresses_of(kafka), prefix, 1):
         with pytest.raises(DemoError, match="TOPIC_ALREADY_EXISTS"):
@@ -152,15 +153,20 @@ async def test_what_was_there_before_is_neither_used_nor_removed(kafka: KafkaClu
 
 @pytest.fixture
 def strict_kafka() -> Iterator[KafkaCluster]:
-    """A cluster on which nobody may create topics that begin with "refused", see those that begin
-    with "hidden", nor delete groups that begin with "kept"."""
+    """A cluster that denies creating topics with the prefix "refused", describing those with
+    "hidden", and deleting groups with "kept"."""
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     settings = {"authorizer.class.name": authorizer, "allow.everyone.if.no.acl.found": "true"}
     allow, deny, any_host = AclPermissionType.ALLOW, AclPermissionType.DENY, "*"
     literal, prefixed = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
     rules = []
     for kind, name, pattern, denied in (
-        (ResourceType.BROKER, "kafka-cluster", literal, AclOperation.CREATE),  # or any topic may be
+        (
+            ResourceType.BROKER,
+            "kafka-cluster",
+            literal,
+            AclOperation.CREATE,
+        ),  # otherwise any topic may be described
         (ResourceType.TOPIC, "refused", prefixed, AclOperation.CREATE),
         (ResourceType.TOPIC, "hidden", prefixed, AclOperation.DESCRIBE),
         (ResourceType.GROUP, "kept", prefixed, AclOperation.DELETE),
@@ -176,10 +182,10 @@ def strict_kafka() -> Iterator[KafkaCluster]:
 
 
 @pytest.mark.kafka
-async def test_a_refusal_by_the_cluster_is_told_with_its_own_words(
+async def test_a_refusal_by_the_cluster_is_reported_in_its_words(
     strict_kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the start nothing was made; at the end it is named what is left."""
+    """At the start nothing was created. At the end the leftovers are named."""
     monkeypatch.setattr(borrowed_cluster, "SPREAD_LIMIT_S", 1)
     addresses = addresses_of(strict_kafka)
     refused = "the cluster refused to create topic refused-numbers: TOPIC_AUTHORIZATION_FAILED: "
@@ -202,8 +208,8 @@ async def test_a_refusal_by_the_cluster_is_told_with_its_own_words(
             raise ZeroDivisionError
 
 
-async def test_a_cluster_that_cannot_be_used_is_one_line() -> None:
-    """Nobody there, TLS wanted, SASL wanted."""
+async def test_an_unusable_cluster_is_one_line() -> None:
+    """It is unreachable, or requires TLS or SASL."""
 
     async def alert(stream: trio.SocketStream) -> None:
         await stream.receive_some()

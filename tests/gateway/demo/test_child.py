@@ -1,4 +1,4 @@
-"""A child process: heard, asked to end, and never left behind."""
+"""A child process is read, asked to end, and never left behind."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Modules":
 
 
 class Modules:
-    """Makes modules that children can run."""
+    """Creates modules that children can run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,12 +59,12 @@ class Modules:
 
 
 def is_alive(pid: int) -> bool:
-    """Say whether a process has this id, a zombie included."""
+    """Whether a process has this id, even as a zombie."""
     return Path(f"/proc/{pid}").exists()
 
 
-async def test_a_child_is_heard_to_its_last_line(module: Modules) -> None:
-    """Closing its stdin asks it to end, and what it still says is heard."""
+async def test_all_lines_of_a_child_are_read(module: Modules) -> None:
+    """Closing its stdin asks it to end, and its last lines are still read."""
     lines: list[str] = []
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
@@ -78,8 +78,8 @@ async def test_a_child_is_heard_to_its_last_line(module: Modules) -> None:
     assert not is_alive(child.pid)
 
 
-async def test_the_last_complaint_is_the_reason_of_an_end(module: Modules) -> None:
-    """Its stderr is logged, and a line without an end is heard as well."""
+async def test_the_last_line_of_stderr_is_the_reason_of_an_end(module: Modules) -> None:
+    """Stderr is logged, including a line without a line break."""
     lines: list[str] = []
     with capture_logs() as logged, trio.fail_after(LIMIT_S):
         child = await run_child(module(FAILS), [], name="c", on_line=lines.append)
@@ -90,7 +90,7 @@ async def test_the_last_complaint_is_the_reason_of_an_end(module: Modules) -> No
 
 
 async def test_a_killed_child_is_reported_as_killed(module: Modules) -> None:
-    """The signal is part of what is told."""
+    """The report has the signal."""
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
             child: Child = await nursery.start(
@@ -102,7 +102,7 @@ async def test_a_killed_child_is_reported_as_killed(module: Modules) -> None:
 
 
 async def test_cancelling_kills_and_reaps(module: Modules) -> None:
-    """However the run ends, no process is left behind."""
+    """No process is left behind, however the run ends."""
     heard = trio.Event()
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
@@ -116,7 +116,7 @@ async def test_cancelling_kills_and_reaps(module: Modules) -> None:
 
 
 async def test_a_child_that_does_not_close_in_time_is_an_error(module: Modules) -> None:
-    """The error ends the run, and the run kills it."""
+    """The error ends the run, which kills the child."""
     with trio.fail_after(LIMIT_S):
         with pytest.RaisesGroup(pytest.RaisesExc(DemoError, match="c did not close within 0 s")):
             async with trio.open_nursery() as nursery:
@@ -127,7 +127,7 @@ async def test_a_child_that_does_not_close_in_time_is_an_error(module: Modules) 
     assert not is_alive(child.pid)
 
 
-async def test_a_line_without_end_is_not_kept_for_ever(
+async def test_a_line_without_end_is_limited(
     module: Modules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The buffer has a limit."""
@@ -138,7 +138,7 @@ async def test_a_line_without_end_is_not_kept_for_ever(
 
 
 async def test_a_child_ends_when_its_parent_is_killed(module: Modules, tmp_path: Path) -> None:
-    """The kernel closes the pipe of a parent that had no time to say anything."""
+    """The kernel closes the pipe of its parent."""
     parent = tmp_path / "parent_under_test.py"
     parent.write_text(
         "import trio\n"

@@ -1,4 +1,4 @@
-"""How a client process learns that it is to end."""
+"""A client process learns that it must end."""
 
 import os
 import signal
@@ -24,8 +24,8 @@ def _signals_restored() -> object:
     signal.signal(signal.SIGTERM, before)
 
 
-def test_it_goes_on_until_stdin_ends(stdin: int) -> None:
-    """What is written there means nothing; its end does, and then an alarm runs."""
+def test_a_client_runs_until_stdin_ends(stdin: int) -> None:
+    """Input is ignored. At its end an alarm starts."""
     stop = StopRequest()
     assert not stop
     os.write(stdin, b"chatter")
@@ -36,8 +36,8 @@ def test_it_goes_on_until_stdin_ends(stdin: int) -> None:
     assert 0 < signal.alarm(0) <= StopRequest.CLOSE_LIMIT_S
 
 
-def test_sigterm_asks_as_well(stdin: int) -> None:
-    """So that a consumer can be stopped by hand."""
+def test_sigterm_ends_a_client(stdin: int) -> None:
+    """This stops a consumer by hand."""
     stop = StopRequest()
     os.kill(os.getpid(), signal.SIGTERM)
     assert stop

@@ -1,7 +1,5 @@
-"""The consumer process, against the embedded cluster itself, without a gateway.
-
-Only what one member at a time can show: joins of classic members take too long there.
-"""
+"""The consumer process, directly with the embedded cluster. Each test has a single member, because
+joins of classic members take long there."""
 
 import os
 import signal
@@ -17,10 +15,11 @@ from tests.support.demo_stage import LIMIT_S, PARTITIONS, open_stage
     "arguments",
     [("--protocol=classic",), ("--protocol=consumer",), ("--protocol=consumer", "--static")],
 )
-async def test_a_consumer_consumes_commits_and_gives_up_in_good_order(
+async def test_a_consumer_consumes_commits_and_revokes(
     arguments: tuple[str, ...],
 ) -> None:
-    """Every record once, every commit acknowledged, ownership from callback to callback."""
+    """Every record arrives once, every commit is acknowledged, and ownership lasts from callback to
+    callback."""
     started_s = time.monotonic()
     async with open_stage() as at:
         producer, produced = await at.produce()
@@ -43,8 +42,8 @@ async def test_a_consumer_consumes_commits_and_gives_up_in_good_order(
     assert stamps[-1] < time.monotonic()
 
 
-async def test_sigterm_closes_a_consumer_as_well() -> None:
-    """Whoever stops it by hand gets an orderly end too."""
+async def test_sigterm_closes_a_consumer() -> None:
+    """A consumer stopped by hand leaves its group."""
     async with open_stage() as at:
         child, heard = await at.consume("--protocol=consumer")
         await heard.until(lambda: bool(heard.of(Assigned)))

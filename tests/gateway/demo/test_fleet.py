@@ -1,4 +1,4 @@
-"""The fleet of consumers: one process per member at a time, come what may."""
+"""The fleet of consumers runs one process per member at a time."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from tests.support.until import until
 
 
 async def test_the_fleet_replaces_members_and_restarts_killed_ones() -> None:
-    """One process per member at a time; an unexpected end is counted, an ordered one is not."""
+    """Unexpected ends are counted, requested ones are not."""
     ledger = Ledger(PARTITIONS)
     everywhere = {partition: {"c-1"} for partition in range(PARTITIONS)}
     nowhere: dict[int, set[str]] = {partition: set() for partition in range(PARTITIONS)}

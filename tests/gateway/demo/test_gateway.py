@@ -10,8 +10,8 @@ from tests.support.group_client import group_client
 from tests.support.mock_cluster import running_mock_cluster
 
 
-async def test_the_demos_gateway_tells_a_listener_and_ends_when_cancelled() -> None:
-    """Its ports are the system's choice."""
+async def test_the_demos_gateway_reports_a_listener_and_ends_when_cancelled() -> None:
+    """The system chooses its ports."""
     events: list[GatewayEvent] = []
     async with running_mock_cluster(3) as upstream, trio.open_nursery() as nursery:
         bootstrap: str = await nursery.start(

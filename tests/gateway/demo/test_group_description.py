@@ -1,4 +1,4 @@
-"""Asking for the description of a group, over a real connection."""
+"""Requests for the description of a group over a real connection."""
 
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -21,7 +21,7 @@ from tests.support.wire import Wire
 
 
 class Coordinator(FakeBroker):
-    """Coordinates group `g`, and answers the describes with what the test put there."""
+    """A coordinator of group `g` with the test's answers to describe requests."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -72,8 +72,8 @@ def description_of(broker: Coordinator) -> closing[GroupDescription]:
     return closing(GroupDescription(f"{host}:{port}", "g"))
 
 
-async def test_a_consumer_group_needs_one_question(coordinator: Coordinator) -> None:
-    """And one connection for as many looks as one likes."""
+async def test_a_consumer_group_needs_one_request(coordinator: Coordinator) -> None:
+    """Any number of descriptions use one connection."""
     coordinator.consumer_group = ConsumerGroup(group_id="g", group_state="Assigning")
     with description_of(coordinator) as description:
         for _ in range(3):
@@ -85,10 +85,10 @@ async def test_a_consumer_group_needs_one_question(coordinator: Coordinator) -> 
     await coordinator.down_to(0)
 
 
-async def test_a_group_that_is_none_of_the_new_protocol_is_asked_for_as_a_classic_one(
+async def test_a_classic_group_is_described_by_the_classic_request(
     coordinator: Coordinator,
 ) -> None:
-    """GROUP_ID_NOT_FOUND is how ConsumerGroupDescribe says so."""
+    """ConsumerGroupDescribe answers GROUP_ID_NOT_FOUND for it."""
     with description_of(coordinator) as description:
         look = await description.look()
     assert look == GroupView(protocol="classic", state="Stable", members=())
@@ -97,10 +97,10 @@ async def test_a_group_that_is_none_of_the_new_protocol_is_asked_for_as_a_classi
 @pytest.mark.parametrize(
     "error_code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
 )
-async def test_an_error_is_told_and_the_coordinator_found_again(
+async def test_an_error_is_reported_and_the_coordinator_looked_up(
     coordinator: Coordinator, error_code: int
 ) -> None:
-    """It may have moved."""
+    """The coordinator may have moved."""
     coordinator.consumer_group = ConsumerGroup(group_id="g", error_code=error_code)
     with description_of(coordinator) as description:
         assert await description.look() == (
@@ -111,7 +111,7 @@ async def test_an_error_is_told_and_the_coordinator_found_again(
     assert coordinator.asked(ApiKey.FIND_COORDINATOR) == 2
 
 
-async def test_an_unreachable_gateway_is_told() -> None:
-    """The step then waits and tries again."""
+async def test_an_unreachable_gateway_is_reported() -> None:
+    """The step waits and retries."""
     with closing(GroupDescription("127.0.0.1:1", "g")) as description:
         assert "cannot connect to 127.0.0.1:1" in str(await description.look())

@@ -1,4 +1,4 @@
-"""Reading a description of the group, and judging it."""
+"""Reading and judging a description of the group."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -25,8 +25,8 @@ def with_members(*members: MemberView) -> GroupView:
     return GroupView(protocol="consumer", state="Stable", members=members)
 
 
-def test_a_settled_group_is_agreed_on() -> None:
-    """State, members, protocols, partitions and callbacks all fit."""
+def test_a_settled_group_is_accepted() -> None:
+    """State, members, protocols, partitions and callbacks agree."""
     assert disagreement(SETTLED, expected=EXPECTED, owners=OWNERS) is None
 
 
@@ -72,15 +72,15 @@ def test_a_settled_group_is_agreed_on() -> None:
         (SETTLED, {0: {"a"}, 1: {"b"}}, "partition 2 is assigned to a, held by nobody"),
     ],
 )
-def test_what_is_not_settled_yet_is_said(
+def test_an_unsettled_group_has_a_reason(
     view: GroupView, owners: Mapping[int, set[str]], why: str
 ) -> None:
-    """The text is the reason when a step never settles."""
+    """It is shown when a step never settles."""
     assert disagreement(view, expected=EXPECTED, owners=owners) == why
 
 
-def test_a_consumer_group_is_read_with_the_protocol_of_each_member() -> None:
-    """ConsumerGroupDescribe v1 tells classic members apart (KIP-1099)."""
+def test_a_consumer_group_shows_each_members_protocol() -> None:
+    """ConsumerGroupDescribe v1 distinguishes classic members (KIP-1099)."""
     empty = consumer_group_describe.Assignment(topic_partitions=())
     members = tuple(
         consumer_group_describe.Member(
@@ -107,8 +107,8 @@ def test_a_consumer_group_is_read_with_the_protocol_of_each_member() -> None:
     assert GroupView.of_consumer_group(described) == SETTLED
 
 
-def test_a_classic_group_is_read_from_the_assignments_of_its_leader() -> None:
-    """A member that has none yet owns nothing."""
+def test_a_classic_group_shows_its_leaders_assignments() -> None:
+    """A member without an assignment owns nothing."""
     assignment = encode_assignment(
         Assignment(assigned_partitions=(TopicPartition(topic="t", partitions=(0, 1)),)), 0
     )

@@ -1,4 +1,4 @@
-"""The books: what is lost, twice delivered, twice owned, moved and unowned."""
+"""The ledger: records lost or delivered twice, partitions owned twice, moved and unowned."""
 
 import pytest
 
@@ -47,40 +47,40 @@ def ledger(*reports: tuple[Process, ConsumerReport], partitions: int = 2) -> Led
     return books
 
 
-def test_a_record_is_lost_if_nobody_ever_got_it() -> None:
-    """Produced and never delivered, over all processes together."""
+def test_a_record_is_lost_if_no_process_got_it() -> None:
+    """It was produced but never delivered, by any process."""
     books = ledger((A, consumed((0, 10, 2))), (B, consumed((1, 7, 2))))
     assert books.never_delivered(7) == 0
     assert books.never_delivered(8) == 1
     assert books.delivered() == 8
 
 
-def test_a_record_is_counted_as_delivered_twice_once() -> None:
-    """The count is of records, not of deliveries, and it does not matter to whom."""
+def test_a_record_delivered_twice_counts_once() -> None:
+    """The ledger counts records, not deliveries, and the receivers do not matter."""
     books = ledger((A, consumed((0, 4, 1))), (B, consumed((2, 5, 1))), (A2, consumed((3, 4, 1))))
     assert books.delivered_again() == 2
     assert books.delivered() == 8
     assert books.delivered_numbers() == 5
 
 
-def test_one_owner_after_the_other_is_no_overlap() -> None:
-    """The next owner may come at the very moment the last one has given up."""
+def test_successive_owners_do_not_overlap() -> None:
+    """The next owner may begin at the moment when the last one ends."""
     books = ledger((A, assigned(1, 0, 1)), (A, revoked(2, 1)), (B, assigned(2, 1)))
     assert books.owned_twice() == set()
     assert books.owners() == {0: {"a"}, 1: {"b"}}
 
 
 @pytest.mark.parametrize("late_first", [False, True])
-def test_two_owners_at_a_time_are_found_in_any_order_of_reports(late_first: bool) -> None:
-    """Reports of different processes arrive out of order; their stamps decide."""
+def test_overlapping_owners_are_found_in_any_order_of_reports(late_first: bool) -> None:
+    """Reports of different processes arrive out of order, so their timestamps decide."""
     first: list[tuple[Process, ConsumerReport]] = [(A, assigned(1, 0)), (A, revoked(3, 0))]
     second: list[tuple[Process, ConsumerReport]] = [(B, assigned(2.9, 0)), (B, revoked(4, 0))]
     books = ledger(*(second + first if late_first else first + second))
     assert books.owned_twice() == {0}
 
 
-def test_an_owner_that_never_gave_up_overlaps_all_later_ones() -> None:
-    """Not only its immediate successor: a short second ownership must not hide the third."""
+def test_an_owner_that_never_revoked_overlaps_all_later_ones() -> None:
+    """A short second ownership must not hide the third."""
     books = ledger(
         (A, assigned(1, 0)), (B, assigned(2, 0)), (B, revoked(3, 0)), (C, assigned(4, 0))
     )
@@ -88,14 +88,14 @@ def test_an_owner_that_never_gave_up_overlaps_all_later_ones() -> None:
     assert books.owners()[0] == {"a", "c"}
 
 
-def test_the_two_processes_of_one_member_count_as_two_owners() -> None:
-    """A replacement that starts before its predecessor gave up is exactly the harm to find."""
+def test_two_processes_of_one_member_count_as_two_owners() -> None:
+    """A replacement that starts before its predecessor revoked is harmful."""
     books = ledger((A, assigned(1, 0)), (A2, assigned(2, 0)), (A, revoked(3, 0)))
     assert books.owned_twice() == {0}
 
 
 def test_a_dead_process_owns_nothing() -> None:
-    """Ownership ends with the process, whatever its last word was."""
+    """Ownership ends with the process, whatever its last report was."""
     books = ledger((A, assigned(1, 0)))
     books.process_ended(A, 5)
     books.hear(B, assigned(5, 0))
@@ -104,20 +104,20 @@ def test_a_dead_process_owns_nothing() -> None:
 
 
 def test_a_closed_consumer_owns_nothing() -> None:
-    """Closing ends what no revoke callback ended."""
+    """Closing ends ownership without a revoke callback."""
     books = ledger((A, assigned(1, 0)), (A, Closed(at_s=2)), (B, assigned(2, 0)))
     assert books.owned_twice() == set()
 
 
-def test_what_a_fenced_member_held_is_counted_apart() -> None:
-    """It learns of the fence only with its next heartbeat, and its commits are refused."""
+def test_the_partitions_of_a_fenced_member_count_separately() -> None:
+    """It learns of the fence with its next heartbeat, and its commits are refused."""
     books = ledger((A, assigned(1, 0, 1)), (B, assigned(2, 0)), (A, lost(3, 0, 1)))
     assert books.owned_twice() == set()
     assert books.held_after_fencing() == {0}
 
 
 def test_the_highest_acknowledged_commit_counts() -> None:
-    """A slow answer to an earlier commit takes nothing back."""
+    """A slow answer to an earlier commit changes nothing."""
     books = ledger(
         (A, Committed(at_s=1, offsets=((0, 10), (1, 4)))),
         (A, Committed(at_s=2, offsets=((0, 7),))),
@@ -138,7 +138,7 @@ def test_the_highest_acknowledged_commit_counts() -> None:
 def test_a_new_owner_may_not_begin_before_a_commit(
     second: ConsumerReport, partitions: set[int]
 ) -> None:
-    """Of two partitions the first has the even records: offset 3 is record 6."""
+    """With two partitions the first has the even records: offset 3 is record 6."""
     books = ledger(
         (A, assigned(1, 0)),
         (A, consumed((0, 6, 2))),
@@ -150,7 +150,7 @@ def test_a_new_owner_may_not_begin_before_a_commit(
     assert books.went_back() == partitions
 
 
-def test_an_owner_is_not_measured_by_its_own_commits_or_by_later_ones() -> None:
+def test_an_owner_is_not_compared_with_its_own_or_later_commits() -> None:
     """Answers to commits in flight may overtake each other."""
     books = ledger(
         (A, assigned(1, 0)),
@@ -163,11 +163,12 @@ def test_an_owner_is_not_measured_by_its_own_commits_or_by_later_ones() -> None:
 
 @pytest.mark.parametrize("heard_s", [3, 6])
 @pytest.mark.parametrize(("begin", "partitions"), [(8, set[int]()), (7, {0})])
-def test_who_undid_a_commit_by_itself_is_taken_at_its_last_word(
+def test_a_client_that_overwrites_its_own_commit_counts_with_the_last(
     heard_s: float, begin: int, partitions: set[int]
 ) -> None:
-    """librdkafka sends a commit that was refused for the moment again, after newer ones: then the
-    older one is stored last. On a busy machine it hears so when there is a new owner already."""
+    """librdkafka repeats a commit after a retriable error, even after newer ones, so the older
+    commit is stored last. On a busy machine it receives the error after the partition has a new
+    owner."""
     books = ledger(
         (A, assigned(1, 0)),
         (A, committed(2, 9)),
@@ -179,8 +180,8 @@ def test_who_undid_a_commit_by_itself_is_taken_at_its_last_word(
     assert books.went_back() == partitions
 
 
-def test_nobody_undoes_the_commit_of_another() -> None:
-    """Not even a client that had one of its own on its way when it gave the partition up."""
+def test_overwriting_anothers_commit_is_a_violation() -> None:
+    """This includes a client whose own commit was in flight when it revoked the partition."""
     books = ledger(
         (A, assigned(1, 0)),
         (A, revoked(2, 0)),
@@ -194,8 +195,8 @@ def test_nobody_undoes_the_commit_of_another() -> None:
     assert books.went_back() == {0}
 
 
-def test_a_step_counts_what_moved_who_was_disturbed_and_what_was_unowned() -> None:
-    """Here `a` is replaced: partition 0 goes to `b` for a moment, partition 1 rests with `b`."""
+def test_a_step_counts_moves_disturbances_and_unowned_time() -> None:
+    """`a` is replaced: partition 0 goes to `b` for a moment, and partition 1 stays with `b`."""
     books = ledger(
         (A, assigned(0, 0)),
         (B, assigned(0, 1)),
@@ -210,7 +211,8 @@ def test_a_step_counts_what_moved_who_was_disturbed_and_what_was_unowned() -> No
 
 
 def test_a_partition_that_returns_to_its_member_has_not_moved() -> None:
-    """A static member's replacement takes its place; an eager rebalance revokes all for nothing."""
+    """A static member's replacement continues it, and an eager rebalance may revoke everything for
+    nothing."""
     books = ledger(
         (A, assigned(0, 0)),
         (B, assigned(0, 1)),
@@ -224,8 +226,8 @@ def test_a_partition_that_returns_to_its_member_has_not_moved() -> None:
     )
 
 
-def test_what_happened_outside_a_step_does_not_count_for_it() -> None:
-    """Steps follow each other; each has its own figures."""
+def test_a_step_counts_only_its_own_time() -> None:
+    """Each of the successive steps has its own figures."""
     books = ledger(
         (A, assigned(0, 0, 1)), (A, revoked(1, 0)), (B, assigned(2, 0)), (B, revoked(30, 0))
     )
@@ -234,7 +236,7 @@ def test_what_happened_outside_a_step_does_not_count_for_it() -> None:
     )
 
 
-def test_before_its_first_owner_a_partition_misses_none() -> None:
+def test_a_partition_counts_as_unowned_only_after_its_first_owner() -> None:
     """The start of the group is no downtime."""
     books = ledger((A, assigned(10, 0)))
     assert books.disturbance(None, 0, 20).unowned_partition_s == 0

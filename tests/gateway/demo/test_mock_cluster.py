@@ -1,4 +1,4 @@
-"""The embedded cluster: started, announced, missed when it dies."""
+"""The embedded cluster: its start, its address, and its death."""
 
 import os
 import signal
@@ -21,8 +21,8 @@ def children() -> set[int]:
     return {int(pid) for each in lists for pid in each.read_text().split()}
 
 
-async def test_it_has_three_brokers_and_a_topic_with_exactly_the_partitions_asked_for() -> None:
-    """An auto-created topic would have four, whatever was asked for."""
+async def test_it_has_three_brokers_and_a_topic_with_the_requested_partitions() -> None:
+    """An auto-created topic would always have four."""
     before = children()
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
@@ -37,8 +37,8 @@ async def test_it_has_three_brokers_and_a_topic_with_exactly_the_partitions_aske
     assert children() == before
 
 
-async def test_its_death_is_an_error_that_says_how_it_died() -> None:
-    """Hostile frames abort it; the demo must not hang then."""
+async def test_its_death_is_an_error_with_its_exit_status() -> None:
+    """Malformed frames abort it, and the demo must not hang."""
     before = children()
     with trio.fail_after(LIMIT_S):
         with pytest.RaisesGroup(
@@ -51,8 +51,8 @@ async def test_its_death_is_an_error_that_says_how_it_died() -> None:
                 os.kill(cluster, signal.SIGABRT)
 
 
-async def test_it_says_why_it_did_not_start() -> None:
-    """The child's complaint is part of the reason."""
+async def test_a_failed_start_has_a_reason() -> None:
+    """The reason contains the child's stderr."""
     with trio.fail_after(LIMIT_S):
         with pytest.RaisesGroup(
             pytest.RaisesExc(DemoError, match=r"died \(SIGABRT: .*Assertion"),

@@ -1,4 +1,4 @@
-"""The verdict: which promise a run broke."""
+"""The verdict of a run."""
 
 from dataclasses import replace
 
@@ -48,8 +48,8 @@ def step(protocol: Protocol) -> RollStep:
 ROLL = tuple(step(protocol) for protocol in ("classic", "consumer", "consumer", "classic"))
 
 
-def test_records_delivered_twice_break_no_promise() -> None:
-    """At least once is what Kafka promises; they are shown, not judged."""
+def test_records_delivered_twice_break_no_guarantee() -> None:
+    """Kafka guarantees at-least-once. The count is shown, but not judged."""
     assert broken_promise(Options(), BOTH_LIVE, KEPT) is None
 
 
@@ -73,13 +73,13 @@ def test_records_delivered_twice_break_no_promise() -> None:
     ],
 )
 def test_a_wrong_figure_is_the_reason(figures: Totals, why: str) -> None:
-    """In one line, the first that is wrong."""
+    """The line has the first wrong figure."""
     assert broken_promise(Options(), BOTH_LIVE, figures) == why
 
 
 @pytest.mark.parametrize("options", [Options(), Options(consumers=1, static=True)])
-def test_a_group_that_is_never_empty_must_convert_with_its_members(options: Options) -> None:
-    """Otherwise the demo would pass without showing what it is for."""
+def test_a_group_that_is_never_empty_must_convert_live(options: Options) -> None:
+    """Otherwise the demo would pass without a live conversion."""
     seen: dict[Direction, Conversion] = {
         **BOTH_LIVE,
         "consumer->classic": "replaced while empty",
@@ -88,8 +88,8 @@ def test_a_group_that_is_never_empty_must_convert_with_its_members(options: Opti
     assert broken_promise(options, seen, KEPT) == why
 
 
-def test_one_dynamic_consumer_leaves_the_group_empty_and_that_counts() -> None:
-    """Between its two processes nobody is there to be converted."""
+def test_one_dynamic_consumer_may_convert_an_empty_group() -> None:
+    """Between its two processes the group has no members."""
     seen: dict[Direction, Conversion] = dict.fromkeys(BOTH_LIVE, "replaced while empty")
     assert broken_promise(ONE_DYNAMIC, seen, KEPT) is None
     seen["classic->consumer"] = "none"
@@ -97,8 +97,8 @@ def test_one_dynamic_consumer_leaves_the_group_empty_and_that_counts() -> None:
     assert broken_promise(ONE_DYNAMIC, seen, KEPT) == why
 
 
-def test_conversions_are_read_from_the_steps_and_the_gateway() -> None:
-    """The description says that the kind changed, the gateway that it was done with members."""
+def test_conversions_come_from_the_steps_and_the_gateway() -> None:
+    """The description shows the new kind, and the gateway that it had members."""
     assert conversions(ROLL, {"classic->consumer", "consumer->classic"}) == BOTH_LIVE
     assert conversions(ROLL, set()) == dict.fromkeys(BOTH_LIVE, "replaced while empty")
     assert conversions(ROLL[:3], {"classic->consumer"}) == {

@@ -5,7 +5,8 @@ from tests.support.demo_stage import LIMIT_S, open_stage
 
 
 async def test_the_producer_numbers_its_records_and_counts_them() -> None:
-    """Record n lies in partition n modulo the partitions; the final count is what was stored."""
+    """Record n is in partition n modulo the partitions, and the final count is that of stored
+    records."""
     async with open_stage() as at:
         child, heard = await at.produce()
         await heard.until(lambda: any(each.acknowledged > 50 for each in heard.of(Produced)))

@@ -1,4 +1,4 @@
-"""The conversation between a child process and the demo."""
+"""Reports of a child process to the demo."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ from gateway.demo.reports import Assigned, Closed, Committed, Consumed, Lost, Pr
     ],
 )
 def test_a_report_survives_its_line(report: Report) -> None:
-    """What the child said is what the parent hears, and it is one line."""
+    """The parent receives the child's report, which is one line."""
     line = reports.encode(report)
     assert "\n" not in line
     assert reports.decode(line) == report
@@ -29,19 +29,19 @@ def test_a_report_survives_its_line(report: Report) -> None:
 @pytest.mark.parametrize(
     "line", ["", "no json", "[]", "1", '{"kind":"gossip"}', '{"kind":"closed"}', '{"kind":[]}']
 )
-def test_anything_else_is_refused(line: str) -> None:
-    """A child that prints something of its own is a bug, and shows as one."""
+def test_other_output_is_refused(line: str) -> None:
+    """A child that prints anything else has a bug."""
     with pytest.raises(ValueError, match=r".+"):
         reports.decode(line)
 
 
 @given(st.lists(st.integers(min_value=0, max_value=50)))
-def test_runs_hold_the_very_numbers(numbers: list[int]) -> None:
-    """Folding loses nothing, whatever the order or repetition."""
+def test_runs_contain_exactly_the_numbers(numbers: list[int]) -> None:
+    """Order and repetition do not matter."""
     unfolded = [number for run in reports.as_runs(numbers) for number in range(*run)]
     assert unfolded == numbers
 
 
 def test_a_batch_of_one_partition_is_one_run() -> None:
-    """Which is why it is done."""
+    """That keeps reports short."""
     assert reports.as_runs(range(3, 999, 12)) == ((3, 999, 12),)

@@ -1,4 +1,4 @@
-"""The roll: which steps, when each counts as settled, and what happens if one never does."""
+"""The roll: its steps, when each has settled, and a step that never settles."""
 
 import pytest
 import trio
@@ -15,7 +15,7 @@ NAMES = ["c-1", "c-2"]
 
 
 class PaperFleet(Fleet):
-    """Members without processes; each owns the partition of its place in the list."""
+    """Members without processes. Each owns the partition of its position."""
 
     def __init__(self) -> None:
         self.books = Ledger(len(NAMES))
@@ -25,7 +25,7 @@ class PaperFleet(Fleet):
             self._own(partition, Process(member=name, incarnation=0))
 
     async def replace(self, name: str, protocol: Protocol) -> None:
-        """Close the one process and start the next."""
+        """Close one process and start the next."""
         incarnation = len(self.history)
         owner = Process(member=name, incarnation=incarnation)
         for before in range(incarnation):
@@ -39,7 +39,7 @@ class PaperFleet(Fleet):
 
 
 class Description:
-    """Describes the group of a paper fleet as it should be, after some other answers."""
+    """Describes the group as it should be, after some other answers."""
 
     def __init__(self, fleet: PaperFleet, *first: GroupView | str) -> None:
         self._fleet = fleet
@@ -61,8 +61,8 @@ class Description:
         )
 
 
-async def test_it_rolls_one_by_one_and_back(autojump_clock: MockClock) -> None:
-    """The group is classic, mixed, native, mixed, classic."""
+async def test_members_roll_one_by_one_and_back(autojump_clock: MockClock) -> None:
+    """The group is classic, mixed, native, mixed, and classic."""
     fleet = PaperFleet()
     roll = Roll(fleet, fleet.books, Description(fleet))
     await roll.run()
@@ -89,8 +89,8 @@ async def test_it_rolls_one_by_one_and_back(autojump_clock: MockClock) -> None:
     ]
 
 
-async def test_it_waits_through_answers_that_are_not_settled(autojump_clock: MockClock) -> None:
-    """An error or a rebalance is no failure as long as it passes."""
+async def test_the_roll_waits_for_a_settled_group(autojump_clock: MockClock) -> None:
+    """A temporary error or rebalance is no failure."""
     fleet = PaperFleet()
     rebalancing = GroupView(protocol="classic", state="PreparingRebalance", members=())
     roll = Roll(fleet, fleet.books, Description(fleet, "no coordinator", rebalancing))
@@ -101,7 +101,7 @@ async def test_it_waits_through_answers_that_are_not_settled(autojump_clock: Moc
 async def test_a_step_that_never_settles_fails_with_the_last_reason(
     autojump_clock: MockClock,
 ) -> None:
-    """The reason names the step and what was still wrong."""
+    """The reason names the step and the last problem."""
     fleet = PaperFleet()
 
     async def describe() -> GroupView | str:

@@ -1,4 +1,4 @@
-"""A whole run: how it ends early. That it succeeds is shown end to end, with the real gateway."""
+"""Runs that end early. An end-to-end test covers a successful run with the real gateway."""
 
 import os
 import signal
@@ -24,8 +24,7 @@ Children = Callable[[], set[int]]
 
 @pytest.fixture
 def children() -> Children:
-    """Tells the ids of this process's children, whichever thread started them, without those that
-    were there before."""
+    """The ids of this process's new children, from any thread."""
 
     def now() -> set[int]:
         lists = Path("/proc/self/task").glob("*/children")
@@ -42,16 +41,14 @@ async def no_gateway(
     *,
     task_status: trio.TaskStatus[str],
 ) -> None:
-    """Fail as a gateway that cannot listen does."""
+    """Fail like a gateway that cannot listen."""
     await trio.lowlevel.checkpoint()
     raise ListenError("port 19092 is in use")
 
 
 class BareUpstream:
-    """Instead of a gateway the embedded cluster itself, which cannot describe groups.
-
-    After its start it sends a signal to some process.
-    """
+    """Replaces the gateway by the embedded cluster, which cannot describe groups. After its start
+    it sends a signal to a process."""
 
     def __init__(
         self, number: signal.Signals, target: Callable[[], int], children: Children
@@ -79,7 +76,7 @@ class BareUpstream:
 
 
 async def test_a_gateway_that_does_not_start_is_the_reason(children: Children) -> None:
-    """The outcome says so; nothing is left running."""
+    """The outcome names it, and no process is left."""
     with trio.fail_after(LIMIT_S):
         outcome = await run(OPTIONS, no_gateway, embedded)
     assert outcome.reason == "the gateway did not start: port 19092 is in use"
@@ -100,10 +97,10 @@ async def test_the_death_of_the_embedded_cluster_is_the_reason(children: Childre
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_a_signal_ends_the_run_with_all_its_processes(
+async def test_a_signal_ends_the_run_and_all_its_processes(
     number: signal.Signals, children: Children
 ) -> None:
-    """As a shell expects: 128 and the number of the signal."""
+    """The exit status is 128 plus the signal, as in a shell."""
     gateway = BareUpstream(number, os.getpid, children)
     with trio.fail_after(LIMIT_S):
         with pytest.raises(Interrupted, match=number.name) as caught:

@@ -1,4 +1,4 @@
-"""What is shown at the end."""
+"""The summary at the end."""
 
 import json
 
@@ -43,8 +43,8 @@ BROKEN = Outcome(
 )
 
 
-def test_people_see_every_step_and_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
-    """Plain text where stdout is no terminal, and no line is folded."""
+def test_the_text_has_every_step_and_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal it is plain text, and no line wraps."""
     summary.show(GOOD)
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
@@ -60,15 +60,15 @@ def test_people_see_every_step_and_every_figure(capsys: pytest.CaptureFixture[st
     assert "conversion consumer->classic live" in lines
 
 
-def test_a_run_that_broke_off_shows_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
-    """No totals, because they would be wrong."""
+def test_an_aborted_run_shows_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no totals, because they would be wrong."""
     summary.show(BROKEN)
     assert "records produced" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("outcome", [GOOD, BROKEN])
-def test_programs_get_one_document(outcome: Outcome) -> None:
-    """All of it, and first of all whether the run was good."""
+def test_the_json_summary_is_one_document(outcome: Outcome) -> None:
+    """It has everything, with the verdict first."""
     document = json.loads(summary.as_json(outcome))
     assert document["ok"] is (outcome.reason is None)
     assert document["reason"] == outcome.reason

@@ -1,4 +1,4 @@
-"""A JSON line is the event that it was made from, or says why it is none."""
+"""A JSON line is parsed into its event, or refused with a reason."""
 
 import json
 from typing import Any
@@ -32,16 +32,16 @@ def envelope(**changes: Any) -> Envelope:
     )
 
 
-def test_every_event_is_in_the_catalog_under_its_past_tense_name() -> None:
-    """That of its class; classes that they share are none."""
+def test_every_event_has_its_past_tense_name_in_the_catalog() -> None:
+    """The name is that of its class. Base classes are not in the catalog."""
     assert EVENTS["member_left"] is MemberLeft
     assert EVENTS["upstream_lost"] is UpstreamLost
     assert not [name for name in EVENTS if name.startswith("_")]
     assert len(EVENTS) == len(set(EVENTS.values()))
 
 
-def test_an_event_comes_back_from_its_line() -> None:
-    """Whole, tuples and causes included."""
+def test_an_event_survives_its_line() -> None:
+    """All fields are preserved, including tuples and causes."""
     partitions = PartitionsAssigned(member_id="ü", member_epoch=3, partitions={"foo": (0, 2)})
     for told in (
         envelope(),
@@ -71,15 +71,15 @@ def test_an_event_comes_back_from_its_line() -> None:
     ],
     ids=str,
 )
-def test_a_line_that_is_none_says_why(line: bytes | dict[str, Any], why: str) -> None:
-    """Damaged, of a later groupferry, or somebody else's: never a traceback."""
+def test_an_invalid_line_is_refused_with_a_reason(line: bytes | dict[str, Any], why: str) -> None:
+    """It is damaged, of a later groupferry, or foreign. There is no traceback."""
     if isinstance(line, dict):
         line = json.dumps({**json.loads(envelope().line), **line}).encode()
     with pytest.raises(BadLine, match=why):
         read_line(line)
 
 
-def test_an_envelope_is_named_after_what_is_in_it() -> None:
-    """Otherwise a reader would take its fields for another event's."""
+def test_an_envelope_has_the_name_of_its_event() -> None:
+    """Otherwise a reader would take its fields for those of another event."""
     with pytest.raises(ValueError, match="member_left"):
         envelope(event="member_fenced")

@@ -15,7 +15,7 @@ LEFT = MemberLeft(member_id="m\n\u202e", cause=RemovalCause.LEFT)
 
 
 def envelope(fields: GatewayEvent = LEFT, **changed: object) -> Envelope:
-    """One of a group's event."""
+    """An envelope with a group's event."""
     given = {
         "event": fields.name,
         "schema_version": fields.schema_version,
@@ -31,7 +31,7 @@ def envelope(fields: GatewayEvent = LEFT, **changed: object) -> Envelope:
 
 
 def test_an_envelope_is_one_line() -> None:
-    """Whatever is in its fields: a reader splits files at line ends."""
+    """Line breaks in fields are escaped, because readers split files at line ends."""
     line = envelope().line
     assert "\n" not in line
     assert json.loads(line) == {
@@ -48,8 +48,8 @@ def test_an_envelope_is_one_line() -> None:
     }
 
 
-def test_the_fields_are_those_of_the_event_that_is_named() -> None:
-    """And of its schema version: a reader finds the model by both."""
+def test_the_fields_match_the_name_of_the_event() -> None:
+    """They also match the schema version. A reader finds the model by both."""
     with pytest.raises(ValidationError, match="the fields are those of gateway_ended"):
         envelope(GatewayEnded(), event="member_left")
     with pytest.raises(ValidationError, match="the fields are those of member_left"):
@@ -59,7 +59,7 @@ def test_the_fields_are_those_of_the_event_that_is_named() -> None:
 @pytest.mark.parametrize(
     "changed", [{"sequence": 0}, {"at_ms": -1}, {"at_ms": 253_402_300_800_000}, {"surplus": 1}]
 )
-def test_what_no_reader_expects_is_never_written(changed: dict[str, object]) -> None:
-    """Sequences begin with 1, years end with 9999, and there is no further field."""
+def test_invalid_envelopes_are_never_written(changed: dict[str, object]) -> None:
+    """Sequences begin with 1, years end with 9999, and there are no further fields."""
     with pytest.raises(ValidationError):
         envelope(LEFT, **changed)

@@ -1,4 +1,4 @@
-"""What every event has in common."""
+"""The properties of all events."""
 
 import pytest
 from pydantic import ValidationError
@@ -9,8 +9,8 @@ from gateway.events.group_events import GroupConverted
 from gateway.events.member_events import MemberLeft
 
 
-def test_an_events_name_is_that_of_its_class() -> None:
-    """So that nobody can look for the one and not find the other."""
+def test_an_event_has_the_name_of_its_class() -> None:
+    """A search for either finds the other."""
 
     class MemberDidSomething(GatewayEvent):
         pass
@@ -18,8 +18,8 @@ def test_an_events_name_is_that_of_its_class() -> None:
     assert MemberDidSomething.name == "member_did_something"
 
 
-def test_an_event_does_not_change_and_has_no_surprises() -> None:
-    """Its readers rely on a fixed set of fields."""
+def test_an_event_is_immutable_with_fixed_fields() -> None:
+    """Readers rely on a fixed set of fields."""
     event = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
     with pytest.raises(ValidationError, match="frozen"):
         event.member_id = "n"
@@ -27,9 +27,9 @@ def test_an_event_does_not_change_and_has_no_surprises() -> None:
         MemberLeft(member_id="m", cause=RemovalCause.LEFT, surplus=1)  # type: ignore[call-arg]
 
 
-def test_fields_that_were_not_given_are_not_shown() -> None:
-    """A conversion has an epoch in one direction and a generation in the other; one that was given
-    as none is shown as none."""
+def test_missing_fields_are_omitted() -> None:
+    """A conversion has an epoch in one direction and a generation in the other. A field set to None
+    is shown as null."""
     event = GroupConverted(
         direction="classic->consumer", is_live=True, group_epoch=3, members=1, cause="n joined"
     )

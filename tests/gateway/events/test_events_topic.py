@@ -1,5 +1,5 @@
-"""Lines that go to a topic hold nobody up, wherever the cluster is; with a real one see
-test_events_topic_with_kafka.py."""
+"""Lines for a topic block nothing, even if the cluster is down. test_events_topic_with_kafka.py
+uses a real one."""
 
 import pytest
 import trio
@@ -12,17 +12,17 @@ from tests.support.ports import free_port
 from tests.support.until import until
 
 LOOKS = 4
-"""More than one, so that one of them finds nothing that waits."""
+"""More than one check, so that one of them finds an empty buffer."""
 
 
 def cut_off() -> EventsTopic:
-    """A topic of a cluster that is away."""
+    """A topic of a cluster that is down."""
     return EventsTopic(client_config([("127.0.0.1", free_port())], CLIENT_ID), "events")
 
 
 @pytest.mark.timeout(60)
-def test_what_the_buffer_has_no_room_for_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits, and there is one log line however much it is."""
+def test_lines_beyond_the_buffer_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No writer waits, and one log line reports any number of them."""
     monkeypatch.setattr(events_topic, "BUFFER_LINES_MAX", 3)
     topic = cut_off()
     with capture_logs() as lines:
@@ -39,8 +39,8 @@ def test_what_the_buffer_has_no_room_for_is_dropped(monkeypatch: pytest.MonkeyPa
     ]
 
 
-def test_a_line_that_no_broker_would_take_is_dropped() -> None:
-    """The others go on."""
+def test_an_oversized_line_is_dropped() -> None:
+    """The others are sent."""
     topic = cut_off()
     with capture_logs() as lines:
         topic.write(["x" * (2 << 20), "short"], None)
@@ -48,9 +48,8 @@ def test_a_line_that_no_broker_would_take_is_dropped() -> None:
     assert "too large" in lines[0]["reason"]
 
 
-async def test_what_waits_too_long_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody need write another line for that to be seen; that nothing waits any more does not mean
-    that the cluster is back."""
+async def test_a_line_that_waits_too_long_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This needs no further line. An empty buffer does not mean that the cluster is back."""
     monkeypatch.setattr(events_topic, "DELIVERY_TIMEOUT_MS", 300)
     monkeypatch.setattr(events_topic, "LOOK_INTERVAL_S", 0.05)
     topic = cut_off()
@@ -64,8 +63,8 @@ async def test_what_waits_too_long_is_dropped(monkeypatch: pytest.MonkeyPatch) -
     assert [line["event"] for line in lines] == ["events_topic_lost"]
 
 
-async def test_the_end_of_the_gateway_waits_for_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For long; it says how many lines only the files have."""
+async def test_the_end_of_the_gateway_waits_only_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It logs the number of lines that only the files have."""
     monkeypatch.setattr(events_topic, "CLOSE_TIMEOUT_S", 0.1)
     topic = cut_off()
     topic.write(["one", "two"], "orders")

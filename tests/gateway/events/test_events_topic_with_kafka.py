@@ -24,7 +24,7 @@ LIMIT_S = 90
 
 
 def read_all(cluster: KafkaCluster, topic: str, partitions: int, count: int) -> list[Message]:
-    """So many records of a topic."""
+    """Read this many records of a topic."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
     consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
     found: list[Message] = []
@@ -38,12 +38,12 @@ def read_all(cluster: KafkaCluster, topic: str, partitions: int, count: int) -> 
 
 
 def of_group(group_id: str | None, lines: Sequence[str]) -> list[str]:
-    """Those lines that are about it, in their order."""
+    """The lines about this group in order."""
     return [line for line in lines if json.loads(line)["group_id"] == group_id]
 
 
 async def test_the_topic_has_the_lines_of_the_files(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """It is made; each group's lines are in their order, with the group as key."""
+    """The topic is created. Each group's lines are in order, with the group as key."""
     topic = fresh_group("events")
     groups = [fresh_group("told"), fresh_group("told-too")]
     with trio.fail_after(LIMIT_S):
@@ -68,8 +68,8 @@ async def test_the_topic_has_the_lines_of_the_files(kafka: KafkaCluster, tmp_pat
         assert len(of_group(group, lines)) > 3
 
 
-async def test_a_topic_that_would_forget_events_is_refused(kafka: KafkaCluster) -> None:
-    """Compaction keeps one line of each group."""
+async def test_a_compacted_topic_is_refused(kafka: KafkaCluster) -> None:
+    """Compaction would keep one line per group."""
     topic = fresh_group("compacted")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     wanted = NewTopic(topic, 1, 1, config={"cleanup.policy": "compact"})
@@ -79,10 +79,10 @@ async def test_a_topic_that_would_forget_events_is_refused(kafka: KafkaCluster) 
             pytest.fail("it was taken")
 
 
-async def test_an_outage_costs_lines_and_holds_nobody_up(
+async def test_an_outage_drops_lines_and_blocks_nothing(
     one_broker: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what the buffer has no room for, and that is counted when the cluster is back."""
+    """Only lines beyond the buffer are dropped, and counted when the cluster is back."""
     monkeypatch.setattr(events_topic, "BUFFER_LINES_MAX", 10)
     (broker,) = one_broker.brokers.values()
     with trio.fail_after(LIMIT_S):

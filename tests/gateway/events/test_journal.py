@@ -1,4 +1,4 @@
-"""The two sequences, and what is told again after a gateway was killed."""
+"""The two sequences, and lines that are repeated after a gateway was killed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 
 
 def bumped(epoch: int) -> GroupEpochBumped:
-    """An event that says which one it is."""
+    """An event that differs for each number."""
     return GroupEpochBumped(group_epoch=epoch, cause=EpochCause.MEMBER_JOINED)
 
 
@@ -32,12 +32,12 @@ def written(folder: Path) -> list[Envelope]:
 
 
 def places(folder: Path) -> list[tuple[str | None, bool, int]]:
-    """Of each line its group, whether it has the process's sequence, and its number."""
+    """For each line: its group, whether it has the process's sequence, and its number."""
     return [(each.group_id, bool(each.process_id), each.sequence) for each in written(folder)]
 
 
-def test_a_group_has_a_sequence_of_its_own(tmp_path: Path) -> None:
-    """Without gaps, whatever other groups and the process do in between."""
+def test_a_group_has_its_own_sequence(tmp_path: Path) -> None:
+    """It has no gaps, whatever other groups and the process do meanwhile."""
     journal = Journal("log", Sinks(files=LineFiles(tmp_path)))
     for group_id in ("a", "b", "a"):
         batch = journal.stamp_batch([Told((bumped(1), LEFT), 5), Told((), 6)], group_id)
@@ -57,8 +57,8 @@ def test_a_group_has_a_sequence_of_its_own(tmp_path: Path) -> None:
     assert of_process[0].after is None
 
 
-def test_what_the_log_did_not_take_has_no_place(tmp_path: Path) -> None:
-    """The batch has not happened: the next one has its numbers."""
+def test_a_failed_batch_takes_no_numbers(tmp_path: Path) -> None:
+    """The next batch gets them."""
     journal = Journal("log", Sinks(files=LineFiles(tmp_path)))
     journal.stamp_batch([Told((bumped(1),), 5)], "a")
     (envelopes,) = journal.stamp_batch([Told((bumped(1),), 6)], "a")
@@ -67,8 +67,7 @@ def test_what_the_log_did_not_take_has_no_place(tmp_path: Path) -> None:
 
 
 def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path) -> None:
-    """Line for line as it was, and not told to anybody else: it may have been. Then the sequence
-    goes on."""
+    """The lines are unchanged, and are not announced a second time. Then the sequence continues."""
     killed = Journal("log", Sinks(files=LineFiles(tmp_path)))
     last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
     assert last is not None
@@ -86,8 +85,8 @@ def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path) -> None:
     assert heard == [LEFT]
 
 
-def test_a_batch_that_was_in_the_log_after_all_is_told_to_everybody(tmp_path: Path) -> None:
-    """Nobody knew whether the log had it; this process has told nothing of it, or a part."""
+def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path) -> None:
+    """This process has announced nothing of it, or only a part."""
     heard: list[GatewayEvent] = []
     journal = Journal("log", Sinks(files=LineFiles(tmp_path), listener=heard.append))
     journal.take_up("a", last_events(journal.stamp_batch([Told((bumped(1),), 5)], "a")))
@@ -100,8 +99,8 @@ def test_a_batch_that_was_in_the_log_after_all_is_told_to_everybody(tmp_path: Pa
     assert places(tmp_path) == [("a", False, 1), ("a", False, 2), ("a", False, 3)]
 
 
-def test_of_a_huge_batch_the_log_keeps_the_sequence_only(monkeypatch: object) -> None:
-    """The topic would refuse the record, and the group's change with it."""
+def test_of_a_huge_batch_the_log_stores_only_the_sequence(monkeypatch: object) -> None:
+    """Otherwise the topic would refuse the record, and the group's change with it."""
     journal = Journal("log")
     small = last_events(journal.stamp_batch([Told((LEFT,), 5)], "a"))
     assert small is not None
@@ -111,13 +110,14 @@ def test_of_a_huge_batch_the_log_keeps_the_sequence_only(monkeypatch: object) ->
     assert (last.sequence, last.lines) == (count, ())
 
 
-def test_a_batch_that_tells_nothing_keeps_nothing() -> None:
-    """What the log has of the group's events stays."""
+def test_a_batch_without_events_stores_none() -> None:
+    """The log's earlier record of events stays."""
     assert last_events(Journal("log").stamp_batch([Told((), 5)], "a")) is None
 
 
 def test_a_forgotten_group_begins_another_sequence(tmp_path: Path) -> None:
-    """Even within the same millisecond. What is told beside it meanwhile belongs to neither."""
+    """This holds even within the same millisecond. Process events about the group meanwhile belong
+    to neither."""
     journal = Journal("log", Sinks(files=LineFiles(tmp_path)), now_ms=lambda: 6)
     for _ in range(2):
         (envelopes,) = journal.stamp_batch([Told((bumped(1), LEFT), 5)], "a")
@@ -133,8 +133,8 @@ def test_a_forgotten_group_begins_another_sequence(tmp_path: Path) -> None:
     ]
 
 
-def test_a_sequence_keeps_its_beginning_over_a_restart(tmp_path: Path) -> None:
-    """And the time of its last event."""
+def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path) -> None:
+    """It also keeps the time of its last event."""
     last = last_events(Journal("log").stamp_batch([Told((LEFT,), 5), Told((LEFT,), 7)], "a"))
     assert last is not None
     assert (last.sequence, last.began_ms, last.at_ms) == (2, 5, 7)
@@ -160,8 +160,8 @@ class RecordedTopic(EventsTopic):
         self.sent += [(line, group_id) for line in lines]
 
 
-def test_the_topic_has_every_line_that_the_files_have(tmp_path: Path) -> None:
-    """Also those that are written again, each with its group."""
+def test_the_topic_gets_every_line_of_the_files(tmp_path: Path) -> None:
+    """Repeated lines are included, each with its group."""
     killed = Journal("log")
     last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
     topic = RecordedTopic()

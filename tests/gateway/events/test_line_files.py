@@ -1,4 +1,4 @@
-"""JSON lines in a folder: how they are cut into files, what goes, and what a full disk does."""
+"""JSON lines in a folder: file rotation, deletion, and full disks."""
 
 import os
 import resource
@@ -17,7 +17,7 @@ from gateway.events.line_files import PATTERN, LineFiles
 
 
 class Wall:
-    """The time of day, as the test has it."""
+    """The time of day, as set by the test."""
 
     def __init__(self) -> None:
         self.now_s = float(int(time.time()))  # files have the real one
@@ -28,22 +28,24 @@ class Wall:
 
 @pytest.fixture
 def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
-    """The clock that the files go by."""
+    """The clock of the files."""
     clock = Wall()
     monkeypatch.setattr(line_files, "time", clock)
     return clock
 
 
 def contents(folder: Path) -> list[bytes]:
-    """Of all files, in the order of their names."""
+    """The lines of all files in the order of their names."""
     return [path.read_bytes() for path in sorted(folder.glob(PATTERN))]
 
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """The disk is full, as the kernel says it: no file can grow beyond this."""
+    """Limit the size of files, as a full disk does."""
     allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the process would end of it
+    handler = signal.signal(
+        signal.SIGXFSZ, signal.SIG_IGN
+    )  # otherwise the signal would end the process
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, allowed[1]))
     try:
         yield
@@ -52,8 +54,8 @@ def files_of_at_most(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_lines_are_there_as_soon_as_they_are_written(tmp_path: Path, wall: Wall) -> None:
-    """A process that is killed now loses none; and the file is named after its first line."""
+def test_lines_are_stored_at_once(tmp_path: Path, wall: Wall) -> None:
+    """A killed process loses none. The file's name has the time of its first line."""
     files = LineFiles(tmp_path / "events")
     files.write(b"1\n")
     files.write(b"2\n3\n")
@@ -64,8 +66,8 @@ def test_lines_are_there_as_soon_as_they_are_written(tmp_path: Path, wall: Wall)
     files.close()
 
 
-def test_a_restart_goes_on_with_the_newest_file(tmp_path: Path, wall: Wall) -> None:
-    """A gateway that cannot stay up does not fill the folder with files."""
+def test_a_restart_continues_the_newest_file(tmp_path: Path, wall: Wall) -> None:
+    """A gateway that restarts repeatedly does not create many files."""
     for number in range(3):
         files = LineFiles(tmp_path)
         files.write(b"%d\n" % number)
@@ -74,8 +76,8 @@ def test_a_restart_goes_on_with_the_newest_file(tmp_path: Path, wall: Wall) -> N
     assert contents(tmp_path) == [b"0\n1\n2\n"]
 
 
-def test_a_torn_line_stays_alone(tmp_path: Path, wall: Wall) -> None:
-    """The machine went down: what comes next begins a line of its own."""
+def test_a_torn_line_stays_separate(tmp_path: Path, wall: Wall) -> None:
+    """After a crash of the machine the next event begins a new line."""
     first = LineFiles(tmp_path)
     first.write(b'{"whole": 1}\n{"torn')
     first.close()
@@ -85,10 +87,10 @@ def test_a_torn_line_stays_alone(tmp_path: Path, wall: Wall) -> None:
     assert contents(tmp_path) == [b'{"whole": 1}\n{"torn\n{"whole": 2}\n']
 
 
-def test_a_large_file_is_followed_by_another(
+def test_a_full_file_is_followed_by_another(
     tmp_path: Path, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No line is cut in two; one that is larger than a file has one for itself."""
+    """No line is split. A line larger than a file has its own."""
     monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 10)
     files = LineFiles(tmp_path)
     for line in (b"12345\n", b"123\n", b"1\n", b"1234567890123\n", b"1\n"):
@@ -98,7 +100,7 @@ def test_a_large_file_is_followed_by_another(
 
 
 def test_an_old_file_is_followed_by_another(tmp_path: Path, wall: Wall) -> None:
-    """It has the events of one day."""
+    """Each file has the events of one day."""
     files = LineFiles(tmp_path)
     files.write(b"1\n")
     wall.now_s += line_files.FILE_AGE_MAX_S
@@ -108,8 +110,8 @@ def test_an_old_file_is_followed_by_another(tmp_path: Path, wall: Wall) -> None:
 
 
 @pytest.mark.parametrize("step_s", [-0.0006, -3600.0])
-def test_a_file_from_the_future_is_written_on(tmp_path: Path, wall: Wall, step_s: float) -> None:
-    """The clock was set back: one file for each line would help nobody."""
+def test_a_file_from_the_future_is_continued(tmp_path: Path, wall: Wall, step_s: float) -> None:
+    """The clock was set back. A file per line would be useless."""
     files = LineFiles(tmp_path)
     files.write(b"1\n")
     wall.now_s += step_s
@@ -123,10 +125,10 @@ def test_a_file_from_the_future_is_written_on(tmp_path: Path, wall: Wall, step_s
     assert contents(tmp_path) == [b"1\n2\n3\n4\n"]
 
 
-def test_the_oldest_files_go_when_all_are_too_large(
+def test_the_oldest_files_are_deleted_beyond_the_total_size(
     tmp_path: Path, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the file that is about to grow, the folder never has more than its limit."""
+    """The limit includes the growth of the newest file."""
     monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 10)
     monkeypatch.setattr(line_files, "FOLDER_BYTES_MAX", 35)
     (tmp_path / "notes.txt").write_text("somebody else's")
@@ -139,8 +141,8 @@ def test_the_oldest_files_go_when_all_are_too_large(
     assert (tmp_path / "notes.txt").exists()
 
 
-def test_files_go_when_they_are_too_old(tmp_path: Path, wall: Wall) -> None:
-    """By when they were written last."""
+def test_old_files_are_deleted(tmp_path: Path, wall: Wall) -> None:
+    """Their age counts from the last write."""
     files = LineFiles(tmp_path)
     files.write(b"1\n")
     (path,) = tmp_path.iterdir()
@@ -151,8 +153,8 @@ def test_files_go_when_they_are_too_old(tmp_path: Path, wall: Wall) -> None:
     assert contents(tmp_path) == [b"2\n"]
 
 
-def test_a_full_disk_costs_lines_and_nothing_else(tmp_path: Path, wall: Wall) -> None:
-    """One log line when it begins, one when it ends; what is there is whole lines."""
+def test_a_full_disk_loses_only_lines(tmp_path: Path, wall: Wall) -> None:
+    """One log line reports its start, one its end. The files contain only whole lines."""
     files = LineFiles(tmp_path)
     files.write(b"before\n")
     with capture_logs() as lines:
@@ -169,8 +171,8 @@ def test_a_full_disk_costs_lines_and_nothing_else(tmp_path: Path, wall: Wall) ->
     ]
 
 
-def test_a_folder_that_cannot_be_made_is_a_full_disk_too(tmp_path: Path, wall: Wall) -> None:
-    """Somebody put a file there."""
+def test_a_folder_that_cannot_be_created_loses_only_lines(tmp_path: Path, wall: Wall) -> None:
+    """A file has its name."""
     (tmp_path / "events").write_text("")
     files = LineFiles(tmp_path / "events")
     with capture_logs() as lines:

@@ -8,7 +8,7 @@ from gateway.events.member_events import MemberLeft
 
 
 def test_an_event_is_one_line_with_its_group() -> None:
-    """A past-tense name, and fields."""
+    """It has a past-tense name and fields."""
     with capture_logs() as lines:
         write_to_log(MemberLeft(member_id="m", cause=RemovalCause.LEFT), "g")
     assert lines == [

@@ -1,4 +1,4 @@
-"""The lines of a folder: all, in order, once each, and those to come."""
+"""Reading the lines of a folder: in order, once each, and future ones."""
 
 from pathlib import Path
 
@@ -12,19 +12,19 @@ from tests.support.told_lines import told_line
 
 
 def place(line: Line) -> tuple[str | None, str | None, int] | str:
-    """Of an event its place in a sequence, of any other line where it is."""
+    """The place of an event in its sequence, or of any other line in its file."""
     if isinstance(line.found, Envelope):
         return line.found.group_id, line.found.process_id, line.found.sequence
     return f"{line.path.name}:{line.number}"
 
 
 def places(folder: Path) -> list[object]:
-    """Of all lines."""
+    """The places of all lines."""
     return [place(line) for line in read_lines(folder)]
 
 
-def test_a_repeat_is_left_out(tmp_path: Path) -> None:
-    """Of the same group or process; equal numbers of others are none."""
+def test_a_repeated_line_is_skipped(tmp_path: Path) -> None:
+    """It has the same group or process. Equal numbers of others are no repeats."""
     (tmp_path / "events-1.jsonl").write_text(
         told_line(1) + told_line(2) + told_line(1, process_id="p") + told_line(1, group_id="b")
     )
@@ -47,8 +47,8 @@ def test_a_repeat_is_left_out(tmp_path: Path) -> None:
     ]
 
 
-def test_a_sequence_that_begins_again_is_no_repeat(tmp_path: Path) -> None:
-    """The group was deleted and came back, even if the clock was set back meanwhile."""
+def test_a_restarted_sequence_is_no_repeat(tmp_path: Path) -> None:
+    """The group was deleted and created again, perhaps with the clock set back."""
     (tmp_path / "events-1.jsonl").write_text(
         told_line(1, began_ms=7) + told_line(2, began_ms=7) + told_line(1, began_ms=9)
     )
@@ -58,8 +58,8 @@ def test_a_sequence_that_begins_again_is_no_repeat(tmp_path: Path) -> None:
     assert places(tmp_path) == [("orders", None, each) for each in (1, 2, 1, 2, 1)]
 
 
-def test_a_bad_line_has_its_place_and_stops_nothing(tmp_path: Path) -> None:
-    """The torn end of a file too, once it is known that it stays so."""
+def test_an_invalid_line_is_reported_with_its_place(tmp_path: Path) -> None:
+    """This includes the torn end of a file, once it is final. Reading continues."""
     (tmp_path / "events-1.jsonl").write_bytes(
         told_line(1).encode() + b"\xff garbage\n\n" + told_line(2).encode() + b'{"event": "mem'
     )
@@ -74,10 +74,8 @@ def test_a_bad_line_has_its_place_and_stops_nothing(tmp_path: Path) -> None:
     assert isinstance(found[1].found, BadLine)
 
 
-def test_whoever_follows_gets_what_is_written_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whole lines only, and from one file to the next."""
+def test_a_follower_gets_later_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets whole lines only, from one file to the next."""
     first, second = tmp_path / "events-1.jsonl", tmp_path / "events-2.jsonl"
     half = told_line(2)
     to_come = [
@@ -87,7 +85,7 @@ def test_whoever_follows_gets_what_is_written_later(
     ]
 
     class Clock:
-        """Something happens whenever the reader sleeps."""
+        """Run an action whenever the reader sleeps."""
 
         def sleep(self, _seconds: float) -> None:
             if to_come:

@@ -1,4 +1,4 @@
-"""What is told of a group, step by step, and that one member's life can be followed by its id."""
+"""The events of each step of a group. A member's life can be followed by its id."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ Fields = Mapping[str, Any]
 
 
 class Told(GroupScript):
-    """A group whose every step is told; `last` has the events of the last one."""
+    """A group whose steps are translated. `last` has the events of the last one."""
 
     def __init__(self) -> None:
         self.all: list[GatewayEvent] = []
@@ -51,12 +51,12 @@ class Told(GroupScript):
         return [event.name for event in self.last]
 
     def of(self, name: str) -> Fields:
-        """The one event of this name in the last step."""
+        """The only event of this name in the last step."""
         (event,) = [event for event in self.last if event.name == name]
         return event.fields
 
     def moves(self) -> list[tuple[str, str]]:
-        """The states of the group that the last step went through."""
+        """The states of the group during the last step."""
         return [
             (event.fields["from_state"], event.fields["to_state"])
             for event in self.last
@@ -64,13 +64,13 @@ class Told(GroupScript):
         ]
 
     def first_join(self, member_id: str = "", *, instance_id: str | None = None) -> JoinGroupReply:
-        """The JoinGroup of an empty group's first member, with its initial delay of nothing."""
+        """The JoinGroup of an empty group's first member, without an initial delay."""
         token = self.send_join(member_id, instance_id=instance_id)
         self.wait(0)
         return self.answer(token, JoinGroupReply)
 
     def static_classic(self, instance_id: str) -> str:
-        """A Stable classic group of one static member, which has everything; its id."""
+        """A Stable classic group of one static member with all partitions. Returns its id."""
         joined = self.first_join(instance_id=instance_id)
         self.sync(
             joined.member_id,
@@ -85,7 +85,7 @@ class Told(GroupScript):
 
 
 def test_a_classic_groups_first_rebalance() -> None:
-    """Created, joined, prepared, completed, and each member told what it has."""
+    """Created, joined, prepared, completed, and the assignment of each member."""
     group = Told()
     member_id = group.take_id()
     assert [(e.name, e.fields) for e in group.last] == [("group_created", {"kind": "classic"})]
@@ -110,8 +110,8 @@ def test_a_classic_groups_first_rebalance() -> None:
     }
 
 
-def test_an_assignment_that_did_not_change_is_not_told_again() -> None:
-    """A rebalance that moves nothing is a change of state, and no more."""
+def test_an_unchanged_assignment_is_not_reported() -> None:
+    """A rebalance that moves nothing only changes the state."""
     group = Told()
     ids = group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     joined = group.join(ids["a"])
@@ -121,7 +121,7 @@ def test_an_assignment_that_did_not_change_is_not_told_again() -> None:
 
 
 def test_the_last_member_leaves_an_empty_group() -> None:
-    """And that it is empty is told, like any other state."""
+    """The Empty state is an event like others."""
     group = Told()
     ids = group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     group.leave(ids["a"])
@@ -131,8 +131,8 @@ def test_the_last_member_leaves_an_empty_group() -> None:
     assert group.names == ["group_deleted"]
 
 
-def test_altered_configs_are_told_as_they_are_now() -> None:
-    """Whoever wonders about a session length finds when it was changed."""
+def test_changed_configs_are_reported() -> None:
+    """The event explains a later session timeout."""
     group = Told()
     group.alter_configs(session_timeout=60_000)
     assert group.of("group_configs_altered") == {
@@ -142,16 +142,16 @@ def test_altered_configs_are_told_as_they_are_now() -> None:
     assert group.of("group_configs_altered") == {"overrides": {}}
 
 
-def test_an_admins_removal_is_told_as_one() -> None:
-    """Leaving on one's own looks the same in the protocol, but for the empty member id."""
+def test_an_admins_removal_has_its_own_cause() -> None:
+    """In the protocol it differs from a leave only by the empty member id."""
     group = Told()
     member_id = group.static_classic("i")
     group.leave(("", "i"))
     assert group.of("member_left") == {"member_id": member_id, "cause": "removed_by_admin"}
 
 
-def test_a_classic_member_that_falls_silent_is_fenced() -> None:
-    """With the reason."""
+def test_a_silent_classic_member_is_fenced() -> None:
+    """The event has the reason."""
     group = Told()
     ids = group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     group.wait(10_000)
@@ -160,7 +160,7 @@ def test_a_classic_member_that_falls_silent_is_fenced() -> None:
 
 
 def test_a_static_classic_member_is_replaced() -> None:
-    """Both ids in one line, so that its life can be followed further."""
+    """One event has both ids, so the member's life can be followed."""
     group = Told()
     old = group.static_classic("i")
     new = group.join(instance_id="i").member_id
@@ -173,7 +173,7 @@ def test_a_static_classic_member_is_replaced() -> None:
 
 
 def test_the_first_native_member_converts_the_group() -> None:
-    """Live, with its cause, epoch and members; nobody who was there joins again."""
+    """The event is live, with its cause, epoch and members. No member rejoins."""
     group = Told()
     ids = group.stable_classic_group({"a": {"foo": [0, 1]}, "b": {"foo": [2]}})
     epoch = group.native("n").member_epoch
@@ -197,8 +197,8 @@ def test_the_first_native_member_converts_the_group() -> None:
     assert len(ids) == 2
 
 
-def test_the_last_native_member_converts_it_back() -> None:
-    """Live: a group of classic members is left, and it rebalances."""
+def test_the_last_native_member_converts_the_group_back() -> None:
+    """The event is live. The group of classic members rebalances."""
     group = Told()
     ids = group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     epoch = group.native("n").member_epoch
@@ -214,8 +214,8 @@ def test_the_last_native_member_converts_it_back() -> None:
     assert ids["a"] not in {event.fields.get("member_id") for event in group.last}
 
 
-def test_a_fence_is_a_cause_too() -> None:
-    """The last native member fell silent."""
+def test_a_fence_may_be_the_cause_of_a_conversion() -> None:
+    """The last native member was silent."""
     group = Told()
     ids = group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     group.native("n")
@@ -230,8 +230,8 @@ def test_a_fence_is_a_cause_too() -> None:
     assert converted[-1]["cause"] == "n session_expired"
 
 
-def test_an_empty_group_changes_its_kind_without_being_live() -> None:
-    """Its only member was replaced by one of the other protocol, one after the other."""
+def test_a_conversion_of_an_empty_group_is_not_live() -> None:
+    """A member of the other protocol replaced its only member."""
     group = Told()
     ids = group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     group.leave(ids["a"])
@@ -248,8 +248,8 @@ def test_an_empty_group_changes_its_kind_without_being_live() -> None:
     assert "group_deleted" not in group.names
 
 
-def test_a_native_member_that_goes_on_as_a_classic_one_is_a_cause_too() -> None:
-    """It kept its member id, so that nobody left and nobody was replaced."""
+def test_a_native_member_that_turns_classic_may_be_the_cause() -> None:
+    """It kept its member id, so no member left or was replaced."""
     group = Told()
     group.native("n", instance_id="i")
     group.join("n", instance_id="i", owned={})
@@ -258,8 +258,8 @@ def test_a_native_member_that_goes_on_as_a_classic_one_is_a_cause_too() -> None:
     assert converted["cause"] == "n switched"
 
 
-def test_a_member_that_takes_another_instances_place_is_told_as_what_it_is() -> None:
-    """Its own place is deleted in the batch that gives it the other one."""
+def test_a_member_that_takes_over_an_instance_is_reported_as_replacement() -> None:
+    """The same batch deletes its former membership."""
     group = Told()
     group.native("n", instance_id="i1")
     old = group.join(instance_id="i2").member_id
@@ -269,8 +269,8 @@ def test_a_member_that_takes_another_instances_place_is_told_as_what_it_is() -> 
     assert {"member_id": old, "replaced_by": "n"} in replaced
 
 
-def test_a_static_member_comes_back_with_the_other_protocol() -> None:
-    """Replaced, joined and converted, both ways; what it had it still has."""
+def test_a_static_member_returns_with_the_other_protocol() -> None:
+    """The events are replaced, joined and converted, in both directions. Its partitions stay."""
     group = Told()
     old = group.static_classic("i")
     group.native("n", instance_id="i")
@@ -289,7 +289,7 @@ def test_a_static_member_comes_back_with_the_other_protocol() -> None:
 
 
 def test_a_consumer_groups_first_member() -> None:
-    """Created, joined, bumped, computed, assigned: in this order."""
+    """The order is created, joined, bumped, computed, assigned."""
     group = Told()
     epoch = group.native("n").member_epoch
     assert group.names == [
@@ -308,8 +308,8 @@ def test_a_consumer_groups_first_member() -> None:
     }
 
 
-def test_a_partition_on_its_way_from_one_member_to_another() -> None:
-    """Revoked, released, assigned: three lines, one partition, no two owners in between."""
+def test_a_partition_moves_from_one_member_to_another() -> None:
+    """Its events are revoked, released and assigned, without two owners in between."""
     group = Told()
     first = group.native("a").member_epoch
     second = group.native("b").member_epoch
@@ -336,7 +336,7 @@ def test_a_partition_on_its_way_from_one_member_to_another() -> None:
 
 
 def test_a_classic_member_of_a_consumer_group_rejoins() -> None:
-    """PrepareRebalance, CompletingRebalance, Stable, each told once."""
+    """PrepareRebalance, CompletingRebalance and Stable are reported once each."""
     group = Told()
     ids = group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     group.native("n")
@@ -359,7 +359,7 @@ def test_a_classic_member_of_a_consumer_group_rejoins() -> None:
 
 
 def test_a_member_switches_its_protocol_under_its_own_id() -> None:
-    """Neither left nor joined."""
+    """It neither left nor joined."""
     group = Told()
     group.native("a")
     group.native("n")
@@ -368,8 +368,8 @@ def test_a_member_switches_its_protocol_under_its_own_id() -> None:
     assert "member_joined" not in group.names
 
 
-def test_a_classic_member_takes_a_native_ones_place_among_others() -> None:
-    """It is told as what it is, not as what it replaced."""
+def test_a_classic_member_replaces_a_native_one_among_others() -> None:
+    """The event has its own protocol, not that of its predecessor."""
     group = Told()
     group.native("a")
     group.native("n", instance_id="i")
@@ -380,8 +380,8 @@ def test_a_classic_member_takes_a_native_ones_place_among_others() -> None:
     assert "member_switched" not in group.names
 
 
-def test_a_static_member_that_only_pauses_is_still_there() -> None:
-    """Epoch -2: nothing to tell until it is back, or fenced."""
+def test_a_temporary_leave_is_not_reported() -> None:
+    """After epoch -2 there is no event until the member returns or is fenced."""
     group = Told()
     epoch = group.native("n", instance_id="i").member_epoch
     group.native("n", -2, instance_id="i")
@@ -390,7 +390,7 @@ def test_a_static_member_that_only_pauses_is_still_there() -> None:
 
 
 def test_a_consumer_group_is_deleted() -> None:
-    """By an admin, when nobody is in it."""
+    """An admin deletes the empty group."""
     group = Told()
     group.native("n")
     group.native("n", -1)
@@ -399,8 +399,8 @@ def test_a_consumer_group_is_deleted() -> None:
     assert group.names == ["group_deleted"]
 
 
-def test_the_topics_change() -> None:
-    """A cause of an epoch like others."""
+def test_a_topic_change_is_the_cause_of_an_epoch() -> None:
+    """The event has this cause."""
     group = Told()
     epoch = group.native("n").member_epoch
     group.topics = make_topics(version=2, foo=4)
@@ -411,7 +411,8 @@ def test_the_topics_change() -> None:
 
 
 def test_a_regular_expression_is_resolved() -> None:
-    """What it stands for, and what that adds or takes away; a refresh without news says nothing."""
+    """The event has the matched topics, the added and the removed ones. An unchanged result has no
+    event."""
     group = Told()
     group.native("n1", regex="f.*")
     assert group.names == ["group_created", "member_joined"]
@@ -439,8 +440,8 @@ def test_a_regular_expression_is_resolved() -> None:
     assert group.of("regex_resolved") == found
 
 
-def test_a_heartbeat_that_finds_all_well_is_no_event() -> None:
-    """Nor is a refusal."""
+def test_a_quiet_heartbeat_has_no_event() -> None:
+    """A refusal has none either."""
     group = Told()
     epoch = group.native("n").member_epoch
     group.native("n", epoch)
@@ -450,11 +451,11 @@ def test_a_heartbeat_that_finds_all_well_is_no_event() -> None:
 
 
 @pytest.mark.parametrize("act", ["commit", "beat", "leave"])
-def test_what_one_member_does_costs_no_look_at_the_others(
+def test_translating_one_members_step_reads_no_other(
     act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Members commit all the time, and a group may have thousands: only a conversion asks what
-    everybody has."""
+    """Members commit continually, and a group may have thousands. Only a conversion needs all
+    assignments."""
     group = Told()
     ids = group.stable_classic_group({name: {"foo": [n]} for n, name in enumerate("abc")})
     read: list[bytes] = []
@@ -474,8 +475,8 @@ def test_what_one_member_does_costs_no_look_at_the_others(
     assert len(read) == (act == "leave")
 
 
-def test_telling_changes_nothing() -> None:
-    """The batch is told before it is applied, on a fork of the state."""
+def test_translating_changes_nothing() -> None:
+    """A batch is translated before it is applied, on a fork of the state."""
     group = Told()
     group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     before = group.view()
@@ -489,8 +490,8 @@ def test_telling_changes_nothing() -> None:
 # -- the log -------------------------------------------------------------------------------------
 
 
-async def test_a_members_whole_life_can_be_followed_by_its_id(autojump_clock: MockClock) -> None:
-    """From its first JoinGroup, through a conversion, to its end: the log lines with its id."""
+async def test_a_members_life_can_be_followed_by_its_id(autojump_clock: MockClock) -> None:
+    """The log lines with its id cover its first JoinGroup, a conversion, and its end."""
     async with hosted_groups(config=NO_DELAYS) as groups:
         with capture_logs() as lines:
             member_id = (await groups.lone_classic_member()).member_id
@@ -531,12 +532,13 @@ def each_of(partitions: Partitions) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_assigned_and_released_are_all_that_it_takes_to_know_who_has_what(seed: int) -> None:
-    """Of a group of any kind, through conversions and restarts: the same as the engine says."""
+def test_assigned_and_released_events_determine_all_owners(seed: int) -> None:
+    """The result equals the engine's state, in groups of any kind, through conversions and
+    restarts."""
     holdings: dict[tuple[str, int], str] = {}
     for step in simulated(seed):
         if step.loaded is not None:
-            # Nobody else has it; a static member's successor that was not stored is forgotten.
+            # No other member has it. A static member's successor that was not stored is forgotten.
             assert all(step.loaded.get(each, who) == who for each, who in holdings.items())
             holdings = dict(step.loaded)
         for event in step.events:

@@ -1,4 +1,4 @@
-"""Who cannot go back to the classic protocol is told, with the reason."""
+"""Classic joins that a consumer group refuses are reported with the reason."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from tests.support.group_script import GroupScript
 
 
 class Refused(GroupScript):
-    """A group, and whom it turned away."""
+    """A group, and the clients that it refused."""
 
     def __init__(self, policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL) -> None:
         self.refused: list[Mapping[str, Any]] = []
@@ -32,8 +32,8 @@ class Refused(GroupScript):
         return step
 
 
-def test_a_classic_join_that_the_group_cannot_take_is_told() -> None:
-    """With the engine's reason."""
+def test_a_refused_classic_join_is_reported() -> None:
+    """The event has the engine's reason."""
     group = Refused()
     group.native("n")
     member_id = group.take_id()
@@ -44,7 +44,7 @@ def test_a_classic_join_that_the_group_cannot_take_is_told() -> None:
     assert told["reason"]
 
 
-def test_the_policy_that_keeps_classic_members_out_is_the_reason() -> None:
+def test_the_policy_may_be_the_reason() -> None:
     """An operator chose it."""
     group = Refused(MigrationPolicy.DISABLED)
     group.native("n")
@@ -53,8 +53,8 @@ def test_the_policy_that_keeps_classic_members_out_is_the_reason() -> None:
     assert "migration policy disabled" in told["reason"]
 
 
-def test_other_refusals_are_none_of_a_conversion() -> None:
-    """A stranger's id; a classic group's own quarrels; a member that may come."""
+def test_other_refusals_are_not_reported() -> None:
+    """They concern unknown ids, errors within a classic group, and members that may join."""
     group = Refused()
     group.native("n")
     group.join("stranger", owned={"foo": [0]})

@@ -1,4 +1,4 @@
-"""What is documented is what is written."""
+"""The documentation matches the models."""
 
 import inspect
 import json
@@ -12,18 +12,18 @@ from gateway.events.envelope import Envelope
 REWRITE = "run: python -m gateway.events.schema"
 
 
-def test_the_documentation_is_that_of_the_models() -> None:
-    """Whoever changes an event changes what its readers are told."""
+def test_the_documentation_matches_the_models() -> None:
+    """A change of an event changes its documentation."""
     assert schema.PAGE.read_text() == schema.page(), REWRITE
 
 
-def test_the_json_schema_is_that_of_the_models() -> None:
-    """A change of it is seen in review, and asks for a schema version."""
+def test_the_json_schema_matches_the_models() -> None:
+    """A review sees the change, which may need a new schema version."""
     assert schema.SCHEMA.read_text() == schema.schema_text(), REWRITE
 
 
 def test_the_json_schema_names_every_event() -> None:
-    """And what each reference stands for."""
+    """It also resolves each reference."""
     found = json.loads(schema.SCHEMA.read_text())
     assert found["properties"]["event"]["enum"] == list(EVENTS)
     references = {part.split('"')[0] for part in schema.SCHEMA.read_text().split('"#/$defs/')[1:]}
@@ -32,13 +32,13 @@ def test_the_json_schema_names_every_event() -> None:
 
 
 @pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
-def test_every_event_says_what_it_means(event: type) -> None:
-    """In words of its own, not in those of its base."""
+def test_every_event_has_its_own_docstring(event: type) -> None:
+    """It does not inherit the docstring of its base class."""
     assert event.__doc__
     assert inspect.getdoc(event) != inspect.getdoc(event.__bases__[0])
 
 
 @pytest.mark.parametrize("name", [name for name in Envelope.model_fields if name != "fields"])
-def test_every_field_of_the_envelope_is_explained(name: str) -> None:
-    """They are what lines of different events have in common."""
+def test_every_field_of_the_envelope_is_documented(name: str) -> None:
+    """All events share these fields."""
     assert name in {"group_id", "sequence"} or Envelope.model_fields[name].description

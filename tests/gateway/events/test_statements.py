@@ -1,4 +1,4 @@
-"""What members say that they own is told as they said it."""
+"""Owned partitions that members state are reported as stated."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ NO_DELAYS = GroupConfig(consumer_assignment_interval_ms=0, classic_initial_rebal
 
 
 class Stated(GroupScript):
-    """A group, and what each of its members' requests states."""
+    """A group, and the statements of its members' requests."""
 
     def __init__(self) -> None:
         self.stated: list[Mapping[str, Any]] = []
@@ -29,8 +29,8 @@ class Stated(GroupScript):
         return step
 
 
-def test_a_native_member_states_what_it_owns_when_that_changes() -> None:
-    """Nothing when it joins is a statement too; silence is none."""
+def test_a_changed_statement_of_a_native_member_is_reported() -> None:
+    """Stating no partitions at the join counts, but omitting the list does not."""
     group = Stated()
     epoch = group.native("n").member_epoch
     group.native("n", epoch)
@@ -41,8 +41,8 @@ def test_a_native_member_states_what_it_owns_when_that_changes() -> None:
     ]
 
 
-def test_a_refused_request_states_nothing() -> None:
-    """It is of somebody who is not in the group, or not any more."""
+def test_a_refused_request_is_no_statement() -> None:
+    """Its sender is not a member of the group."""
     group = Stated()
     group.native("n")
     group.stated.clear()
@@ -50,8 +50,8 @@ def test_a_refused_request_states_nothing() -> None:
     assert group.stated == []
 
 
-def test_a_classic_member_states_it_with_a_rejoin() -> None:
-    """Without a member id there is nobody who could own something."""
+def test_a_classic_rejoin_is_a_statement() -> None:
+    """Without a member id there is no owner."""
     group = Stated()
     group.send_join("")
     assert group.stated == []
@@ -71,8 +71,10 @@ def test_a_classic_member_states_it_with_a_rejoin() -> None:
         ("connect", subscription(["foo"], owned={"foo": [0]})),
     ],
 )
-def test_who_cannot_say_it_states_nothing(protocol_type: str, metadata: bytes) -> None:
-    """The oldest subscriptions, malformed ones, and other protocols."""
+def test_a_subscription_without_owned_partitions_is_no_statement(
+    protocol_type: str, metadata: bytes
+) -> None:
+    """It has the oldest version, is malformed, or belongs to another protocol."""
     event = JoinGroupReceived(
         token=0,
         version=9,

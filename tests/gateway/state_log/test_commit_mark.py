@@ -1,4 +1,4 @@
-"""The mark beside the state file: exact after a kill, and known to be damaged when it is."""
+"""The mark beside the state file is exact after a kill, and its damage is detected."""
 
 import os
 from contextlib import closing
@@ -12,8 +12,8 @@ FIRST = Mark(log_id="0af7651916cd43dd8448eb211c80319c", transaction=7)
 LATER = FIRST._replace(transaction=123_456)
 
 
-def test_the_last_mark_that_was_written_is_read(tmp_path: Path) -> None:
-    """Also while the file is open: nobody closes it when a process is killed."""
+def test_the_last_written_mark_is_read(tmp_path: Path) -> None:
+    """It can be read while the file is open, because a killed process does not close it."""
     path = tmp_path / FILE_NAME
     assert read_mark(path) is None
     with closing(MarkFile.open(path, FIRST)) as mark_file:
@@ -24,14 +24,14 @@ def test_the_last_mark_that_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_only_its_owner_may_read_the_mark(tmp_path: Path) -> None:
-    """Like every file in the state folder."""
+    """This holds for every file in the state folder."""
     path = tmp_path / FILE_NAME
     MarkFile.open(path, FIRST).close()
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_mark_replaces_whatever_was_in_the_file(tmp_path: Path) -> None:
-    """All marks are of one length: what is longer is no mark, and its end does not stay."""
+def test_a_mark_replaces_the_old_content(tmp_path: Path) -> None:
+    """All marks have the same length. Longer content is not a mark, and its end is removed."""
     path = tmp_path / FILE_NAME
     path.write_text("x" * 1_000)
     MarkFile.open(path, FIRST).close()
@@ -39,8 +39,8 @@ def test_a_mark_replaces_whatever_was_in_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("position", range(0, 100, 3))
-def test_a_flipped_bit_makes_a_damaged_mark(tmp_path: Path, position: int) -> None:
-    """Not another mark, which would hide lost transactions or make up some."""
+def test_a_flipped_bit_is_detected(tmp_path: Path, position: int) -> None:
+    """Another valid mark would hide or invent lost transactions."""
     path = tmp_path / FILE_NAME
     MarkFile.open(path, FIRST).close()
     written = bytearray(path.read_bytes())
@@ -51,7 +51,7 @@ def test_a_flipped_bit_makes_a_damaged_mark(tmp_path: Path, position: int) -> No
 
 
 def test_a_cut_mark_is_damaged(tmp_path: Path) -> None:
-    """Also one of which nothing is left."""
+    """This includes an empty file."""
     path = tmp_path / FILE_NAME
     MarkFile.open(path, FIRST).close()
     size = path.stat().st_size
@@ -64,7 +64,7 @@ def test_a_cut_mark_is_damaged(tmp_path: Path) -> None:
 
 
 def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
-    """Its target may be anybody's file."""
+    """Its target may be any user's file."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / FILE_NAME).symlink_to(victim)

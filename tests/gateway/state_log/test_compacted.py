@@ -1,4 +1,4 @@
-"""What is left of a log: the newest record of each key, group by group."""
+"""The content of a log: the newest record of each key, by group."""
 
 import pytest
 
@@ -55,8 +55,8 @@ TOMBSTONES: list[DurableRecord] = [
     [*((record, False) for record in VALUES), *((record, True) for record in TOMBSTONES)],
     ids=lambda value: str(value) if isinstance(value, bool) else type(value).__name__,
 )
-def test_a_tombstone_is_known_by_its_value(record: DurableRecord, *, deletes: bool) -> None:
-    """An epoch 0 and an empty target are values like others."""
+def test_a_tombstone_is_recognised_by_its_value(record: DurableRecord, *, deletes: bool) -> None:
+    """Epoch 0 and an empty target are ordinary values."""
     assert is_tombstone(record) is deletes
 
 
@@ -66,7 +66,7 @@ def test_a_tombstone_is_known_by_its_value(record: DurableRecord, *, deletes: bo
     ids=[type(value).__name__ for value in VALUES],
 )
 def test_a_tombstone_deletes_its_key(value: DurableRecord, tombstone: DurableRecord) -> None:
-    """And what is deleted takes no room."""
+    """A deleted record occupies no memory."""
     log = CompactedLog()
     log.put("g", [value])
     assert log.read("g") == (value,)
@@ -76,7 +76,7 @@ def test_a_tombstone_deletes_its_key(value: DurableRecord, tombstone: DurableRec
 
 
 def test_the_newest_of_a_key_comes_last() -> None:
-    """As in a compacted log: what a record refers to was written before it."""
+    """As in a compacted log, the records that it refers to precede it."""
     log = CompactedLog()
     first, second = (TargetAssignmentMetadata(epoch=epoch) for epoch in (1, 2))
     member = MemberMetadata(member_id="m", value=MEMBER)
@@ -85,7 +85,7 @@ def test_the_newest_of_a_key_comes_last() -> None:
     assert log.read("g") == (member, second)
 
 
-def test_within_a_batch_the_last_word_counts() -> None:
+def test_the_last_record_of_a_batch_wins() -> None:
     """A member replaced under its own id is deleted and written in one batch."""
     log = CompactedLog()
     value = MemberMetadata(member_id="m", value=MEMBER)
@@ -96,7 +96,7 @@ def test_within_a_batch_the_last_word_counts() -> None:
     assert log.read("g") == ()
 
 
-def test_groups_are_apart() -> None:
+def test_groups_are_separate() -> None:
     """Their keys are the same."""
     log = CompactedLog()
     first, second = (TargetAssignmentMetadata(epoch=epoch) for epoch in (1, 2))
@@ -109,15 +109,15 @@ def test_groups_are_apart() -> None:
 
 
 def test_an_empty_batch_leaves_no_trace() -> None:
-    """Most steps of a group have nothing durable."""
+    """Most steps of a group write no durable records."""
     log = CompactedLog()
     log.put("g", [])
     assert log.read("g") == ()
     assert log.group_ids() == ()
 
 
-def test_the_last_events_of_a_deleted_group_stay_until_they_are_forgotten() -> None:
-    """Their lines may have to be written again; they do not make a group of it."""
+def test_the_last_events_of_a_deleted_group_stay_until_forgotten() -> None:
+    """Their lines may have to be written again. They do not count as a group."""
     log = CompactedLog()
     log.put("g", [VALUES[0], LastEvents(sequence=1, lines=("one",))])
     log.put("g", [TOMBSTONES[0], LastEvents(sequence=2, lines=("two",))])
@@ -131,8 +131,8 @@ def test_the_last_events_of_a_deleted_group_stay_until_they_are_forgotten() -> N
     assert log.last_events("g") is None
 
 
-def test_an_unreadable_group_is_refused_and_not_read_in_part() -> None:
-    """A group without one of its records would be another group."""
+def test_a_group_with_an_unreadable_record_is_refused() -> None:
+    """Without one of its records it would be another group."""
     log = CompactedLog()
     log.put("g", [VALUES[0]])
     log.put("h", [VALUES[0]])
@@ -143,8 +143,8 @@ def test_an_unreadable_group_is_refused_and_not_read_in_part() -> None:
     assert log.read("h") == (VALUES[0],)
 
 
-def test_configs_without_a_group_are_counted_until_the_group_is_there() -> None:
-    """They are what expires; a group that comes into being keeps its configs."""
+def test_configs_without_a_group_are_counted() -> None:
+    """These expire. A group that is created later keeps its configs."""
     log = CompactedLog()
     configs = GroupConfigs(overrides={"consumer.session.timeout.ms": 60_000})
     log.put("g", [configs])

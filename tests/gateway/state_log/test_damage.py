@@ -1,4 +1,4 @@
-"""A state file that was cut or damaged anywhere is refused or whole: never silently wrong."""
+"""A damaged state file is refused or intact, and never silently wrong."""
 
 import os
 import random
@@ -17,9 +17,10 @@ from gateway.state_log.sqlite import open_sqlite_log
 
 FILES = ("state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "state.sqlite-mark")
 CASES = 10
-"""Per file and kind of damage."""
+"""The number of cases per file and kind of damage."""
 
-# Enough that some of it was brought into the file itself, and the rest waits beside it.
+# Enough that SQLite has moved a part into the database file, and the rest is in the write-ahead
+# log.
 WRITE_AND_DIE = """
 import os, signal, sys, trio
 from pathlib import Path
@@ -44,13 +45,13 @@ Groups = Mapping[str, tuple[DurableRecord, ...]]
 
 
 async def stored(folder: Path) -> Groups:
-    """What a gateway that starts now would find."""
+    """The content that a starting gateway would find."""
     async with open_sqlite_log(folder) as log:
         return {each: tuple(await log.read(each)) for each in await log.group_ids()}
 
 
 async def outcome(folder: Path) -> Groups | str:
-    """The same, or why it does not start."""
+    """The content, or the reason why the gateway does not start."""
     try:
         return await stored(folder)
     except StateLogUnusable as refused:
@@ -58,7 +59,7 @@ async def outcome(folder: Path) -> Groups | str:
 
 
 def cut(path: Path, dice: random.Random) -> None:
-    """Truncate it somewhere."""
+    """Truncate the file at a random place."""
     os.truncate(path, dice.randrange(path.stat().st_size))
 
 
@@ -70,7 +71,7 @@ def flip(path: Path, dice: random.Random) -> None:
 
 
 def smear(path: Path, dice: random.Random) -> None:
-    """Overwrite a stretch with zeros, as lost sectors are, or with noise."""
+    """Overwrite a range with zeros, like lost sectors, or with noise."""
     data = bytearray(path.read_bytes())
     start, size = dice.randrange(len(data)), dice.choice((16, 512, 4096))
     stretch = data[start : start + size]
@@ -91,10 +92,10 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", [cut, flip, smear])
-async def test_damage_is_refused_or_makes_no_difference(
+async def test_damage_is_refused_or_harmless(
     killed: Path, tmp_path: Path, name: str, damage: Damage
 ) -> None:
-    """Each case is one place of one file; its seed is its number."""
+    """Each case damages one place of one file. Its number is its seed."""
     shutil.copytree(killed, tmp_path / "whole")
     expected = await stored(tmp_path / "whole")
     assert len(expected) > 30

@@ -1,8 +1,8 @@
-"""Whatever of the log is left after a crash brings back the group of that time, from its bytes.
+"""Every prefix of a log restores the group of that time, from its bytes.
 
-A log ends between any two batches: a torn one is dropped whole by whoever keeps the bytes. What was
-there before may have been compacted, up to anywhere. The runs are those of the simulator, and a
-roll of the demo that was recorded once.
+A log ends between two batches, because a storage drops a torn batch as a whole. Earlier parts may
+be compacted, up to any point. The logs come from the simulator, and from a recorded roll of the
+demo.
 """
 
 import json
@@ -34,14 +34,14 @@ Bytes = Sequence[Entry]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A batch as it was written, and the group right after it."""
+    """A written batch, and the group after it."""
 
     batch: Bytes
     state: DurableState
 
 
 class Recorder(Watch):
-    """Remembers every batch of a run, beside watching it."""
+    """Records every batch of a run, in addition to the watch's checks."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.world, run.driver, run.network, run.owners)
@@ -55,13 +55,13 @@ class Recorder(Watch):
             self.cuts.append(Cut([encode_record(GROUP, r) for r in step.durable], state))
 
     def after_load(self, batches: Sequence[Batch]) -> None:
-        """Batches in doubt that were not written are no part of the log."""
+        """Doubtful batches that were not written are not in the log."""
         super().after_load(batches)
         del self.cuts[len(batches) :]
 
 
 def recorded(seed: int) -> tuple[GroupConfig, Sequence[Cut]]:
-    """A run of the simulator in which everything goes wrong, but for the process itself."""
+    """A run of the simulator with all faults except those of the process itself."""
     plan = replace(draw_plan(World(seed)), has_crashes=False, has_policy_changes=False)
     run = Run(seed, plan)
     run.driver.observer = run.watch = recorder = Recorder(run)
@@ -70,8 +70,7 @@ def recorded(seed: int) -> tuple[GroupConfig, Sequence[Cut]]:
 
 
 def compacted(entries: Bytes, dice: random.Random) -> Bytes:
-    """What the cleaner leaves of a part that it has gone through: the last of each key, and of the
-    tombstones those that are young."""
+    """The part that compaction leaves: the last record of each key, and recent tombstones."""
     last = {entry.key: number for number, entry in enumerate(entries)}
     young = dice.randint(0, len(entries))
     return [
@@ -82,7 +81,7 @@ def compacted(entries: Bytes, dice: random.Random) -> Bytes:
 
 
 def left_over(batches: Sequence[Bytes], dice: random.Random) -> Iterator[Bytes]:
-    """The log as it is, and after some compaction of what came before."""
+    """The log, with and without compaction of its older part."""
     entries = [entry for batch in batches for entry in batch]
     yield entries
     cleaned = dice.randint(0, len(entries))
@@ -90,7 +89,7 @@ def left_over(batches: Sequence[Bytes], dice: random.Random) -> Iterator[Bytes]:
 
 
 def load(entries: Bytes, config: GroupConfig) -> GroupEngine:
-    """The group as a gateway finds it."""
+    """The group that a gateway loads."""
     engine = GroupEngine(GROUP, config)
     engine.load(
         content_of([StoredEntry(0, *entry) for entry in entries]).groups.read(GROUP), now_ms=1
@@ -99,8 +98,8 @@ def load(entries: Bytes, config: GroupConfig) -> GroupEngine:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_cut_anywhere(seed: int) -> None:
-    """Between any two batches, after any compaction: the same members, epochs and assignments."""
+def test_every_cut_restores_the_group(seed: int) -> None:
+    """Members, epochs and assignments are the same for every cut and every compaction."""
     config, cuts = recorded(seed)
     dice = random.Random(seed)
     for number, cut in enumerate(cuts):
@@ -111,9 +110,8 @@ def test_a_cut_anywhere(seed: int) -> None:
             check_group(engine.state)
 
 
-def test_a_roll_that_was_written_by_the_first_version() -> None:
-    """Six real consumers, classic to native and back: each cut of it still loads, and at the end
-    nobody is left."""
+def test_every_cut_of_a_log_of_the_first_version_loads() -> None:
+    """Six real consumers roll from classic to native and back. At the end the group is empty."""
     dice = random.Random(1)
     lines = [json.loads(line) for line in DEMO_ROLL.read_text().splitlines()]
     batches = [

@@ -1,4 +1,4 @@
-"""The log in memory: good enough to come back from, for as long as the process lives."""
+"""The log in memory restores groups while the process lives."""
 
 from coordinator.engine import GroupEngine
 from coordinator.simulation.replay import durable_state
@@ -6,8 +6,8 @@ from gateway.state_log.memory import MemoryLog
 from tests.support.group_script import GroupScript
 
 
-async def test_a_group_that_went_through_everything_comes_back_the_same() -> None:
-    """Classic, mixed, consumer, with members gone: what is read is what was."""
+async def test_a_group_is_restored_after_every_kind_of_change() -> None:
+    """The group is classic, mixed, then a consumer group, and loses members."""
     script, log = GroupScript(), MemoryLog()
     written = 0
 

@@ -1,4 +1,4 @@
-"""What the engine knows is what the log's bytes say, today and after an upgrade."""
+"""Records survive encoding, today and after an upgrade."""
 
 import contextlib
 from dataclasses import replace
@@ -37,49 +37,47 @@ def stored(name: str) -> Entry:
 
 
 def as_read(record: DurableRecord) -> DurableRecord:
-    """The log does not keep what a member's tombstone was written for."""
+    """The log does not store the cause of a member's tombstone."""
     if isinstance(record, MemberMetadata) and record.value is None:
         return replace(record, cause=None)
     return record
 
 
 @EVERY_RECORD
-def test_every_kind_of_record_comes_back(record: DurableRecord) -> None:
-    """With its group, and each of its fields."""
+def test_every_kind_of_record_survives(record: DurableRecord) -> None:
+    """Its group and all of its fields are preserved."""
     assert decode_record(encode_record(GROUP, record)) == (GROUP, as_read(record))
 
 
 @given(group_id=st.text(max_size=20), record=ANY_RECORD)
-def test_any_record_comes_back(group_id: str, record: DurableRecord) -> None:
-    """Whatever is in it; and equal records have equal bytes."""
+def test_any_record_survives(group_id: str, record: DurableRecord) -> None:
+    """Equal records have equal bytes."""
     entry = encode_record(group_id, record)
     assert decode_record(entry) == (group_id, as_read(record))
     assert encode_record(*decode_record(entry)) == entry
 
 
 @given(first=ANY_RECORD, second=ANY_RECORD)
-def test_equal_keys_have_equal_bytes_and_others_do_not(
-    first: DurableRecord, second: DurableRecord
-) -> None:
-    """A log that knows bytes only compacts as one that knows records."""
+def test_only_equal_keys_have_equal_bytes(first: DurableRecord, second: DurableRecord) -> None:
+    """Compaction by bytes then equals compaction by records."""
     bytes_are_equal = encode_record(GROUP, first).key == encode_record(GROUP, second).key
     assert bytes_are_equal is (first.key == second.key)
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_the_first_version_of_the_format_is_read_for_ever(name: str) -> None:
-    """An upgrade of groupferry must not forget a group: these files never change."""
+def test_the_first_version_of_the_format_stays_readable(name: str) -> None:
+    """An upgrade must not lose a group. These files never change."""
     assert decode_record(stored(name)) == (GROUP, RECORDS[name])
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_the_first_version_is_the_one_that_is_written(name: str) -> None:
-    """As long as there is no second one; with it come files of its own."""
+def test_the_first_version_is_written(name: str) -> None:
+    """A second version will need its own files."""
     assert encode_record(GROUP, RECORDS[name]) == stored(name)
 
 
-def test_the_last_events_come_back_from_what_the_first_version_wrote() -> None:
-    """Theirs is the second format of the file; of the record it is the first."""
+def test_the_first_version_of_the_last_events_stays_readable() -> None:
+    """The file has its second format then, but this record its first."""
     last = LastEvents(sequence=1 << 40, lines=('{"event": "member_left"}', "ü"))
     assert decode_record(encode_record(GROUP, last)) == (GROUP, last)
     assert encode_record(GROUP, last) == stored("last_events")
@@ -87,14 +85,14 @@ def test_the_last_events_come_back_from_what_the_first_version_wrote() -> None:
     assert decode_record(encode_record(GROUP, timed)) == (GROUP, timed)
 
 
-def test_a_line_of_the_last_events_may_be_longer_than_a_string_of_kafkas() -> None:
-    """A member that owns thousands of partitions is one event."""
+def test_a_line_of_the_last_events_may_exceed_a_kafka_string() -> None:
+    """An event may list thousands of partitions of a member."""
     last = LastEvents(sequence=1, lines=("x" * (1 << 20), "ü" * (1 << 15)))
     assert decode_record(encode_record(GROUP, last)) == (GROUP, last)
 
 
-def test_last_events_that_are_no_text_are_refused() -> None:
-    """As any other record that nobody can read."""
+def test_last_events_that_are_not_text_are_refused() -> None:
+    """They are refused like any unreadable record."""
     entry = encode_record(GROUP, LastEvents(sequence=1, lines=("xy",)))
     assert entry.value is not None
     with pytest.raises(WireError, match="LAST_EVENTS"):
@@ -102,14 +100,14 @@ def test_last_events_that_are_no_text_are_refused() -> None:
 
 
 def test_the_last_events_have_a_tombstone() -> None:
-    """A deleted group keeps nothing."""
+    """A deleted group leaves nothing."""
     entry = encode_record(GROUP, FORGOTTEN)
     assert entry == Entry(encode_record(GROUP, LastEvents(sequence=1, lines=())).key, None)
     assert decode_record(entry) == (GROUP, FORGOTTEN)
 
 
-def test_a_subscription_is_kept_once() -> None:
-    """A classic group is one record, and its members' subscriptions are most of it."""
+def test_a_subscription_is_stored_once() -> None:
+    """A classic group is one record, and subscriptions are most of it."""
     record = RECORDS["classic_group"]
     assert isinstance(record, ClassicGroupMetadata)
     value = encode_record(GROUP, record).value
@@ -119,8 +117,8 @@ def test_a_subscription_is_kept_once() -> None:
     assert value.count(subscription) == 1
 
 
-def test_a_log_of_a_later_version_is_refused_and_not_guessed() -> None:
-    """A type, a version, a cause that we do not know yet."""
+def test_a_log_of_a_later_version_is_refused() -> None:
+    """It has an unknown type, version or cause."""
     entry = encode_record(GROUP, RECORDS["group_epoch"])
     assert entry.value is not None
     with pytest.raises(WireError, match="record type 9 is not known"):
@@ -132,7 +130,7 @@ def test_a_log_of_a_later_version_is_refused_and_not_guessed() -> None:
 
 
 def test_partitions_without_their_epochs_are_refused() -> None:
-    """Without them nobody could say which commit is too old."""
+    """Without the epochs, stale commits could not be recognised."""
     entry = encode_record(GROUP, RECORDS["current_assignment"])
     assert entry.value is not None
     record_type = RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
@@ -144,8 +142,8 @@ def test_partitions_without_their_epochs_are_refused() -> None:
         decode_record(Entry(entry.key, shorter))
 
 
-def test_what_a_later_version_adds_to_a_record_does_no_harm() -> None:
-    """Tagged fields are there to be skipped: a downgrade of groupferry reads its log."""
+def test_additions_of_a_later_version_are_skipped() -> None:
+    """They are tagged fields, so an older groupferry can read the log after a downgrade."""
     record = RECORDS["current_assignment"]
     assert isinstance(record, CurrentAssignment)
     entry = encode_record(GROUP, record)
@@ -157,8 +155,10 @@ def test_what_a_later_version_adds_to_a_record_does_no_harm() -> None:
 
 @pytest.mark.parametrize("name", RECORDS)
 @given(data=st.data())
-def test_wrong_bytes_are_an_error_or_another_record(name: str, data: st.DataObject) -> None:
-    """Nothing but WireError: a log may be damaged anywhere."""
+def test_wrong_bytes_raise_wire_error_or_give_another_record(
+    name: str, data: st.DataObject
+) -> None:
+    """A log may be damaged anywhere."""
     entry = stored(name)
     assert entry.value is not None
     place = data.draw(st.integers(0, len(entry.value) - 1))

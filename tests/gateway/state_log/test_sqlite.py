@@ -1,4 +1,5 @@
-"""The log in SQLite: durable before it says so, and the same as its memory, whatever fails."""
+"""The SQLite log is durable before it acknowledges, and agrees with its memory after any
+failure."""
 
 import shutil
 from collections.abc import Sequence
@@ -19,11 +20,11 @@ from tests.support.durable_records import GROUP, RECORDS, TOMBSTONES
 from tests.support.failing_sync import without_sync
 from tests.support.state_folders import epoch, stored
 
-# -- what it keeps -------------------------------------------------------------------------------
+# -- content ---------------------------------------------------------------------------------------
 
 
-async def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> None:
-    """Every kind of record, newest last; the log is the same one."""
+async def test_appended_records_survive_a_restart(tmp_path: Path) -> None:
+    """This covers every kind of record, in order. The log keeps its id."""
     async with open_sqlite_log(tmp_path) as log:
         first_id = log.id
         for record in RECORDS.values():
@@ -36,8 +37,8 @@ async def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> Non
         assert set(await log.group_ids()) == {GROUP}
 
 
-async def test_it_holds_what_every_log_holds(tmp_path: Path) -> None:
-    """Replaced and deleted records are gone, whatever a batch does to one key."""
+async def test_it_has_the_content_of_every_log(tmp_path: Path) -> None:
+    """Replaced and deleted records are gone, even within one batch."""
     expected = CompactedLog()
     async with open_sqlite_log(tmp_path) as log:
         batches = [
@@ -55,8 +56,8 @@ async def test_it_holds_what_every_log_holds(tmp_path: Path) -> None:
     assert await stored(tmp_path) == {each: expected.read(each) for each in expected.group_ids()}
 
 
-async def test_the_last_events_of_a_group_outlive_it(tmp_path: Path) -> None:
-    """And make no group: nobody would know what to show of it."""
+async def test_the_last_events_of_a_group_survive_it(tmp_path: Path) -> None:
+    """They do not count as a group, because there is nothing to show of it."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1), LastEvents(sequence=1, lines=("one",))])
         gone = TargetAssignmentMetadata(epoch=None)
@@ -69,11 +70,11 @@ async def test_the_last_events_of_a_group_outlive_it(tmp_path: Path) -> None:
         assert await log.last_events("other") is None
 
 
-# -- who waits for what --------------------------------------------------------------------------
+# -- waiting ---------------------------------------------------------------------------------------
 
 
 async def test_groups_that_write_together_share_a_transaction(tmp_path: Path) -> None:
-    """However many wait while one is written: the disk syncs for all of them at once."""
+    """All batches that wait during a write need only one sync."""
     async with open_sqlite_log(tmp_path) as log:
         before = log._writer.head.transactions
         async with trio.open_nursery() as nursery:
@@ -84,8 +85,8 @@ async def test_groups_that_write_together_share_a_transaction(tmp_path: Path) ->
     assert len(await stored(tmp_path)) == BATCHES_MAX + 1
 
 
-async def test_a_batch_that_cannot_be_written_harms_no_other(tmp_path: Path) -> None:
-    """Neither one without bytes nor one that SQLite refuses."""
+async def test_a_batch_that_cannot_be_written_fails_alone(tmp_path: Path) -> None:
+    """Its records cannot be encoded, or SQLite refuses them."""
     outcomes: dict[str, str] = {}
 
     async def append(log: SqliteLog, group_id: str, record: DurableRecord) -> None:
@@ -113,8 +114,8 @@ async def test_a_batch_that_cannot_be_written_harms_no_other(tmp_path: Path) -> 
     assert set(await stored(tmp_path)) == {"first", "second", "third"}
 
 
-async def test_who_is_cancelled_knows_how_it_ended(tmp_path: Path) -> None:
-    """What is on its way to the disk arrives, and the memory says the same."""
+async def test_a_cancelled_writer_learns_the_outcome(tmp_path: Path) -> None:
+    """A write in progress completes, and the memory agrees with it."""
     async with open_sqlite_log(tmp_path) as log:
         async with trio.open_nursery() as nursery:
             for number in range(20):
@@ -124,14 +125,14 @@ async def test_who_is_cancelled_knows_how_it_ended(tmp_path: Path) -> None:
     assert await stored(tmp_path) == in_memory
 
 
-# -- trouble while it runs -----------------------------------------------------------------------
+# -- failures while running ------------------------------------------------------------------------
 
 
-async def test_a_batch_whose_sync_failed_is_in_doubt_until_something_is_in_its_place(
+async def test_a_batch_whose_sync_failed_is_in_doubt_until_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A gateway that is killed then comes back with it; one that lives on writes over it before it
-    says what the group is, and says nothing as long as it cannot."""
+    """A gateway that is killed then may restart with it. One that continues overwrites it before it
+    reports the group's content, and reports nothing while that fails."""
     folder, of_the_dead = tmp_path / "log", tmp_path / "dead"
     folder.mkdir()
 
@@ -159,10 +160,11 @@ async def test_a_batch_whose_sync_failed_is_in_doubt_until_something_is_in_its_p
         assert await found_if_killed() == {GROUP: (epoch(4),)}
 
 
-async def test_after_a_bug_in_the_writer_nobody_knows(
+async def test_a_bug_in_the_writer_leaves_the_batch_in_doubt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it came before or after the commit: the group is read anew, once it is known."""
+    """It may have occurred before or after the commit. The group is read again once that is
+    known."""
 
     def write(_batches: Sequence[Batch]) -> list[StateLogError | None]:
         raise RuntimeError("a bug")
@@ -179,11 +181,11 @@ async def test_after_a_bug_in_the_writer_nobody_knows(
     assert await stored(tmp_path) == {GROUP: (epoch(1),)}
 
 
-# -- what it refuses -----------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
-async def test_a_record_that_a_later_groupferry_wrote_costs_its_group(tmp_path: Path) -> None:
-    """It is whole, but nobody here knows what it means."""
+async def test_a_record_of_a_later_groupferry_makes_its_group_unreadable(tmp_path: Path) -> None:
+    """The record is intact, but its meaning is unknown."""
     async with open_sqlite_log(tmp_path) as log:
         log._writer.write([Batch(GROUP, [Entry(b"\x7f\x00", b"\x00\x00")])])
         await log.append("other", [epoch(1)])

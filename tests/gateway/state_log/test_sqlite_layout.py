@@ -1,4 +1,4 @@
-"""The checksums of the state file: what they notice."""
+"""The checksums of the state file."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ SIGNED_INTEGERS_OF_SQLITE = range(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a checksum is made of."""
+    """The input of a checksum."""
 
     position: int = 1
     group_id: str = "orders"
@@ -22,7 +22,7 @@ class Row:
 
     @property
     def checksum(self) -> int:
-        """Its own."""
+        """The row's own checksum."""
         return checksum_of(self.position, self.group_id, Entry(self.key, self.value))
 
 
@@ -38,7 +38,7 @@ class Row:
     ],
 )
 def test_the_checksum_of_a_row_covers_each_of_its_columns(other: Row) -> None:
-    """And where one ends and the next begins."""
+    """It also covers the boundaries between columns."""
     assert other.checksum != Row().checksum
     assert other.checksum in SIGNED_INTEGERS_OF_SQLITE
 
@@ -53,13 +53,13 @@ def test_the_checksum_of_a_row_covers_each_of_its_columns(other: Row) -> None:
     ],
 )
 def test_the_checksum_of_the_head_covers_each_of_its_columns(other: Head) -> None:
-    """Nobody can set the number of records right by hand and not be seen."""
+    """A manual change of the number of records is detected."""
     assert other.checksum != HEAD.checksum
     assert other.checksum in SIGNED_INTEGERS_OF_SQLITE
 
 
-def test_a_row_that_goes_leaves_the_head_as_it_was_before_the_row_came() -> None:
-    """In any order, also past the largest integer: nobody counts all rows again."""
+def test_removing_a_row_restores_the_heads_checksum() -> None:
+    """This holds in any order and across integer overflow, so the rows need no recount."""
     first, second = (1 << 63) - 1, (1 << 62) + 5
     both = HEAD.with_row(first).with_row(second)
     assert both.records == HEAD.records + 2

@@ -1,4 +1,4 @@
-"""Which state files are read, and which are refused: a gateway would lose groups with them."""
+"""Damaged or foreign state files are refused, because a gateway would lose groups with them."""
 
 import os
 import shutil
@@ -19,15 +19,15 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def change(folder: Path, sql: str) -> None:
-    """Do something to the file that no gateway does."""
+    """Change the file as no gateway does."""
     connection = sqlite3.connect(folder / "state.sqlite")
     with connection:
         connection.execute(sql)
     connection.close()
 
 
-async def test_the_first_version_of_the_file_is_read_for_ever(tmp_path: Path) -> None:
-    """An upgrade of groupferry must not forget a group: that file never changes."""
+async def test_the_first_version_of_the_file_stays_readable(tmp_path: Path) -> None:
+    """An upgrade must not lose a group. That file never changes."""
     shutil.copy(GOLDEN / "state_v1.sqlite", tmp_path / "state.sqlite")
     async with open_sqlite_log(tmp_path) as log:
         assert log.id == "0af7651916cd43dd8448eb211c80319c"
@@ -55,7 +55,7 @@ async def test_the_first_version_of_the_file_is_read_for_ever(tmp_path: Path) ->
     ],
 )
 async def test_a_changed_file_is_refused(tmp_path: Path, sql: str, why: str) -> None:
-    """One line says what is wrong and what to do; the file stays as it is."""
+    """One line names the damage and the remedy. The file stays unchanged."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, list(RECORDS.values()))
     change(tmp_path, sql)
@@ -66,8 +66,8 @@ async def test_a_changed_file_is_refused(tmp_path: Path, sql: str, why: str) -> 
     assert (tmp_path / "state.sqlite").read_bytes() == before
 
 
-async def test_the_end_of_the_write_ahead_log_cannot_get_lost(tmp_path: Path) -> None:
-    """SQLite forgets what stood behind a cut, and says nothing."""
+async def test_a_truncated_write_ahead_log_is_detected(tmp_path: Path) -> None:
+    """SQLite silently ignores everything behind the cut."""
     killed_writer(tmp_path, 20)
     wal = tmp_path / "state.sqlite-wal"
     os.truncate(wal, wal.stat().st_size - 10)
@@ -78,8 +78,8 @@ async def test_the_end_of_the_write_ahead_log_cannot_get_lost(tmp_path: Path) ->
     assert "the last 21 of 21 transactions are missing" in await refusal(tmp_path)
 
 
-async def test_an_empty_or_missing_file_is_refused_where_there_was_one(tmp_path: Path) -> None:
-    """Nobody asked for its groups to be forgotten; who does removes the mark too."""
+async def test_a_missing_or_empty_file_is_refused_beside_a_mark(tmp_path: Path) -> None:
+    """To drop the groups on purpose, an operator removes the mark as well."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1)])
     (tmp_path / "state.sqlite").write_bytes(b"")
@@ -91,7 +91,7 @@ async def test_an_empty_or_missing_file_is_refused_where_there_was_one(tmp_path:
 
 
 async def test_another_log_in_its_place_is_refused(tmp_path: Path) -> None:
-    """A backup of another gateway, for one; the remedy says how to have it all the same."""
+    """It may be a backup of another gateway. The remedy says how to use it."""
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         folder.mkdir()
@@ -106,7 +106,7 @@ async def test_another_log_in_its_place_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_damaged_mark_is_refused(tmp_path: Path) -> None:
-    """It would no longer tell what is missing."""
+    """It cannot show whether transactions are missing."""
     await stored(tmp_path)
     mark = tmp_path / "state.sqlite-mark"
     mark.write_bytes(mark.read_bytes().replace(b"1", b"2"))
@@ -114,7 +114,7 @@ async def test_a_damaged_mark_is_refused(tmp_path: Path) -> None:
 
 
 async def test_reading_changes_nothing_and_needs_no_lock(tmp_path: Path) -> None:
-    """So somebody can look while the gateway writes."""
+    """A person can read the log while the gateway writes."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1)])
         state = read_state(tmp_path)
@@ -124,8 +124,8 @@ async def test_reading_changes_nothing_and_needs_no_lock(tmp_path: Path) -> None
     assert read_state(tmp_path / "nowhere") is None
 
 
-def test_an_unreadable_record_is_read_as_one_beside_the_others(tmp_path: Path) -> None:
-    """A later groupferry wrote it: only its group is lost to this one."""
+def test_an_unreadable_record_does_not_hide_others(tmp_path: Path) -> None:
+    """A later groupferry wrote it, and this one cannot use its group."""
     writer = SqliteWriter.open(tmp_path, None)
     unknown = Entry(b"\x7f\x00", b"\x00\x00")
     assert writer.write([Batch(GROUP, [unknown])]) == [None]

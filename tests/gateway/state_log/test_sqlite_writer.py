@@ -1,4 +1,4 @@
-"""How the state file is written: each transaction whole, synced, and in the file that is there."""
+"""The state file is written in whole, synced transactions."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 @contextmanager
 def full_disk(folder: Path) -> Iterator[None]:
-    """No file of this process can grow: to SQLite as if the disk were full."""
+    """No file of this process can grow, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     size = max(each.stat().st_size for each in folder.iterdir() if each.suffix != ".sqlite-shm")
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -37,7 +37,7 @@ def full_disk(folder: Path) -> Iterator[None]:
 
 
 def test_batches_written_together_are_one_transaction(tmp_path: Path) -> None:
-    """One sync for all of them, and one mark."""
+    """They share one sync and one mark."""
     writer = SqliteWriter.open(tmp_path, None)
     before = writer.head
     batches = [Batch(group, [encode_record(group, epoch(1))]) for group in ("a", "b", "c")]
@@ -51,8 +51,8 @@ def test_batches_written_together_are_one_transaction(tmp_path: Path) -> None:
     assert [row.group_id for row in state.rows] == ["a", "b", "c"]
 
 
-async def test_an_older_file_becomes_one_of_this_format(tmp_path: Path) -> None:
-    """The older groupferry would refuse it as damaged otherwise, and not say why."""
+async def test_an_older_file_gets_the_present_format(tmp_path: Path) -> None:
+    """Otherwise the older groupferry would refuse it as damaged, without the reason."""
     shutil.copy(GOLDEN / "state_v1.sqlite", tmp_path / "state.sqlite")
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [LastEvents(sequence=2, lines=("one", "two"))])
@@ -64,7 +64,7 @@ async def test_an_older_file_becomes_one_of_this_format(tmp_path: Path) -> None:
 
 
 async def test_its_size_follows_the_live_state(tmp_path: Path) -> None:
-    """Not the history: a thousand epochs of a group take the room of one."""
+    """A thousand epochs of a group take the space of one."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(0)])
         for number in range(1_000):
@@ -80,8 +80,8 @@ async def test_its_size_follows_the_live_state(tmp_path: Path) -> None:
     assert (tmp_path / "state.sqlite").stat().st_size < 100_000
 
 
-async def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path) -> None:
-    """Nothing of the batch is in the log, then it goes on by itself."""
+async def test_a_full_disk_is_an_error_until_space_is_free(tmp_path: Path) -> None:
+    """Nothing of the batch is in the log. Then writing continues."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1)])
         with full_disk(tmp_path):
@@ -95,10 +95,10 @@ async def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("written", [None, 0, 10])
-async def test_a_first_mark_that_cannot_be_written_leaves_none(
+async def test_a_failed_first_mark_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int | None
 ) -> None:
-    """What is wrong and where is said, and the next start is not refused over half a mark."""
+    """The error names the problem and the file. The next start finds no partial mark."""
     pwrite = os.pwrite
 
     def no_space(descriptor: int, data: bytes, offset: int) -> int:
@@ -115,8 +115,8 @@ async def test_a_first_mark_that_cannot_be_written_leaves_none(
 
 
 @pytest.mark.parametrize("name", ["state.sqlite", "state.sqlite-wal"])
-async def test_a_file_that_was_deleted_or_replaced_is_noticed(tmp_path: Path, name: str) -> None:
-    """SQLite itself would go on writing where nobody will ever read."""
+async def test_a_deleted_or_replaced_file_is_noticed(tmp_path: Path, name: str) -> None:
+    """SQLite would continue to write into a file without a name."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1)])
         (tmp_path / name).rename(tmp_path / "away")
@@ -130,8 +130,8 @@ async def test_a_file_that_was_deleted_or_replaced_is_noticed(tmp_path: Path, na
     assert await stored(tmp_path) == {GROUP: (epoch(3),)}
 
 
-async def test_a_file_that_was_cut_is_noticed(tmp_path: Path) -> None:
-    """What is written behind the cut would be worth nothing."""
+async def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:
+    """Records written behind the cut would be lost."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1)])
         os.truncate(tmp_path / "state.sqlite-wal", 1_000)
@@ -140,7 +140,7 @@ async def test_a_file_that_was_cut_is_noticed(tmp_path: Path) -> None:
 
 
 async def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
-    """The folder's lock keeps them apart; if somebody removes it, the file does."""
+    """The folder's lock prevents it. If a user removes the lock, the file detects it."""
     async with open_sqlite_log(tmp_path) as log, open_sqlite_log(tmp_path) as other:
         await other.append(GROUP, [epoch(2)])
         with pytest.raises(StateLogError, match="another process has written to it"):
@@ -149,8 +149,8 @@ async def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("transactions", [0, 3, 400])
-async def test_a_killed_writer_loses_nothing(tmp_path: Path, transactions: int) -> None:
-    """What was appended is there, and the next gateway goes on with it."""
+async def test_a_killed_writer_loses_no_records(tmp_path: Path, transactions: int) -> None:
+    """Appended records are present, and the next gateway continues."""
     killed_writer(tmp_path, transactions)
     found = await stored(tmp_path)
     assert sum(map(len, found.values())) == min(transactions, 7)
@@ -159,6 +159,6 @@ async def test_a_killed_writer_loses_nothing(tmp_path: Path, transactions: int) 
 
 
 async def test_a_read_only_folder_is_refused(read_only_folder: Path) -> None:
-    """At the start, not with the first member."""
+    """It is refused at the start, not with the first member."""
     with pytest.raises(StateLogUnusable, match=r"cannot write .*unable to open database file"):
         await stored(read_only_folder)

@@ -1,4 +1,4 @@
-"""What the bytes of the log say."""
+"""The content of the log in a topic."""
 
 import pytest
 
@@ -9,8 +9,8 @@ from gateway.state_log.record_format import Entry, StoredEntry, encode_record
 from kafka_codecs.state_records import LogOwnerValue
 
 
-def test_the_newest_of_each_key() -> None:
-    """Whatever compaction has left of the others, and tombstones leave nothing."""
+def test_the_newest_record_of_each_key_counts() -> None:
+    """Compaction may leave older ones. Tombstones leave nothing."""
     entries = [
         encode_record("a", TargetAssignmentMetadata(epoch=1)),
         encode_record("b", TargetAssignmentMetadata(epoch=2)),
@@ -22,8 +22,8 @@ def test_the_newest_of_each_key() -> None:
     assert groups.group_ids() == ("a",)
 
 
-def test_whose_log_it_is() -> None:
-    """The last claim counts; the id is that of the log, whoever has it."""
+def test_the_last_claim_names_the_owner() -> None:
+    """The log's id stays the same for all owners."""
     first, second = (
         LogOwnerValue(owner_id=name, host="h", process_id=1, since=2) for name in ("one", "two")
     )
@@ -33,15 +33,15 @@ def test_whose_log_it_is() -> None:
 
 
 def stored(*entries: Entry) -> list[StoredEntry]:
-    """The same in a topic, from its first offset on."""
+    """The same records in a topic, from its first offset on."""
     return [StoredEntry(offset, *entry) for offset, entry in enumerate(entries)]
 
 
 EPOCH = TargetAssignmentMetadata(epoch=1)
 
 
-def test_an_unreadable_record_costs_its_group_and_nobody_else() -> None:
-    """A group of which some record is missing would be another group."""
+def test_an_unreadable_record_makes_only_its_group_unreadable() -> None:
+    """A group that lacks a record would be another group."""
     bad = Entry(encode_record("a", EPOCH).key, b"\x00\x63")
     groups = content_of(stored(encode_record("b", EPOCH), bad)).groups
     assert groups.read("b") == (EPOCH,)
@@ -50,8 +50,8 @@ def test_an_unreadable_record_costs_its_group_and_nobody_else() -> None:
         groups.read("a")
 
 
-def test_what_was_overwritten_need_not_be_readable() -> None:
-    """That is how a group is had back."""
+def test_an_overwritten_record_may_be_unreadable() -> None:
+    """Overwriting it repairs a group."""
     bad = Entry(encode_record("a", EPOCH).key, b"garbage")
     assert content_of(stored(bad, encode_record("a", EPOCH))).groups.read("a") == (EPOCH,)
     gone = encode_record("a", TargetAssignmentMetadata(epoch=None))
@@ -59,21 +59,21 @@ def test_what_was_overwritten_need_not_be_readable() -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"k", b"garbage", b"\x00\x03"], ids=repr)
-def test_a_record_of_nobody_is_passed_over(key: bytes) -> None:
-    """Somebody else has written it, not a gateway; its offset is told."""
+def test_a_foreign_record_is_skipped(key: bytes) -> None:
+    """Another program wrote it. Its offset is reported."""
     content = content_of(stored(encode_record("a", EPOCH), Entry(key, b"value")))
     assert content.groups.read("a") == (EPOCH,)
     assert list(content.ignored) == [1]
 
 
 @pytest.mark.parametrize("key", [b"\x00\x11\x00", b"\x4e\x7f\x00"], ids=["Kafka's", "ours"])
-def test_a_type_of_a_later_groupferry_is_not_passed_over(key: bytes) -> None:
-    """It may say something of a group that we would have to know."""
+def test_a_record_type_of_a_later_groupferry_is_not_skipped(key: bytes) -> None:
+    """It may be an important part of a group."""
     with pytest.raises(StateLogUnusable, match=r"offset 0 .* newer groupferry"):
         content_of(stored(Entry(key, b"value")))
 
 
-def test_what_the_log_says_of_itself_must_be_readable() -> None:
-    """Whose log it is, and which."""
+def test_the_logs_own_records_must_be_readable() -> None:
+    """They name the log and its owner."""
     with pytest.raises(StateLogUnusable, match="offset 1 of the state log cannot be read"):
         content_of(stored(encode_record("a", EPOCH), Entry(LOG_ID_KEY, b"garbage")))

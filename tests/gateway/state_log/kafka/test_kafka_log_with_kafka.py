@@ -1,4 +1,4 @@
-"""The state log in a real cluster: what was written comes back, one gateway at a time writes."""
+"""The state log in a real cluster is durable, and has one writer at a time."""
 
 import json
 import os
@@ -43,23 +43,23 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 LIMIT_S = 60
 OF_A_LATER_GROUPFERRY = b"\x4e\x7f\x00"
-"""A record key of a type that is ours and not known yet."""
+"""A record key with an unknown type in groupferry's range."""
 
 
 def epoch(number: int) -> TargetAssignmentMetadata:
-    """Some record that says which one it is."""
+    """A record that differs for each number."""
     return TargetAssignmentMetadata(epoch=number)
 
 
 @asynccontextmanager
 async def opened(cluster: KafkaCluster, topic: str) -> AsyncIterator[KafkaLog]:
-    """A log that is kept meanwhile."""
+    """A log that is open meanwhile."""
     async with open_kafka_log(cluster.addresses, topic) as log:
         yield log
 
 
-async def test_what_was_written_comes_back(kafka: KafkaCluster) -> None:
-    """The newest record of each key, and the log keeps its name."""
+async def test_appended_records_survive_a_restart(kafka: KafkaCluster) -> None:
+    """The newest record of each key is there, and the log keeps its id."""
     async with opened(kafka, "state-comes-back") as log:
         await log.append("a", [epoch(1)])
         await log.append("b", [epoch(2)])
@@ -74,8 +74,8 @@ async def test_what_was_written_comes_back(kafka: KafkaCluster) -> None:
 
 
 async def test_a_torn_batch_is_dropped_whole(kafka: KafkaCluster) -> None:
-    """The writer died between its records and the commit: they are in the topic and not in the
-    log."""
+    """The writer died between its records and the commit. The records are in the topic, but not in
+    the log."""
     async with opened(kafka, "state-torn") as log:
         await log.append("g", [epoch(1)])
 
@@ -95,11 +95,11 @@ async def test_a_torn_batch_is_dropped_whole(kafka: KafkaCluster) -> None:
         assert await log.group_ids() == ("g",)
 
 
-async def test_the_log_is_read_by_hand(
+async def test_the_state_command_reads_the_log(
     kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`groupferry state --upstream`, also while a gateway has the log. What is no record of ours is
-    shown raw; a topic that is not there gets one line."""
+    """`groupferry state --upstream` works while a gateway owns the log. Foreign records are shown
+    raw, and a missing topic is reported in one line."""
     where = ("state", f"--upstream={kafka.bootstrap_servers}")
     async with opened(kafka, "state-by-hand") as log:
         await log.append("a", [epoch(1)])
@@ -128,8 +128,8 @@ async def test_the_log_is_read_by_hand(
     assert not await exists(kafka, "state-by-hnad")
 
 
-async def test_a_second_gateway_takes_it_and_the_first_ends(kafka: KafkaCluster) -> None:
-    """The first cannot write any more, and says who has the log; what it wrote is there."""
+async def test_a_second_gateway_takes_the_log_and_the_first_ends(kafka: KafkaCluster) -> None:
+    """The first cannot write any more, and names the new owner. Its records are there."""
     with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken, match=str(os.getpid()))):
         async with opened(kafka, "state-taken") as first:
             await first.append("a", [epoch(1)])
@@ -144,9 +144,9 @@ async def test_a_second_gateway_takes_it_and_the_first_ends(kafka: KafkaCluster)
                 assert await second.read("a") == (epoch(3),)
 
 
-async def test_who_comes_too_late_lets_the_owner_be(kafka: KafkaCluster) -> None:
-    """Held up between its look at the claim and its first write, it was fenced, and does not fence
-    the one who did it."""
+async def test_a_late_claimant_does_not_fence_the_owner(kafka: KafkaCluster) -> None:
+    """It paused between reading the claim and its first write, and was fenced meanwhile. It does
+    not fence the gateway that did so."""
     looked, go_on = trio.Event(), threading.Event()
 
     class HeldUp(KafkaLog):
@@ -172,8 +172,8 @@ async def test_who_comes_too_late_lets_the_owner_be(kafka: KafkaCluster) -> None
     assert [line["event"] for line in lines] == []
 
 
-async def test_who_cannot_read_it_does_not_take_it(kafka: KafkaCluster) -> None:
-    """Such as an older groupferry: the one that has it goes on."""
+async def test_a_gateway_that_cannot_read_the_log_does_not_take_it(kafka: KafkaCluster) -> None:
+    """It may be an older groupferry. The owner continues."""
     topic = "state-newer"
     async with opened(kafka, topic) as log:
         await log.append("a", [epoch(1)])
@@ -185,9 +185,9 @@ async def test_who_cannot_read_it_does_not_take_it(kafka: KafkaCluster) -> None:
         assert log.may_answer
 
 
-async def test_who_has_the_log_gives_way_to_a_claim(kafka: KafkaCluster) -> None:
-    """Nobody can take it while a transaction ends, and one that writes all the time always ends
-    one. A claim that leads to nothing costs a pause, and no more."""
+async def test_the_owner_gives_way_to_a_claim(kafka: KafkaCluster) -> None:
+    """The log cannot be taken while a transaction ends, and a busy owner always ends one. A claim
+    without a takeover costs only a pause."""
     topic = "state-busy"
 
     async def longest_write(log: KafkaLog, length_s: float) -> float:
@@ -209,11 +209,11 @@ async def test_who_has_the_log_gives_way_to_a_claim(kafka: KafkaCluster) -> None
         await until(lambda: log.may_answer)
 
 
-async def test_a_claim_that_led_to_nothing_does_not_end_the_owner_later(
+async def test_an_abandoned_claim_does_not_end_the_owner_later(
     kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who wrote it never had the log: the cluster may give up the owner's writer at any time
-    later."""
+    """Its writer never owned the log. The cluster may fence the owner's writer at any later
+    time."""
     monkeypatch.setattr(kafka_log, "ABANDONED_AFTER_S", 0)
     topic = "state-abandoned"
     async with opened(kafka, topic) as log:
@@ -228,8 +228,8 @@ async def test_a_claim_that_led_to_nothing_does_not_end_the_owner_later(
         assert await log.read("g") == (epoch(2),)
 
 
-async def test_many_write_together(kafka: KafkaCluster) -> None:
-    """The batches of many groups share their transactions."""
+async def test_many_groups_write_together(kafka: KafkaCluster) -> None:
+    """Their batches share transactions."""
     async with opened(kafka, "state-together") as log:
         async with trio.open_nursery() as nursery:
             for number in range(500):
@@ -239,8 +239,8 @@ async def test_many_write_together(kafka: KafkaCluster) -> None:
             assert await log.read(f"g{number}") == (epoch(number),)
 
 
-async def test_what_the_cluster_would_not_take_harms_nobody_else(kafka: KafkaCluster) -> None:
-    """A record that is too large is refused before it is sent."""
+async def test_a_record_beyond_the_clusters_limit_fails_alone(kafka: KafkaCluster) -> None:
+    """It is refused before it is sent."""
     await make_topic(kafka, "state-small", {"cleanup.policy": "compact", "max.message.bytes": 2000})
     huge = TargetAssignmentMetadata(epoch=1, assignor="x" * 2_000)
     async with opened(kafka, "state-small") as log, trio.open_nursery() as nursery:
@@ -250,8 +250,8 @@ async def test_what_the_cluster_would_not_take_harms_nobody_else(kafka: KafkaClu
         nursery.start_soon(log.append, "c", [epoch(2)])
 
 
-async def test_what_is_written_together_need_not_fit_into_one_batch(kafka: KafkaCluster) -> None:
-    """The topic's limit is for what is sent at once, too."""
+async def test_a_transaction_may_exceed_one_batch_of_the_topic(kafka: KafkaCluster) -> None:
+    """The topic's limit also applies to batches of records."""
     await make_topic(
         kafka, "state-narrow", {"cleanup.policy": "compact", "max.message.bytes": 2000}
     )
@@ -263,9 +263,9 @@ async def test_what_is_written_together_need_not_fit_into_one_batch(kafka: Kafka
             nursery.start_soon(log.append, f"g{number}", [record])
 
 
-async def test_a_broker_that_dies_costs_no_batch(one_broker: KafkaCluster) -> None:
-    """What was acknowledged is there, what failed is not, and what was in doubt is either; the
-    log goes on by itself."""
+async def test_a_broker_that_dies_loses_no_batch(one_broker: KafkaCluster) -> None:
+    """Acknowledged batches are there, failed ones are not, and doubtful ones may be. The log
+    continues by itself."""
     acknowledged, failed = list[int](), set[int]()
     async with opened(one_broker, "state-dies") as log:
         stop = trio.Event()
@@ -304,13 +304,14 @@ async def test_a_broker_that_dies_costs_no_batch(one_broker: KafkaCluster) -> No
     assert found.epoch not in failed
 
 
-async def test_a_writer_that_the_cluster_gave_up_takes_the_log_again(kafka: KafkaCluster) -> None:
-    """It was away for longer than a transaction may last; nobody else has claimed the log."""
+async def test_a_writer_fenced_by_the_cluster_takes_the_log_again(kafka: KafkaCluster) -> None:
+    """It was down for longer than a transaction may last, and no other gateway has claimed the
+    log."""
     async with opened(kafka, "state-given-up") as log:
         await log.append("g", [epoch(1)])
         await fence(kafka, "state-given-up-0")
         stored = epoch(1)
-        with suppress(StateLogError):  # unless a renewal found out first, and it is repaired
+        with suppress(StateLogError):  # unless a renewal has already found out and repaired it
             await log.append("g", [epoch(2)])
             stored = epoch(2)
         await until(lambda: log.may_answer)
@@ -319,9 +320,9 @@ async def test_a_writer_that_the_cluster_gave_up_takes_the_log_again(kafka: Kafk
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
-async def test_a_topic_made_anew_is_not_the_log(kafka: KafkaCluster, *, is_noticed: bool) -> None:
-    """Its groups are not in it: whoever went on with it would lose them without a word. Neither do
-    those who come later take a part of the groups for the whole."""
+async def test_a_recreated_topic_is_not_the_log(kafka: KafkaCluster, *, is_noticed: bool) -> None:
+    """It lacks the groups, so the gateway must not continue silently. Later gateways must not
+    mistake a part of the groups for all of them."""
     topic = f"state-anew-{is_noticed}"
     with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="groups are then forgotten")):
         async with opened(kafka, topic) as log:
@@ -340,8 +341,8 @@ async def test_a_topic_made_anew_is_not_the_log(kafka: KafkaCluster, *, is_notic
                     await trio.sleep(0.5)
 
 
-async def test_a_part_of_a_log_is_not_taken_for_the_whole(kafka: KafkaCluster) -> None:
-    """Such as a topic that was made anew under a gateway that wrote on."""
+async def test_a_partial_log_is_refused(kafka: KafkaCluster) -> None:
+    """For example, a topic was recreated while a gateway wrote."""
     topic = "state-part"
     await make_topic(kafka, topic, {"cleanup.policy": "compact"})
     config = {"bootstrap.servers": kafka.bootstrap_servers}
@@ -354,8 +355,8 @@ async def test_a_part_of_a_log_is_not_taken_for_the_whole(kafka: KafkaCluster) -
             pass
 
 
-async def test_a_writer_given_up_does_not_go_on_in_another_log(kafka: KafkaCluster) -> None:
-    """What the groups hold in memory is what the old log had."""
+async def test_a_fenced_writer_does_not_continue_in_another_log(kafka: KafkaCluster) -> None:
+    """Its groups in memory have the state of the old log."""
     with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="not the complete")):
         async with opened(kafka, "state-swapped") as log:
             await log.append("a", [epoch(1)])
@@ -365,10 +366,10 @@ async def test_a_writer_given_up_does_not_go_on_in_another_log(kafka: KafkaClust
             await trio.sleep(60)
 
 
-def test_without_the_right_to_write_it_does_not_start(
+def test_a_gateway_that_may_not_write_does_not_start(
     kafka_of_short_transactions: KafkaCluster,
 ) -> None:
-    """Whatever the cluster has against our transactions is said, and not waited out."""
+    """It reports the cluster's error instead of waiting."""
 
     async def open_it() -> None:
         with trio.fail_after(60):
@@ -381,14 +382,14 @@ def test_without_the_right_to_write_it_does_not_start(
 
 @pytest.fixture
 def kafka_of_short_transactions() -> Iterator[KafkaCluster]:
-    """It refuses transactions as long as ours may be."""
+    """A cluster that refuses transactions as long as groupferry's may be."""
     settings = {"transaction.max.timeout.ms": TRANSACTION_TIMEOUT_MS - 1}
     with running_kafka("3.9", brokers=1, settings=settings) as cluster:
         yield cluster
 
 
 async def delete_topic(cluster: KafkaCluster, name: str) -> None:
-    """As an admin would, and wait until it is gone."""
+    """Delete the topic as an admin would, and wait until it is gone."""
 
     def delete() -> None:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})

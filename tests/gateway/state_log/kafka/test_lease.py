@@ -1,4 +1,4 @@
-"""When a gateway must stop answering for what may no longer be its own."""
+"""A gateway stops answering when it may no longer own the log."""
 
 import pytest
 
@@ -8,19 +8,19 @@ from gateway.state_log.kafka.lease import Lease
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The time, to be set."""
+    """A clock that the test sets."""
     time_ms = [1_000_000]
     monkeypatch.setattr(lease_module, "now_ms", lambda: time_ms[0])
     return time_ms
 
 
 def test_it_does_not_run_at_first() -> None:
-    """Nobody has asked yet."""
+    """The cluster has not confirmed it yet."""
     assert not Lease().is_running
 
 
-def test_it_counts_from_the_question(clock: list[int]) -> None:
-    """Not from its answer: between the two, somebody else may have taken over."""
+def test_it_counts_from_the_request(clock: list[int]) -> None:
+    """Between request and answer another gateway may have taken over."""
     lease = Lease(2_000)
     lease.renew(clock[0] - 1_500)
     clock[0] += 499
@@ -29,8 +29,8 @@ def test_it_counts_from_the_question(clock: list[int]) -> None:
     assert not lease.is_running
 
 
-def test_an_earlier_question_takes_nothing_away(clock: list[int]) -> None:
-    """Answers may come in any order."""
+def test_an_earlier_request_does_not_shorten_it(clock: list[int]) -> None:
+    """Answers may arrive in any order."""
     lease = Lease(2_000)
     lease.renew(clock[0])
     lease.renew(clock[0] - 1_999)
@@ -39,7 +39,7 @@ def test_an_earlier_question_takes_nothing_away(clock: list[int]) -> None:
 
 
 def test_it_ends_at_once_when_the_log_is_lost(clock: list[int]) -> None:
-    """And runs again when it is found to be ours."""
+    """It runs again after the gateway has confirmed its ownership."""
     lease = Lease(2_000)
     lease.renew(clock[0])
     lease.end()

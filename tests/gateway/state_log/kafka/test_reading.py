@@ -1,4 +1,4 @@
-"""When a cluster counts as silent. What is read from a real one: `test_kafka_log_with_kafka.py`."""
+"""Detection of a silent cluster. `test_kafka_log_with_kafka.py` reads a real one."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ HIDDEN = 10
 
 
 class SlowConsumer:
-    """Reads what is not shown, such as the ends of transactions, and takes its time."""
+    """A consumer that slowly reads invisible records, such as the ends of transactions."""
 
     now_s = 0.0
 
@@ -39,7 +39,7 @@ class SlowConsumer:
 def test_a_cluster_is_not_silent_while_there_is_more_to_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Be it only what readers are not shown."""
+    """This includes records that readers do not see."""
     monkeypatch.setattr(reading, "Consumer", SlowConsumer)
     monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: SlowConsumer.now_s))
     with pytest.raises(StateLogError, match="the cluster does not answer"):

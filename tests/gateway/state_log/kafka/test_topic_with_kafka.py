@@ -1,4 +1,4 @@
-"""The topic of the log, made or found in a real cluster."""
+"""The topic of the log, created or found in a real cluster."""
 
 import pytest
 
@@ -11,8 +11,8 @@ from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 
-def test_a_new_topic_keeps_what_is_live_and_forgets_the_rest(kafka: KafkaCluster) -> None:
-    """Within minutes; by default the ends of transactions, two a second, are kept for a day."""
+def test_a_new_topic_is_compacted_within_minutes(kafka: KafkaCluster) -> None:
+    """By default, the ends of transactions, two per second, would stay for a day."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     assert make_or_check(config, "state-made") == RECORD_BYTES_MAX - BATCH_OVERHEAD
     found = made_or_found(config, "state-made", partitions=1, settings={})
@@ -25,7 +25,7 @@ def test_a_new_topic_keeps_what_is_live_and_forgets_the_rest(kafka: KafkaCluster
 
 
 def test_a_topic_that_loses_records_is_refused(kafka: KafkaCluster) -> None:
-    """One that forgets by age would forget groups that are quiet."""
+    """Deletion by age would lose quiet groups."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     settings = {"cleanup.policy": "delete"}
     made_or_found(config, "state-forgets-by-age", partitions=1, settings=settings)
@@ -33,18 +33,18 @@ def test_a_topic_that_loses_records_is_refused(kafka: KafkaCluster) -> None:
         make_or_check(config, "state-forgets-by-age")
 
 
-def test_a_record_is_no_longer_than_the_topic_takes(kafka: KafkaCluster) -> None:
-    """Whoever made the topic has chosen that."""
+def test_the_topics_limit_applies_to_records(kafka: KafkaCluster) -> None:
+    """The creator of the topic chose it."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     settings = {"cleanup.policy": "compact", "max.message.bytes": "2000"}
     made_or_found(config, "state-of-small-records", partitions=1, settings=settings)
     assert make_or_check(config, "state-of-small-records") == 2_000 - BATCH_OVERHEAD
 
 
-def test_a_topic_that_the_cluster_does_not_make_is_an_error_that_names_it(
+def test_a_topic_that_cannot_be_created_is_reported_by_name(
     kafka: KafkaCluster,
 ) -> None:
-    """And what the cluster has against it."""
+    """The error has the cluster's reason."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     with pytest.raises(StateLogError, match="topic not a name: "):
         make_or_check(config, "not a name")

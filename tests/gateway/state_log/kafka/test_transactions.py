@@ -1,5 +1,5 @@
-"""Writing the log in transactions, to librdkafka's mock cluster. What a real cluster keeps of them,
-and how it fences a writer: see test_kafka_log_with_kafka.py."""
+"""Transactional writes of the log to librdkafka's mock cluster. test_kafka_log_with_kafka.py tests
+fencing and durability with a real cluster."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -24,13 +24,13 @@ LIMIT_S = 60
 
 
 async def reached(cluster: MockCluster) -> Mapping[str, Any]:
-    """How to reach the cluster, which has the topic."""
+    """The address of a cluster with the topic."""
     await cluster.create_topic(TOPIC, 1)
     return {"bootstrap.servers": cluster.bootstrap_servers}
 
 
 async def opened(config: Mapping[str, Any]) -> TransactionalWriter:
-    """A writer that has fenced every other one."""
+    """A writer that has fenced all others."""
     writer = TransactionalWriter(config, topic=TOPIC, partition=0, record_bytes_max=1_000_000)
     await trio.to_thread.run_sync(writer.open, OPEN_S)
     return writer
@@ -42,14 +42,14 @@ async def write(writer: TransactionalWriter, *values: bytes) -> bool:
     return await trio.to_thread.run_sync(writer.write, entries)
 
 
-async def test_a_record_that_somebody_else_wrote_is_noticed_with_the_next_batch() -> None:
-    """That is how a log is claimed: nobody can be kept from writing outside of transactions."""
+async def test_a_foreign_record_is_noticed_with_the_next_batch() -> None:
+    """A claim is such a record, because any producer may write outside of transactions."""
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as cluster:
             config = await reached(cluster)
             writer = await opened(config)
             assert not await write(writer, b"one")
-            for number in range(3):  # the mock cluster counts no commit, a real one counts it too
+            for number in range(3):  # the mock cluster counts no commit record, but a real one does
                 claim = Entry(b"claim", b"%d" % number)
                 await trio.to_thread.run_sync(
                     partial(write_at_once, config, claim, topic=TOPIC, partition=0)
@@ -58,7 +58,7 @@ async def test_a_record_that_somebody_else_wrote_is_noticed_with_the_next_batch(
             assert not await write(writer, b"three")
 
 
-async def test_a_batch_that_is_too_large_is_an_error_and_the_next_one_is_written() -> None:
+async def test_an_oversized_batch_is_an_error_and_the_next_is_written() -> None:
     """Nothing of it is in the log."""
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as cluster:
@@ -68,8 +68,8 @@ async def test_a_batch_that_is_too_large_is_an_error_and_the_next_one_is_written
             await write(writer, b"small")
 
 
-async def test_a_writer_that_is_closed_does_not_wait_for_an_outcome() -> None:
-    """The gateway ends; what became of the batch is for the log to say."""
+async def test_a_closing_writer_does_not_wait_for_an_outcome() -> None:
+    """The gateway ends, and the log shows the outcome of the batch."""
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as cluster:
             writer = await opened(await reached(cluster))
@@ -78,7 +78,7 @@ async def test_a_writer_that_is_closed_does_not_wait_for_an_outcome() -> None:
                 await write(writer, b"one")
 
 
-def test_each_partition_has_a_transactional_id_of_its_own() -> None:
-    """Writers of two logs do not fence each other."""
+def test_each_partition_has_its_own_transactional_id() -> None:
+    """The writers of two logs do not fence each other."""
     ids = {transactional_id("a"), transactional_id("b"), transactional_id("a", 1)}
     assert len(ids) == 3
