@@ -59,7 +59,7 @@ def _sentence(group: GroupStory) -> str:
     where = f"Cluster {group.cluster_id}. " if group.cluster_id else ""
     left = ""
     if group.unowned_at_end:
-        left = f" {counted(group.unowned_at_end, 'partition')} without an owner in the end."
+        left = f" {counted(group.unowned_at_end, 'partition')} without an owner at the end."
     return (
         f"{where}{counted(group.partitions, 'partition')};"
         f" {counted(group.members_disturbed, 'member')} interrupted,"

@@ -132,7 +132,7 @@ def outcome(totals: Totals, clients: Sequence[ClientVersion]) -> Iterator[str]:
 
 def _progress(totals: Totals) -> str:
     there = (
-        "In the end on the consumer protocol:"
+        "On the consumer protocol at the end:"
         f" {number(totals.groups_on_consumer)} of {counted(totals.groups, 'group')}"
     )
     others = [

@@ -73,7 +73,7 @@ def test_what_was_reached_what_it_cost_and_who_is_next() -> None:
     totals = CALM.model_copy(update={**groups, "migrations": 2, "migrations_back": 1})
     clients = (client_version("a", "1", ready=3), client_version("b", "1", ready=1, too_old=1))
     assert list(outcome(totals, clients)) == [
-        "In the end on the consumer protocol: 1 of 6 groups; with members of both protocols: 1;"
+        "On the consumer protocol at the end: 1 of 6 groups; with members of both protocols: 1;"
         " on the classic protocol: 3. 2 migrations, 1 of them back to the classic protocol;"
         " 1 completed.",
         "8.4 partition-seconds without an owner, 8.4 of them during migrations.",
