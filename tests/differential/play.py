@@ -14,7 +14,7 @@ from tests.support.differential.stage import running_stage
 
 
 def main() -> int:
-    """Play what the arguments name; the exit status is 1 if anything differed."""
+    """Play the scripts that the arguments name. The exit status is 1 if an answer differed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=["*"], help="patterns of script names")
     parser.add_argument("--story", action="store_true", help="show what was asked and answered")

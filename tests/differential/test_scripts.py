@@ -1,7 +1,7 @@
 """Every script gets the same answers from a real Apache Kafka broker and from the gateway.
 
-All selected scripts are played at once, before the first test looks at its outcome: most of their
-time is waiting. `python -m tests.differential.play` plays them by hand, and shows what was said.
+All selected scripts run at once before the first test checks its outcome, because they mostly wait.
+`python -m tests.differential.play` plays them by hand, and shows their requests and answers.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ MADE_UP = {script.name: script for script in random_scripts(SEEDS)}
 
 @pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest) -> Mapping[str, Outcome]:
-    """How each selected script ended."""
+    """The outcome of each selected script."""
     selected = {
         item.callspec.params["name"]
         for item in request.session.items
@@ -40,7 +40,7 @@ def outcomes(request: pytest.FixtureRequest) -> Mapping[str, Outcome]:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_kafka_and_the_gateway_answer_alike(name: str, outcomes: Mapping[str, Outcome]) -> None:
-    """Alike, but for the deviations that are declared, and these are seen."""
+    """Only declared deviations are allowed, and each must occur."""
     outcome = outcomes[name]
     if outcome.failure is not None:
         pytest.fail(outcome.failure, pytrace=False)
@@ -49,7 +49,8 @@ def test_kafka_and_the_gateway_answer_alike(name: str, outcomes: Mapping[str, Ou
 
 
 @pytest.mark.parametrize("name", MADE_UP)
-def test_they_do_so_whatever_is_asked(name: str, outcomes: Mapping[str, Outcome]) -> None:
-    """Until a deviation is met. `tests.differential.play --seeds 1 --first-seed N` replays one."""
+def test_random_requests_are_answered_alike(name: str, outcomes: Mapping[str, Outcome]) -> None:
+    """A script ends at the first deviation. `tests.differential.play --seeds 1 --first-seed N`
+    replays one."""
     if (failure := outcomes[name].failure) is not None:
         pytest.fail(failure, pytrace=False)

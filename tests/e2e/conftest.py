@@ -1,4 +1,5 @@
-"""Says what a machine lacks before a test starts: inside of a nursery the reason would be lost."""
+"""Checks a machine's requirements before a test starts, because inside a nursery the reason would
+be lost."""
 
 import pytest
 
@@ -7,7 +8,7 @@ from tests.support.clients import Client
 
 @pytest.fixture(autouse=True)
 def _clients_of_the_parameters(request: pytest.FixtureRequest) -> None:
-    """Each client among a test's parameters can be started."""
+    """Skip the test unless each client among its parameters can be started."""
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
     for each in parameters.values():
         if isinstance(each, Client):

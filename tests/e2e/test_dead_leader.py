@@ -1,7 +1,7 @@
-"""A leader is killed and never comes back: its partitions are consumed from the next one.
+"""A leader is killed and does not return: its partitions are consumed from the next one.
 
-Clients learn of the new leader from Metadata, which each of them asks for only when it is given a
-reason. Until the cluster has noticed, Metadata still names the dead one.
+Clients learn of the new leader from Metadata, which each requests only for a reason. Until the
+cluster has noticed, Metadata still names the dead leader.
 """
 
 from pathlib import Path
@@ -21,11 +21,12 @@ CLIENTS = [
     Client(library="aiokafka", assignor="roundrobin"),
     Client(library="kafkajs", assignor="roundrobin"),
 ]
-"""Those that have been seen to go on asking the dead one."""
+"""Clients that have been seen to continue with the dead leader."""
 
 
 async def kill_leader(kafka: KafkaCluster, group: GroupStage) -> None:
-    """Of some of the partitions; not the coordinator, whose end may be a reason to ask as well."""
+    """The leader of some partitions, but not the coordinator, whose end may cause a Metadata
+    request as well."""
     coordinator = (await find_coordinator(kafka.addresses[0], group.group)).node_id
     leader = next(node_id for node_id in kafka.brokers if node_id != coordinator)
     await kafka.brokers[leader].kill()
@@ -33,11 +34,11 @@ async def kill_leader(kafka: KafkaCluster, group: GroupStage) -> None:
 
 @pytest.mark.parametrize("_three_brokers", ["3.9"], indirect=True)
 @pytest.mark.parametrize("client", CLIENTS, ids=str)
-async def test_its_partitions_are_consumed_and_produced_to_without_it(
+async def test_partitions_of_a_dead_leader_are_consumed_and_produced_to(
     three_brokers: KafkaCluster, client: Client, tmp_path: Path
 ) -> None:
-    """Long before the client would ask for Metadata by itself, after five minutes as a rule; the
-    producer is librdkafka's."""
+    """This happens long before the client's periodic Metadata request, usually after five minutes.
+    The producer is librdkafka."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
         await group.join("a", client)
         await group.settled(client.protocol)

@@ -1,4 +1,4 @@
-"""`groupferry demo` as users run it, and the events that it leaves behind."""
+"""`groupferry demo` as users run it, and its events."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def demo(folder: Path) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a demo left behind that went well."""
+    """The output of a successful demo."""
     made = tmp_path_factory.mktemp("demos") / "a demo"
     done = demo(made)
     assert done.returncode == 0, done.stderr
@@ -46,8 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_every_line_is_as_the_json_schema_says(folder: Path) -> None:
-    """Real lines, not what a test made up; and every kind of them that a roll should tell."""
+def test_every_line_matches_the_json_schema(folder: Path) -> None:
+    """The lines are real, and of every kind that a roll should cause."""
     validator = Draft202012Validator(json.loads(schema.SCHEMA.read_text()))
     (file,) = (folder / "events").iterdir()
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -56,8 +56,8 @@ def test_every_line_is_as_the_json_schema_says(folder: Path) -> None:
     assert {line["event"] for line in lines} >= OF_A_ROLL
 
 
-def test_a_line_that_says_something_else_is_found(folder: Path) -> None:
-    """Or the schema would be no help."""
+def test_a_line_that_violates_the_schema_is_found(folder: Path) -> None:
+    """Otherwise the schema would be useless."""
     validator = Draft202012Validator(json.loads(schema.SCHEMA.read_text()))
     (file,) = (folder / "events").iterdir()
     line = json.loads(file.read_text().splitlines()[0])
@@ -67,15 +67,15 @@ def test_a_line_that_says_something_else_is_found(folder: Path) -> None:
 
 
 def test_no_sequence_has_a_gap(folder: Path) -> None:
-    """It begins and ends with the gateway."""
+    """Each begins and ends with the gateway."""
     events = told(folder / "events")
     check_gaps(events)
     assert (events[0].event, events[-1].event) == ("gateway_started", "gateway_ended")
     assert all(each.fields.fields["member_id"] for each in events if each.event.startswith("off"))
 
 
-def test_a_folder_is_for_one_demo(folder: Path) -> None:
-    """Another one has another cluster, whose offsets begin with 0 again."""
+def test_a_folder_holds_one_demo(folder: Path) -> None:
+    """Another demo has another cluster, whose offsets restart at 0."""
     refused = demo(folder)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == (

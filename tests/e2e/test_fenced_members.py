@@ -1,4 +1,4 @@
-"""A member that its session's timer has thrown out, and that does not know it yet."""
+"""A member whose session has expired, and that does not know it yet."""
 
 from pathlib import Path
 
@@ -13,10 +13,11 @@ AGAIN_MAX = 3 * RATE
 
 
 @pytest.mark.parametrize("paused", [CLASSIC, NATIVE], ids=lambda client: client.protocol)
-async def test_a_paused_member_of_a_mixed_group_is_fenced_and_comes_back(
+async def test_a_paused_member_of_a_mixed_group_is_fenced_and_returns(
     paused: Client, tmp_path: Path
 ) -> None:
-    """Its partitions go to others; what it believes to own is lost, not committed over theirs."""
+    """Its partitions go to others. It gives them up as lost, without committing over the new
+    owners."""
     async with open_group(tmp_path) as group:
         await group.join("a", CLASSIC)
         await group.join("b", NATIVE)
@@ -34,9 +35,9 @@ async def test_a_paused_member_of_a_mixed_group_is_fenced_and_comes_back(
         assert group.ledger.delivered_again() <= AGAIN_MAX, group.troubles
 
 
-async def test_the_only_native_member_comes_back_from_a_pause(tmp_path: Path) -> None:
-    """The group is classic by then, and converts again: the first consumer of a roll survives a
-    laptop's lid. (Kafka's GROUP_ID_NOT_FOUND would end it.)"""
+async def test_the_only_native_member_returns_from_a_pause(tmp_path: Path) -> None:
+    """The group is classic by then, and converts again, so the first consumer of a roll survives a
+    closed laptop. (Kafka's GROUP_ID_NOT_FOUND would end it.)"""
     async with open_group(tmp_path) as group:
         await group.join("a", CLASSIC)
         await group.join("paused", NATIVE)

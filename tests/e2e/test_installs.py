@@ -1,4 +1,4 @@
-"""What tests install once for all runs of them."""
+"""Installs that all test runs share."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ def _cache_of_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CI", "")
 
 
-def test_a_thing_is_installed_once_for_each_source() -> None:
-    """A changed manifest is another install beside the first."""
+def test_each_source_is_installed_once() -> None:
+    """A changed manifest is installed beside the first one."""
     made: list[Path] = []
 
     def install(folder: Path) -> None:
@@ -27,8 +27,8 @@ def test_a_thing_is_installed_once_for_each_source() -> None:
     assert (other / "thing").read_text() == "here"
 
 
-def test_what_cannot_be_installed_is_tried_once_and_leaves_nothing(tmp_path: Path) -> None:
-    """The reason is the program's own words, for every test that needs it."""
+def test_a_failed_install_is_tried_once_and_leaves_nothing(tmp_path: Path) -> None:
+    """The reason has the program's own words, for every test that needs it."""
     tried: list[Path] = []
 
     def install(folder: Path) -> None:

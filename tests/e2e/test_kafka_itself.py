@@ -1,4 +1,4 @@
-"""The real Kafka that other tests stand on: its brokers come and go, and keep what they had."""
+"""The real Kafka of other tests: brokers come and go, and keep their data."""
 
 import pytest
 import trio
@@ -12,23 +12,23 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 
 async def seen_at(address: tuple[str, int]) -> MetadataResponse:
-    """What a broker tells of its cluster."""
+    """A broker's view of its cluster."""
     async with await BrokerConnection.open(*address) as connection:
         answer: MetadataResponse = await connection.ask(MetadataRequest(topics=()))
         return answer
 
 
 async def until_brokers(address: tuple[str, int], expected: set[int]) -> None:
-    """Wait until a broker knows exactly these to be alive."""
+    """Wait until a broker considers exactly these brokers alive."""
     with trio.fail_after(30):
-        while {  # nobody would tell
+        while {  # no signal announces it
             broker.node_id for broker in (await seen_at(address)).brokers
         } != expected:
             await trio.sleep(0.05)
 
 
-async def test_brokers_come_back_with_their_ports_and_data(three_brokers: KafkaCluster) -> None:
-    """Stopped or killed, one or all of them."""
+async def test_brokers_return_with_their_ports_and_data(three_brokers: KafkaCluster) -> None:
+    """One or all of them were stopped or killed."""
     before, group = three_brokers.addresses, fresh_group("kept")
     async with group_client(before[0], group) as client:
         await client.commit({0: 17})
@@ -45,7 +45,7 @@ async def test_brokers_come_back_with_their_ports_and_data(three_brokers: KafkaC
 
 
 async def test_a_broker_can_be_added(one_broker: KafkaCluster) -> None:
-    """It joins the others under the next node id."""
+    """It joins the cluster with the next node id."""
     assert await one_broker.add_broker() == 2
     for address in one_broker.addresses:
         assert [broker.node_id for broker in (await seen_at(address)).brokers] == [1, 2]

@@ -1,9 +1,7 @@
-"""A gateway that is killed at any instant of a roll, over and over: nobody is the worse for it.
+"""A gateway that is killed repeatedly at random moments of a roll harms no client.
 
-    GROUPFERRY_TEST_KILLS=60 pytest tests/e2e/test_killed_gateway.py
-
-is the long run; the seed of its moments is in the name of the test, and GROUPFERRY_TEST_SEED
-chooses another.
+GROUPFERRY_TEST_KILLS=60 pytest tests/e2e/test_killed_gateway.py is a long run. The name of the test
+has the seed of the moments, and GROUPFERRY_TEST_SEED chooses another.
 """
 
 import os
@@ -25,14 +23,14 @@ KILLS = int(os.environ.get("GROUPFERRY_TEST_KILLS", "12"))
 SEED = int(os.environ.get("GROUPFERRY_TEST_SEED", "1"))
 SECONDS_PER_KILL = 15
 UP_S, DOWN_S = (0.0, 3.0), (0.0, 1.5)
-"""How long a gateway lives, perhaps too short to have started, and how long there is none."""
+"""How long a gateway runs, perhaps too short to start, and how long none runs."""
 CALM_S = 2.0
 LONG_SESSIONS = "--session-timeout-ms=45000"
-"""As clients have it by default: with a shorter one, they give up by themselves."""
+"""The clients' default. With a shorter session they give up by themselves."""
 LONG_NATIVE_SESSIONS = "--group-consumer-session-timeout-ms=45000"
-"""The same for native members, as the gateway has it by default: on a busy machine one may well say
-nothing for six seconds. Who was fenced and leaves before it hears so seems to have owned all along
-what is another's."""
+"""The gateway's default for native members: on a busy machine a member may be silent for six
+seconds. A fenced member that leaves before it learns of the fence would seem to have owned
+another's partitions until then."""
 
 pytestmark = [
     pytest.mark.long,
@@ -46,7 +44,7 @@ NATIVE = Client(library="librdkafka", protocol="consumer")
 
 
 class Killer:
-    """Kills the gateway at random moments, and starts it again."""
+    """Kills the gateway at random moments and restarts it."""
 
     def __init__(self, group: GroupStage, seed: int) -> None:
         self.kills = 0
@@ -54,7 +52,7 @@ class Killer:
         self._dice = random.Random(seed)
 
     async def kill(self, times: int) -> None:
-        """So many times; the last one that was started lives on."""
+        """Kill it this many times. The last one survives."""
         for _ in range(times):
             await trio.sleep(self._dice.uniform(*UP_S))
             await self._group.gateway.kill()
@@ -64,14 +62,14 @@ class Killer:
 
     @asynccontextmanager
     async def killing(self, times: int) -> AsyncIterator[None]:
-        """While the block runs; it ends when both have."""
+        """Kill while the block runs. The block ends when both have finished."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.kill, times)
             yield
 
 
 async def settle(group: GroupStage, protocol: Protocol) -> None:
-    """Wait until the group has come to rest and consumes."""
+    """Wait until the group has settled and consumes."""
     await group.settled(protocol)
     await group.progress(50)
     await trio.sleep(CALM_S)
@@ -80,11 +78,12 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
 @pytest.mark.parametrize("kafka", ["3.9", "4.3"] if KILLS > 12 else ["3.9"], indirect=True)
 @pytest.mark.parametrize("state", ["sqlite", "kafka"] if KILLS > 12 else ["sqlite"])
 @pytest.mark.parametrize("seed", [SEED])
-async def test_killed_over_and_over_during_a_roll(
+async def test_a_roll_survives_repeated_kills_of_the_gateway(
     kafka: KafkaCluster, state: str, seed: int, tmp_path: Path
 ) -> None:
-    """Up and down, two of librdkafka and one of Java. Nothing lost, nothing owned twice,
-    no commit undone; and in a group at rest no client is assigned or revoked anything."""
+    """Two librdkafka consumers and a Java one roll up and down. No record is lost, no partition has
+    two owners, and no commit is undone. In a settled group no client is assigned or revoked
+    partitions."""
     limit_s = 120 + KILLS * SECONDS_PER_KILL
     classic = {"a": CLASSIC, "b": OTHER, "c": CLASSIC}
     steps = [(name, NATIVE) for name in classic] + list(classic.items())

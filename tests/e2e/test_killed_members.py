@@ -1,4 +1,4 @@
-"""Consumers that die in the middle of a roll, as processes do."""
+"""Consumers that are killed during a roll."""
 
 from pathlib import Path
 
@@ -11,15 +11,15 @@ CLASSIC = Client(library="librdkafka", assignor="range")
 COOPERATIVE = Client(library="librdkafka", assignor="cooperative-sticky")
 NATIVE = Client(library="librdkafka", protocol="consumer")
 
-# The dead one's commits were a second apart, and what it had reported last may have been lost.
+# The dead consumer committed every second, and its last report may have been lost.
 AGAIN_MAX = 3 * RATE
 
 
 @pytest.mark.parametrize("classic", [CLASSIC, COOPERATIVE], ids=["eager", "cooperative"])
-async def test_a_classic_member_killed_during_the_conversion(
+async def test_a_classic_member_is_killed_during_the_conversion(
     classic: Client, tmp_path: Path
 ) -> None:
-    """Its session runs out in what meanwhile is a consumer group, and the others get its share."""
+    """Its session expires in the consumer group, and the others get its share."""
     async with open_group(tmp_path) as group:
         for name in ("a", "b", "c"):
             await group.join(name, classic)
@@ -38,8 +38,9 @@ async def test_a_classic_member_killed_during_the_conversion(
         assert group.ledger.delivered_again() <= AGAIN_MAX
 
 
-async def test_the_only_native_member_killed_in_a_mixed_group(tmp_path: Path) -> None:
-    """When its session has run out the group is classic again, and nobody else noticed more."""
+async def test_the_only_native_member_of_a_mixed_group_is_killed(tmp_path: Path) -> None:
+    """After its session has expired, the group is classic again, and the others notice nothing
+    more."""
     async with open_group(tmp_path) as group:
         for name in ("a", "b"):
             await group.join(name, CLASSIC)

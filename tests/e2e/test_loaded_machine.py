@@ -1,7 +1,7 @@
-"""A roll where everything else wants the processor too.
+"""A roll on a loaded machine.
 
-Native members heartbeat every second here, and librdkafka gives up a heartbeat that takes longer:
-what such an answer carried must come again, or the step never settles.
+Native members send a heartbeat every second here, and librdkafka abandons one that takes longer.
+The content of such an answer must be repeated, or the step never settles.
 """
 
 import json
@@ -23,7 +23,7 @@ ROLL_LIMIT_S = 240
 
 @pytest.fixture
 def _load() -> Iterator[None]:
-    """Processes that never wait; each ends by itself if nobody ends it."""
+    """Processes that keep the processors busy. Each ends by itself."""
     program = (
         f"import time\nend_s = time.monotonic() + {ROLL_LIMIT_S}\n"
         "while time.monotonic() < end_s:\n    pass\n"
@@ -38,7 +38,7 @@ def _load() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_load")
 def test_every_step_of_a_roll_settles_on_a_loaded_machine() -> None:
-    """And every record is read: none is lost, none waits in a partition that lies idle."""
+    """Every record is read. None is lost or waits in a partition without an owner."""
     done = subprocess.run(
         [
             *(sys.executable, "-c", PROGRAM, "demo", "--json", "--log-level=error"),

@@ -1,8 +1,8 @@
 """One group of real clients of every library, through the conversion and back.
 
-What holds after each step is checked by `GroupStage.settled` (every partition owned, by the member
-that the gateway says), what holds for the whole run by `GroupStage.end` (nothing lost, nothing
-owned twice, all committed in the cluster itself). Each client by itself: `tests/matrix/`.
+`GroupStage.settled` checks each step: every partition is owned, by the member that the gateway
+names. `GroupStage.end` checks the whole run: no record is lost, no partition has two owners, and
+the cluster has all commits. `tests/matrix/` tests each client by itself.
 """
 
 from pathlib import Path
@@ -26,21 +26,21 @@ CLIENTS = {
 
 
 async def settle(group: GroupStage, protocol: Protocol) -> None:
-    """Wait until the group is settled, of this kind, and its members consume."""
+    """Wait until the group has settled in this protocol, and its members consume."""
     await group.settled(protocol)
     await group.progress()
 
 
 @pytest.fixture
 def _all_clients() -> None:
-    """They can be started."""
+    """Skip the test unless these clients can be started."""
     for client in CLIENTS.values():
         client.program()
 
 
 @pytest.mark.usefixtures("_all_clients")
 async def test_all_libraries_share_one_group(tmp_path: Path) -> None:
-    """They have one assignor's name in common; each goes and comes while the group is mixed."""
+    """They have one assignor's name in common. Each leaves and returns while the group is mixed."""
     async with open_group(tmp_path) as group:
         for name, client in CLIENTS.items():
             await group.join(name, client)

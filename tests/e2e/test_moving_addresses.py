@@ -1,6 +1,6 @@
-"""Wherever the cluster moves, clients hear of it within seconds, and only of the gateway's ports.
+"""Clients learn of changes in the cluster within seconds, and see only the gateway's ports.
 
-Every byte between real clients and the gateway is recorded and read by an independent library.
+Every byte between real clients and the gateway is recorded and decoded by kio.
 """
 
 import threading
@@ -31,7 +31,7 @@ PROTOCOLS = ("classic", "consumer")
 
 
 class Traffic(threading.Thread):
-    """A consumer that also feeds itself, until it is stopped."""
+    """A consumer that also produces its own records, until it is stopped."""
 
     def __init__(self, servers: str, topics: Iterable[str], group: str, protocol: str) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Traffic(threading.Thread):
         self.partitions: set[tuple[str, int]] = set()
 
     def run(self) -> None:
-        """Produce, consume, commit."""
+        """Produce, consume and commit."""
         self._consumer.subscribe(self._topics)
         while not self._stopped.wait(PACE_S):
             self._producer.produce(self._topics[0], b"x")
@@ -67,19 +67,19 @@ class Traffic(threading.Thread):
         self._producer.flush(LIMIT_S)
 
     def stop(self) -> None:
-        """Let it leave in good order."""
+        """Let the consumer leave its group."""
         self._stopped.set()
         self.join()
 
     async def progress(self, records: int = 100) -> None:
-        """Wait until it has consumed so many more."""
+        """Wait until it has consumed this many more records."""
         wanted = self.consumed + records
         while self.consumed < wanted:
             assert self.is_alive()
             await trio.sleep(0.05)
 
     async def until_partitions(self, expected: set[tuple[str, int]]) -> None:
-        """Wait until it has exactly these."""
+        """Wait until it owns exactly these partitions."""
         while self.partitions != expected:
             assert self.is_alive()
             await trio.sleep(0.05)
@@ -89,7 +89,7 @@ class Traffic(threading.Thread):
 async def traffic(
     servers: str, *topics: str, protocols: Iterable[str] = PROTOCOLS
 ) -> AsyncIterator[list[Traffic]]:
-    """A consumer of each protocol, each in a group of its own."""
+    """A consumer of each protocol, each in its own group."""
     running = [Traffic(servers, topics, fresh_group("moving"), each) for each in protocols]
     for each in running:
         each.start()
@@ -104,8 +104,8 @@ async def traffic(
 async def recorded_gateway(
     kafka: KafkaCluster,
 ) -> AsyncIterator[tuple[Gateway, WireRecorder, str]]:
-    """A gateway, what is said to its clients, and where they find it. In the end nobody was told of
-    another address."""
+    """A gateway, its recorded traffic, and its address. At the end no client has received any other
+    address."""
     async with whole_gateway(
         kafka.addresses, groups=QUICK, listen_host=GATEWAY, advertised_host=ADVERTISED
     ) as gateway:
@@ -128,8 +128,8 @@ async def recorded_gateway(
     assert {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.PRODUCE, ApiKey.FETCH} <= keys
 
 
-async def test_leaders_and_coordinators_move(three_brokers: KafkaCluster) -> None:
-    """A broker is killed, another one stopped, both come back."""
+async def test_clients_follow_leaders_and_coordinators(three_brokers: KafkaCluster) -> None:
+    """A broker is killed, another one is stopped, and both return."""
     topic = fresh_group("leaders")
     await three_brokers.make_topic(topic)
     with trio.fail_after(LIMIT_S):
@@ -149,8 +149,8 @@ async def test_leaders_and_coordinators_move(three_brokers: KafkaCluster) -> Non
                     await each.progress()
 
 
-async def test_a_broker_joins(one_broker: KafkaCluster) -> None:
-    """It gets a port of its own, and clients are sent there for what it leads."""
+async def test_clients_reach_a_new_broker(one_broker: KafkaCluster) -> None:
+    """It gets its own port, and clients use it for the partitions that it leads."""
     topic, later = fresh_group("before"), fresh_group("later")
     await one_broker.make_topic(topic)
     with trio.fail_after(LIMIT_S):
@@ -160,7 +160,7 @@ async def test_a_broker_joins(one_broker: KafkaCluster) -> None:
                     await each.progress()
                 await one_broker.add_broker()
                 with trio.fail_after(FOLLOWS_WITHIN_S):
-                    while 2 not in await gateway.listeners():  # nobody would tell
+                    while 2 not in await gateway.listeners():  # no signal announces it
                         await trio.sleep(0.1)
                 _, new_port = (await gateway.listeners())[2]
                 await recorder.watch(new_port)
@@ -172,8 +172,9 @@ async def test_a_broker_joins(one_broker: KafkaCluster) -> None:
             assert any(each.api_key == ApiKey.FETCH for each in asked_there)
 
 
-async def test_topics_and_partitions_appear(kafka: KafkaCluster) -> None:
-    """Members of both protocols get them within seconds, through a gateway that had to ask."""
+async def test_new_topics_and_partitions_are_assigned(kafka: KafkaCluster) -> None:
+    """Members of both protocols get them within seconds, although the gateway has to look them
+    up."""
     topic, later = fresh_group("grows"), fresh_group("appears")
     await kafka.make_topic(topic)
     async with whole_gateway(kafka.addresses) as gateway:
@@ -197,16 +198,17 @@ async def test_topics_and_partitions_appear(kafka: KafkaCluster) -> None:
                     await each.until_partitions(grown | {(later, 0), (later, 1)})
 
 
-async def test_a_topic_that_is_made_again_is_another_topic(kafka: KafkaCluster) -> None:
-    """Members of both protocols go on with the new one, under its new id, which the cluster, the
-    gateway's Metadata and its groups agree on."""
+async def test_a_recreated_topic_is_another_topic(kafka: KafkaCluster) -> None:
+    """Members of both protocols continue with the new topic. The cluster, the gateway's Metadata
+    and its groups agree on its new id."""
     topic = fresh_group("again")
     await kafka.make_topic(topic)
     async with whole_gateway(kafka.addresses) as gateway:
         admin = AdminClient({"bootstrap.servers": gateway.bootstrap_servers})
 
         async def ids() -> tuple[UUID, UUID, set[UUID]]:
-            """Of the topic: the cluster's, the gateway's, and what a native group is given."""
+            """The topic's id in the cluster, in the gateway's Metadata, and in a native
+            assignment."""
             async with group_client(kafka.addresses[0], "any") as direct:
                 of_cluster = await direct.topic_id(topic)
             async with group_client(gateway.address, running[1].group) as client:
@@ -225,7 +227,7 @@ async def test_a_topic_that_is_made_again_is_another_topic(kafka: KafkaCluster) 
                 (done,) = admin.delete_topics([topic]).values()
                 await trio.to_thread.run_sync(done.result, LIMIT_S)
                 await kafka.make_topic(topic)
-                while (await ids())[2] == {before}:  # nobody would tell
+                while (await ids())[2] == {before}:  # no signal announces it
                     await trio.sleep(0.1)
                 for each in running:
                     await each.until_partitions(everything)

@@ -1,6 +1,7 @@
-"""A cluster that moves under a running group: brokers restart, die, and are all away for a while.
+"""A running group while brokers restart, die, or are all down.
 
-The clients are real, the cluster is real; the books say whether anything was lost or owned twice.
+Clients and cluster are real, and the ledger shows whether a record was lost or a partition had two
+owners.
 """
 
 from pathlib import Path
@@ -20,7 +21,7 @@ NATIVE = Client(library="librdkafka", protocol="consumer")
 AWAY_S = 15
 HANG_S = 0.5
 UNDER_WAY_S = 2
-"""By then commits and fetches have begun that nobody answers."""
+"""By then unanswered commits and fetches have begun."""
 DRAIN_TIMEOUT_S = 3
 ANCHORS_LEAVE_TIMEOUT_S = 5
 SLACK_S = 3
@@ -38,7 +39,7 @@ async def mixed(group: GroupStage) -> None:
 async def test_brokers_restart_one_after_another(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
-    """As in an upgrade of the cluster: leaders and the coordinator move away and come back."""
+    """Leaders and the coordinator move away and return, as in an upgrade of the cluster."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
         await mixed(group)
         for broker in three_brokers.brokers.values():
@@ -50,10 +51,10 @@ async def test_brokers_restart_one_after_another(
         await group.end()
 
 
-async def test_the_coordinator_is_killed_in_mid_roll(
+async def test_the_coordinator_is_killed_during_a_roll(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
-    """The group converts, and a member changes its protocol, while that broker is dead."""
+    """While the broker is dead the group converts, and a member changes its protocol."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
         await group.join("a", CLASSIC)
         await group.join("b", CLASSIC)
@@ -73,12 +74,12 @@ async def test_the_coordinator_is_killed_in_mid_roll(
         await group.end()
 
 
-async def test_the_whole_cluster_is_away_for_a_while(
+async def test_a_group_survives_an_outage_of_the_whole_cluster(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
-    """All brokers die at once, for several sessions of the members, with the commits of some of
-    these on their way. The gateway answers them, so the group stays what it was; when the brokers
-    are back everybody goes on with what he had."""
+    """All brokers die at once, for several sessions, with some members' commits in flight. The
+    gateway answers the members, so the group stays unchanged, and all continue with their
+    partitions afterwards."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
         await mixed(group)
         before = len(group.gateway.events("member_joined"))
@@ -101,7 +102,7 @@ async def test_the_whole_cluster_is_away_for_a_while(
 
 
 async def test_the_coordinator_hangs(three_brokers: KafkaCluster, tmp_path: Path) -> None:
-    """Its connections stay open and nobody answers; the cluster makes another one coordinator."""
+    """Its connections stay open without answers, and the cluster chooses another coordinator."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
         await mixed(group)
         before = len(group.gateway.events("member_joined"))
@@ -120,10 +121,10 @@ async def test_the_coordinator_hangs(three_brokers: KafkaCluster, tmp_path: Path
         await group.end()
 
 
-async def test_a_gateway_ends_in_time_though_the_whole_cluster_hangs(
+async def test_a_gateway_ends_in_time_while_the_cluster_hangs(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
-    """SIGTERM: commits and fetches in flight are given up, and so are the anchors."""
+    """After SIGTERM, commits and fetches in flight are abandoned, and so are the anchors."""
     flags = (f"--drain-timeout-ms={DRAIN_TIMEOUT_S * 1000}",)
     async with open_group(tmp_path, *flags, open_upstream=on_kafka(three_brokers)) as group:
         await mixed(group)

@@ -1,4 +1,4 @@
-"""The topics of the gateway's state and events, as real clients find them: on real Kafka."""
+"""Real clients cannot use the topics of the gateway's state and events, on real Kafka."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -31,7 +31,7 @@ REFUSED = KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def codes(futures: dict[Any, Future[Any]]) -> set[int]:
-    """How each was answered."""
+    """The answer to each request."""
     found = set()
     for future in futures.values():
         try:
@@ -44,7 +44,7 @@ def codes(futures: dict[Any, Future[Any]]) -> set[int]:
 
 
 def admin_commands(admin: AdminClient, topic: str) -> list[Callable[[], dict[Any, Future[Any]]]]:
-    """Each changes the topic, or reads it."""
+    """Each of these requests changes or reads the topic."""
     entry = ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     partition = TopicPartition(topic, 0, 0)
@@ -59,7 +59,7 @@ def admin_commands(admin: AdminClient, topic: str) -> list[Callable[[], dict[Any
 
 
 def produced(bootstrap: str, *topics: str) -> dict[str, int]:
-    """How a record for each topic was answered, all of one producer."""
+    """The answers to one producer's records for each topic."""
     answers: dict[str, int] = {}
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -73,7 +73,7 @@ def produced(bootstrap: str, *topics: str) -> dict[str, int]:
 
 
 def fetched(bootstrap: str, topic: str) -> int:
-    """What a reader of the topic's first partition is told first."""
+    """The first answer to a reader of the topic's first partition."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "r", "auto.offset.reset": "error"}
     )
@@ -88,13 +88,13 @@ def fetched(bootstrap: str, topic: str) -> int:
 
 
 def init_transactions(bootstrap: str, transactional_id: str) -> None:
-    """Fence whoever uses the transactional id."""
+    """Fence the user of this transactional id."""
     config = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
     Producer(config).init_transactions(LIMIT_S)
 
 
-async def test_no_client_touches_the_gateways_topics(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """Not its writer either; and everybody else's topics are as ever."""
+async def test_no_client_can_use_the_gateways_topics(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """Its writer cannot be fenced either. Other topics are served as usual."""
     flags = ("--state=kafka", f"--state-topic={STATE}", f"--events-topic={EVENTS}")
     async with serving(kafka.bootstrap_servers, tmp_path, *flags) as gateway:
         run = trio.to_thread.run_sync

@@ -1,6 +1,6 @@
 """Real consumers that subscribe with a regular expression, which the gateway resolves.
 
-What they got is what they consumed; what the gateway gave them is in its log.
+The consumed records show the clients' view, and the gateway's log shows the assignments.
 """
 
 import threading
@@ -32,7 +32,7 @@ JAVA = Client(library="java", protocol="consumer")
 
 
 class Reader:
-    """What a consumer has read: record numbers, whatever the topic."""
+    """The record numbers that a consumer has read from any topic."""
 
     def __init__(self) -> None:
         self.numbers: set[int] = set()
@@ -49,7 +49,7 @@ class Reader:
             await self._heard.wait()
 
     def hear(self, line: str) -> None:
-        """Take the report of a client in a process of its own."""
+        """Record the report of a client process."""
         report = reports.decode(line)
         if isinstance(report, Consumed):
             for run in report.runs:
@@ -59,8 +59,8 @@ class Reader:
 
 @asynccontextmanager
 async def reading(client: Client, gateway: ServeProcess, group: str) -> AsyncIterator[Reader]:
-    """A consumer of every topic that the regular expression matches, for the length of the block;
-    then it leaves in good order."""
+    """A consumer of every topic that the regular expression matches, for the length of the block.
+    Then it leaves its group."""
     reader = Reader()
     async with trio.open_nursery() as nursery:
         if client.library == "librdkafka":
@@ -109,13 +109,13 @@ async def send(gateway: ServeProcess, topic: str, number: int) -> None:
 
 
 def given(gateway: ServeProcess) -> list[dict[str, list[int]]]:
-    """What the gateway assigned, in order."""
+    """The gateway's assignments in order."""
     return [line["partitions"] for line in gateway.events("partitions_assigned")]
 
 
 @pytest.mark.parametrize("client", [LIBRDKAFKA, JAVA], ids=str)
-async def test_a_topic_that_is_created_later_is_picked_up(client: Client, tmp_path: Path) -> None:
-    """Neither client resolves anything itself: it sends the pattern and is given partitions."""
+async def test_a_topic_created_later_is_assigned(client: Client, tmp_path: Path) -> None:
+    """Neither client resolves anything itself: it sends the pattern and receives partitions."""
     with trio.fail_after(LIMIT_S):
         async with (
             running_mock_cluster() as upstream,
@@ -139,9 +139,9 @@ async def test_a_topic_that_is_created_later_is_picked_up(client: Client, tmp_pa
 
 @pytest.mark.kafka
 @pytest.mark.timeout(FETCH_TIMEOUT_S)
-async def test_a_topic_that_is_deleted_is_given_up(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """On a real cluster, with and without the new protocol: what is left is consumed on, and a
-    topic that comes back under its name is another one."""
+async def test_a_deleted_topic_is_revoked(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """This is a real cluster with and without the native protocol. The other topics are still
+    consumed, and a topic recreated under the same name is a new one."""
     group = fresh_group("matching")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 

@@ -1,4 +1,4 @@
-"""A gateway that is killed, or paused, comes back with its groups: nobody rebalances."""
+"""After a kill or a pause, a gateway returns with its groups without a rebalance."""
 
 from functools import partial
 from pathlib import Path
@@ -22,15 +22,15 @@ TOPIC = "numbers"
 PARTITIONS = 4
 LIMIT_S = 90
 REST_S = 1.5
-"""A few heartbeats: the group has come to rest."""
+"""A few heartbeats, after which the group has settled."""
 UNDISTURBED_S = 3
-"""Long enough for members that have to join anew to do so."""
+"""Long enough for members that have to rejoin."""
 PAUSE_S = 10
-"""Longer than a native member's session, which is 6 s."""
+"""Longer than a native member's session of 6 s."""
 
 
 class Member:
-    """A real consumer that only ever polls, and notes what befalls it."""
+    """A real consumer that only polls, and counts its rebalances."""
 
     def __init__(self, bootstrap: str, protocol: str) -> None:
         self.owned: set[int] = set()
@@ -47,7 +47,7 @@ class Member:
                 "auto.offset.reset": "earliest",
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
-                # A native member is told by the group how often to speak.
+                # The group tells a native member its heartbeat interval.
                 **({"heartbeat.interval.ms": 500} if protocol == "classic" else {}),
             }
         )
@@ -62,7 +62,7 @@ class Member:
         self.disturbances.append("revoked")
 
     async def run(self) -> None:
-        """Poll until it is to leave, then leave in good order."""
+        """Poll until it must leave, then leave its group."""
         while not self._is_leaving:
             message = await trio.to_thread.run_sync(self._consumer.poll, 0.1)
             if message is not None and message.error() is None:
@@ -71,7 +71,7 @@ class Member:
         self._left.set()
 
     async def leave(self) -> None:
-        """While the gateway is still there: `close` would wait for it."""
+        """Close it while the gateway runs, because `close` would wait for it."""
         self._is_leaving = True
         await self._left.wait()
 
@@ -85,19 +85,19 @@ def produce(bootstrap: str, numbers: range) -> None:
 
 
 def are_settled(members: list[Member]) -> bool:
-    """Whether each partition has one owner and each member some."""
+    """Whether each partition has one owner, and each member some partitions."""
     owned = sorted(partition for member in members for partition in member.owned)
     return all(member.owned for member in members) and owned == list(range(PARTITIONS))
 
 
 def have_read(members: list[Member], count: int) -> bool:
-    """Whether so many different records were read."""
+    """Whether this many different records were read."""
     return len({number for member in members for number in member.read}) >= count
 
 
 async def at_rest(nursery: trio.Nursery, members: list[Member]) -> list[list[str]]:
-    """Start members, and wait until they have shared and read what there is: the disturbances of
-    each so far."""
+    """Start members, and wait until they share the partitions and have read all records. Returns
+    the rebalances of each so far."""
     for member in members:
         nursery.start_soon(member.run)
     await until(lambda: are_settled(members))
@@ -106,8 +106,8 @@ async def at_rest(nursery: trio.Nursery, members: list[Member]) -> list[list[str
     return [list(member.disturbances) for member in members]
 
 
-async def test_real_consumers_do_not_notice_that_the_gateway_was_killed(tmp_path: Path) -> None:
-    """A classic and a native one in one group: neither is assigned or revoked anything."""
+async def test_real_consumers_do_not_notice_a_killed_gateway(tmp_path: Path) -> None:
+    """A classic and a native consumer share a group. Neither is assigned or revoked partitions."""
     bootstrap = f"127.0.0.1:{free_port()}"
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
@@ -134,9 +134,9 @@ async def test_real_consumers_do_not_notice_that_the_gateway_was_killed(tmp_path
             nursery.cancel_scope.cancel()
 
 
-async def test_real_consumers_do_not_notice_that_the_gateway_was_paused(tmp_path: Path) -> None:
-    """Two native ones and a classic one have spoken all the time, and nobody listened: that is no
-    silence of theirs."""
+async def test_real_consumers_do_not_notice_a_paused_gateway(tmp_path: Path) -> None:
+    """Two native consumers and a classic one sent heartbeats throughout the pause, so the gateway
+    must not consider them silent."""
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
             upstream: str = await nursery.start(
@@ -163,7 +163,7 @@ async def test_real_consumers_do_not_notice_that_the_gateway_was_paused(tmp_path
 
 
 def check_events(events: list[Envelope]) -> None:
-    """Two processes have written them, the first of which was killed."""
+    """Two processes wrote them, the first of which was killed."""
     check_gaps(events)
     names = [each.event for each in events]
     assert names.count("gateway_started") == 2
@@ -186,14 +186,14 @@ def check_events(events: list[Envelope]) -> None:
 
 
 async def refused(gateway: ServeProcess) -> None:
-    """A new member is told to try again."""
+    """A new member must retry."""
     host, _, port = gateway.bootstrap.rpartition(":")
     async with group_client((host, int(port)), "mixed") as client:
         assert (await client.native("late")).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_a_full_disk_stops_changes_and_nothing_else(tmp_path: Path) -> None:
-    """Members go on, joiners are told to try again, and once there is room all is well."""
+async def test_a_full_disk_only_prevents_changes(tmp_path: Path) -> None:
+    """Members continue, joiners retry, and once space is free they succeed."""
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
             upstream: str = await nursery.start(

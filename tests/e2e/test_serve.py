@@ -1,4 +1,4 @@
-"""`groupferry serve` as a process: how it ends, how it does not start, and default clients."""
+"""`groupferry serve` as a process: its end, failed starts, and clients with default settings."""
 
 import resource
 import socket
@@ -22,12 +22,12 @@ TOPIC = "numbers"
 PARTITIONS = 4
 LIMIT_S = 60
 PARKED_FOR_LONG = "--group-initial-rebalance-delay-ms=300000"
-# What a JoinGroup may do without a member id: from v4 on it would be sent away to get one.
+# A JoinGroup without a member id must wait, but from v4 on it is answered with an id first.
 LAST_VERSION_WITHOUT_MEMBER_ID = 3
 
 
 async def started_cluster(nursery: trio.Nursery) -> str:
-    """Start an embedded cluster; it ends with the nursery."""
+    """Start an embedded cluster. It ends with the nursery."""
     bootstrap: str = await nursery.start(
         partial(mock_cluster.run, topic=TOPIC, partitions=PARTITIONS)
     )
@@ -43,7 +43,7 @@ def produce(bootstrap: str, count: int) -> None:
 
 
 def consume(consumer: Consumer, count: int) -> list[int]:
-    """Read so many records."""
+    """Read this many records."""
     found: list[int] = []
     while len(found) < count:
         message = consumer.poll(30)
@@ -55,8 +55,8 @@ def consume(consumer: Consumer, count: int) -> list[int]:
     return found
 
 
-async def test_sigterm_answers_what_is_parked_and_ends(tmp_path: Path) -> None:
-    """A parked JoinGroup is sent away, a consumer in mid-fetch is cut off; nobody hangs."""
+async def test_sigterm_answers_parked_requests_and_ends(tmp_path: Path) -> None:
+    """A parked JoinGroup is refused, a waiting fetch is cut off, and nothing hangs."""
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
             upstream = await started_cluster(nursery)
@@ -67,7 +67,7 @@ async def test_sigterm_answers_what_is_parked_and_ends(tmp_path: Path) -> None:
                         "bootstrap.servers": gateway.bootstrap,
                         "group.id": "alone",
                         "fetch.wait.max.ms": 5000,
-                        "enable.auto.commit": False,  # or its close() waits for a coordinator
+                        "enable.auto.commit": False,  # or close() waits for a coordinator
                         "log_level": 0,
                     }
                 )
@@ -106,7 +106,7 @@ async def test_sigterm_answers_what_is_parked_and_ends(tmp_path: Path) -> None:
 
 
 async def refusal(upstream: str, bootstrap: str, state_folder: Path) -> str:
-    """What a gateway says that cannot start: one line on stderr, with exit status 1."""
+    """The output of a gateway that cannot start: one line on stderr, with exit status 1."""
     with trio.fail_after(LIMIT_S):
         done = await trio.run_process(
             command(upstream, bootstrap, state_folder),
@@ -120,15 +120,15 @@ async def refusal(upstream: str, bootstrap: str, state_folder: Path) -> str:
 
 
 async def test_an_upstream_that_is_down_is_one_line(tmp_path: Path) -> None:
-    """With its address; the gateway does not start without a cluster."""
+    """The line has the address. The gateway does not start without a cluster."""
     upstream, bootstrap = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     line = await refusal(upstream, bootstrap, tmp_path)
     assert line.startswith("groupferry: ")
     assert upstream in line
 
 
-async def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
-    """With the port, and no traceback."""
+async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    """The line has the port, and no traceback."""
     with trio.fail_after(LIMIT_S), socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -142,14 +142,15 @@ async def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_a_consumer_with_default_settings_is_served(protocol: str, tmp_path: Path) -> None:
-    """Its isolation.level, read_committed, asks for stable offsets, which the cluster cannot."""
+    """Its isolation.level, read_committed, requests stable offsets, which the embedded cluster
+    lacks."""
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
             upstream = await started_cluster(nursery)
             await trio.to_thread.run_sync(produce, upstream, 200)
             async with serving(upstream, tmp_path) as gateway:
                 found: list[int] = []
-                for count in (100, 100):  # the second one goes on where the first one left
+                for count in (100, 100):  # the second one continues where the first one stopped
                     consumer = Consumer(
                         {
                             "bootstrap.servers": gateway.bootstrap,
@@ -166,8 +167,8 @@ async def test_a_consumer_with_default_settings_is_served(protocol: str, tmp_pat
             nursery.cancel_scope.cancel()
 
 
-async def test_a_shell_s_limit_of_open_files_does_not_turn_clients_away(tmp_path: Path) -> None:
-    """A client takes two of them, so a limit fit for `max_connections` is asked for."""
+async def test_a_low_shell_limit_of_open_files_refuses_no_clients(tmp_path: Path) -> None:
+    """A client takes two files, so the gateway raises the limit to suit `max_connections`."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery, AsyncExitStack() as clients:

@@ -1,4 +1,4 @@
-"""What workers that run tests side by side must not do to each other."""
+"""Parallel test workers do not interfere with each other."""
 
 import itertools
 import os
@@ -10,7 +10,7 @@ from tests.support.side_by_side import scope
 
 
 def test_the_tests_of_a_cluster_stay_together() -> None:
-    """Of one folder and one release, from any file; whatever else their parameters say."""
+    """They have the same folder and release, from any file, whatever their other parameters."""
     assert (
         scope("tests/e2e/test_a.py::test_one[kafka-3.9]")
         == scope("tests/e2e/deep/test_b.py::test_two[classic-kafka-3.9-x]")
@@ -25,21 +25,21 @@ def test_the_tests_of_a_cluster_stay_together() -> None:
     assert "tests/e2e on kafka-3.9" not in map(scope, others)
 
 
-def test_all_others_stay_with_their_file() -> None:
-    """Also those that name a release of something else."""
+def test_other_tests_stay_with_their_file() -> None:
+    """This includes tests that name a release of another program."""
     for name in ("test_one", "test_one[3.9]", "test_one[kafka-python-to-librdkafka]"):
         assert scope(f"tests/e2e/test_a.py::{name}") == "tests/e2e/test_a.py"
 
 
-def test_no_two_workers_give_out_the_same_port() -> None:
-    """However many there are on a machine of ordinary size."""
+def test_no_two_workers_hand_out_the_same_port() -> None:
+    """This holds for the number of workers of an ordinary machine."""
     workers = [set(ports_of(f"gw{number}")) for number in range(16)]
     assert not any(one & other for one, other in itertools.combinations(workers, 2))
     assert min(map(len, workers)) > 100
 
 
-def test_another_run_gives_out_no_port_whose_owner_is_down() -> None:
-    """Clients come back to that port, and would talk to who knows whom."""
+def test_another_run_hands_out_no_port_whose_owner_is_down() -> None:
+    """Clients return to that port, and would reach a foreign server."""
     mine = free_port()
     rounds = len(ports_of(os.environ.get("PYTEST_XDIST_WORKER", "")))
     other = f"from tests.support.ports import *; print(*(free_port() for _ in range({rounds})))"

@@ -1,4 +1,4 @@
-"""Members with a group.instance.id: whoever comes with it takes the place over."""
+"""Members with a group.instance.id are replaced by the next process with the same id."""
 
 from pathlib import Path
 
@@ -9,14 +9,15 @@ CLASSIC = Client(library="librdkafka", assignor="range")
 NATIVE = Client(library="librdkafka", protocol="consumer")
 STATIC = "--static"
 
-# Each of the killed had consumed for a second or more since its last commit.
+# Each killed member had consumed for a second or more since its last commit.
 AGAIN_MAX = 6 * RATE
 
 
 async def test_a_killed_static_member_is_replaced_at_once(
     tmp_path: Path,
 ) -> None:
-    """Classic by classic, classic by native, native by classic: nobody waits for a session."""
+    """Classic by classic, classic by native, and native by classic, without waiting for a
+    session."""
     async with open_group(tmp_path) as group:
         for name in ("a", "b"):
             await group.join(name, CLASSIC, STATIC)

@@ -31,7 +31,7 @@ LONG_SESSIONS = "--group-consumer-session-timeout-ms=45000"
 async def gateway_on(
     cluster: KafkaCluster, folder: Path, topic: str
 ) -> AsyncIterator[ServeProcess]:
-    """A gateway with nothing but the log in the cluster, and one topic of events for all."""
+    """A gateway whose log is in the cluster, with one topic for the events of all gateways."""
     flags = (
         "--state=kafka",
         f"--state-topic={topic}",
@@ -43,7 +43,7 @@ async def gateway_on(
 
 
 async def beat(client: GroupClient, epoch: int) -> ConsumerGroupHeartbeatResponse:
-    """A heartbeat, sent again as clients do while the coordinator is not sure of itself yet."""
+    """A heartbeat that is repeated, as clients do, while the coordinator is loading."""
     while True:
         answer = await client.native("n", epoch)
         if answer.error_code not in (
@@ -54,10 +54,10 @@ async def beat(client: GroupClient, epoch: int) -> ConsumerGroupHeartbeatRespons
         await trio.sleep(0.1)
 
 
-async def test_a_second_gateway_takes_over_from_an_empty_disk(
+async def test_a_second_gateway_takes_over_with_an_empty_disk(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """Members go on there as if nothing had happened; the first says who has the log, and ends."""
+    """Members continue there without noticing. The first gateway names the new owner and ends."""
     group = fresh_group("taken-over")
     with trio.fail_after(LIMIT_S):
         async with gateway_on(kafka, tmp_path / "first", group) as first:
@@ -74,9 +74,11 @@ async def test_a_second_gateway_takes_over_from_an_empty_disk(
                     assert second.events(unwanted) == []
 
 
-async def test_who_cannot_serve_takes_nothing(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """A second gateway finds out before it takes the log: its port is in use, that of a broker is,
-    its events cannot be written. The first goes on, and does not even hear of it."""
+async def test_a_gateway_that_cannot_serve_takes_no_log(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """It finds out before it takes the log that its port or a broker's is in use, or that its
+    events cannot be written. The first gateway continues and notices nothing."""
     group = fresh_group("kept")
     with trio.fail_after(LIMIT_S), socket.create_server((HOST, 0)) as other:
         in_use = other.getsockname()[1]
@@ -119,10 +121,10 @@ async def test_who_cannot_serve_takes_nothing(kafka: KafkaCluster, tmp_path: Pat
             assert first.events("state_log_lost") == []
 
 
-async def test_a_paused_gateway_says_nothing_that_is_not_true_any_more(
+async def test_a_replaced_gateway_sends_no_outdated_answer_after_a_pause(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """What members asked it meanwhile is answered by NOT_COORDINATOR or not at all."""
+    """Requests that members sent meanwhile are answered with NOT_COORDINATOR, or not at all."""
     group = fresh_group("paused")
     answers: list[int] = []
 
@@ -148,10 +150,10 @@ async def test_a_paused_gateway_says_nothing_that_is_not_true_any_more(
     assert answers == [ErrorCode.NOT_COORDINATOR]
 
 
-async def test_a_paused_gateway_that_nobody_replaced_goes_on(
+async def test_a_paused_gateway_that_was_not_replaced_continues(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """It sees that the log is still its own, and members stay where they were."""
+    """It confirms that it still owns the log, and members stay."""
     group = fresh_group("resumed")
     with trio.fail_after(LIMIT_S):
         async with gateway_on(kafka, tmp_path, group) as gateway:

@@ -26,7 +26,7 @@ SHORT_SESSIONS = replace(
 
 
 class Worker:
-    """A running worker, and how many records it has committed."""
+    """A running worker, and the number of records that it has committed."""
 
     def __init__(self, process: trio.Process) -> None:
         self._process = process
@@ -35,7 +35,7 @@ class Worker:
         self.said: list[str] = []
 
     def hear(self, line: str) -> None:
-        """Count what it has done."""
+        """Count the worker's progress."""
         self.said.append(line)
         if line.startswith("committed "):
             self.committed += int(line.split()[1])
@@ -43,7 +43,7 @@ class Worker:
         self._heard = trio.Event()
 
     async def until_committed(self, count: int) -> None:
-        """Wait until it has committed so many more."""
+        """Wait until it has committed this many more records."""
         wanted = self.committed + count
         while self.committed < wanted:
             await self._heard.wait()
@@ -54,14 +54,14 @@ class Worker:
         await self._process.wait()
 
     async def end(self) -> None:
-        """In good order."""
+        """Let the worker finish and leave."""
         assert self._process.stdin is not None
         await self._process.stdin.aclose()
         assert await self._process.wait() == 0, self.said
 
 
 async def start_worker(nursery: trio.Nursery, **options: str) -> Worker:
-    """Start one."""
+    """Start a worker."""
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     pipe = subprocess.PIPE
     run = partial(trio.run_process, stdin=pipe, stdout=pipe, stderr=pipe, check=False)
@@ -81,7 +81,7 @@ def feed(servers: str, topic: str, numbers: range) -> None:
 
 
 def everything_in(servers: str, topic: str) -> list[int]:
-    """The numbers that transactions have committed to a topic, in order."""
+    """The committed numbers of a topic, in order."""
     config = {"bootstrap.servers": servers, "group.id": topic, "enable.partition.eof": True}
     reader = Consumer({**config, "isolation.level": "read_committed"})
     reader.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
@@ -93,7 +93,7 @@ def everything_in(servers: str, topic: str) -> list[int]:
         if message.error() is None:
             found.append(int(message.value() or b""))
         else:
-            ends += 1  # which partition's it is does not matter: nobody writes any more
+            ends += 1  # the partition does not matter: there are no more writers
     reader.close()
     return sorted(found)
 
@@ -104,7 +104,7 @@ def everything_in(servers: str, topic: str) -> list[int]:
 async def test_a_read_process_write_loop_loses_and_repeats_nothing(
     kafka: KafkaCluster, first: str, second: str
 ) -> None:
-    """While a second worker joins, the first is killed in mid-transaction and comes back."""
+    """While a second worker joins, the first is killed within a transaction and restarts."""
     source, target, group = (fresh_group(kind) for kind in ("source", "target", "group"))
     for topic in (source, target):
         await kafka.make_topic(topic)
@@ -150,7 +150,7 @@ async def test_a_read_process_write_loop_loses_and_repeats_nothing(
 
 
 def joined(servers: str, topic: str, group: str, protocol: str) -> Consumer:
-    """A consumer of which the group hears only when it polls."""
+    """A consumer that contacts the group only when it polls."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -165,7 +165,7 @@ def joined(servers: str, topic: str, group: str, protocol: str) -> Consumer:
 
 
 def poll_until(*partitions: tuple[Consumer, range]) -> None:
-    """Poll all of them until each has so many partitions."""
+    """Poll all of them until each has this many partitions."""
     deadline = time.monotonic() + LIMIT_S
     while any(len(consumer.assignment()) not in wanted for consumer, wanted in partitions):
         assert time.monotonic() < deadline
@@ -174,8 +174,8 @@ def poll_until(*partitions: tuple[Consumer, range]) -> None:
 
 
 def commit_with_stale_metadata(servers: str, topic: str, group: str, protocol: str) -> list[str]:
-    """What becomes of the transactions of a member of an older generation, for a partition that it
-    has given up since; of one that has left; and of the one that is there."""
+    """The results of three transactions: of a member of an older generation for a partition that it
+    has given up, of one that has left, and of a present one."""
     producer = Producer({"bootstrap.servers": servers, "transactional.id": group, "log_level": 0})
     producer.init_transactions(LIMIT_S)
 
@@ -207,8 +207,10 @@ def commit_with_stale_metadata(servers: str, topic: str, group: str, protocol: s
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_a_stale_member_commits_nothing(kafka: KafkaCluster, protocol: str) -> None:
-    """Its transaction has to be aborted; the member that owns the partition now commits."""
+async def test_a_stale_member_cannot_commit_in_a_transaction(
+    kafka: KafkaCluster, protocol: str
+) -> None:
+    """Its transaction must abort. The present owner of the partition commits."""
     topic, group = fresh_group("stale"), fresh_group("group")
     await kafka.make_topic(topic)
     async with whole_gateway(kafka.addresses, groups=SHORT_SESSIONS) as gateway:

@@ -1,4 +1,4 @@
-"""Which rolls are run, and what becomes of their results."""
+"""Selects the rolls to run, and stores their results."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from tests.support.matrix_table import Note, write_result
 
 
 def is_full_run(config: pytest.Config) -> bool:
-    """Whether it was asked for with `-m matrix`."""
+    """Whether `-m matrix` selected the full run."""
     return "matrix" in config.option.markexpr
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave one roll of each library, unless all of them are asked for."""
+    """Keep one roll of each library, unless the full run is selected."""
     if is_full_run(config):
         return
     more = [item for item in items if (roll := roll_of(item)) and not roll.is_in_ci]
@@ -21,14 +21,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def roll_of(item: pytest.Item) -> Roll | None:
-    """The roll that a test is about."""
+    """The roll of a test."""
     roll = item.callspec.params.get("roll") if hasattr(item, "callspec") else None
     return roll if isinstance(roll, Roll) else None
 
 
 @pytest.fixture(autouse=True)
 def _clients_of_the_roll(request: pytest.FixtureRequest) -> None:
-    """They can be started. Said before the test: inside of a nursery the reason would be lost."""
+    """Skip the test unless its clients can be started. Check before the test, because inside a
+    nursery the reason would be lost."""
     if roll := roll_of(request.node):
         for client in (roll.classic, roll.native, roll.partner):
             client.program()
@@ -36,9 +37,9 @@ def _clients_of_the_roll(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def note(request: pytest.FixtureRequest) -> Note:
-    """Writes a result down, if this is the full run."""
+    """Stores a result in the full run."""
     return write_result if is_full_run(request.config) else _forget
 
 
 def _forget(_roll: Roll, _result: Result) -> None:
-    """Do nothing: one roll of each library is no news."""
+    """Store nothing: one roll per library is not a full run."""

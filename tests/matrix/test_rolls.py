@@ -1,8 +1,8 @@
-"""Each client rolled up and down in one group, mixed of protocols and libraries, on Kafka 3.9.
+"""Each client rolls up and down in one group of mixed protocols and libraries, on Kafka 3.9.
 
-That is a cluster that does not know the new protocol: the reason to insert the gateway. What holds
-is said by the clients themselves (every record consumed, no partition owned twice or resumed from
-before a commit) and by the cluster (all committed to the end).
+That cluster lacks the native protocol, which is the reason to use the gateway. The clients' reports
+show that every record was consumed and that no partition had two owners or was resumed from before
+a commit. The cluster shows that everything was committed.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ pytestmark = [
 
 
 def params() -> list[object]:
-    """Every roll; one that cannot go well has to fail, so that we learn when it can."""
+    """Every roll. One that cannot succeed must fail, so that a change is noticed."""
     return [
         pytest.param(
             roll,
@@ -37,7 +37,7 @@ def params() -> list[object]:
 
 
 async def settle(group: GroupStage, protocol: Protocol) -> None:
-    """Wait until the group is settled, of this kind, and its members consume."""
+    """Wait until the group has settled in this protocol, and its members consume."""
     await group.settled(protocol)
     await group.progress(50)
 
@@ -46,13 +46,11 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
 async def test_a_client_rolls_up_and_down(
     roll: Roll, kafka: KafkaCluster, tmp_path: Path, note: Note
 ) -> None:
-    """Two of one client and one of another, restarted one by one, the leader first (scenario 71).
-
-    A client that commits before it gives a partition up gets no record twice. One that cannot,
-    for want of a callback, may get again what it had not committed, and never what it had. So may
-    one whose commit was refused: on its way while the next generation began, it comes too late, in
-    Kafka as here, and some clients then give up as lost what they have.
-    """
+    """Two members of one client and one of another restart one by one, the leader first (scenario
+    71). A client that commits before it revokes gets no record twice. A client without such a
+    callback may get uncommitted records again, but no committed ones. So may a client whose commit
+    was refused because the next generation had begun, as in Kafka: some clients then give up their
+    partitions as lost."""
     if roll.fails:
         note(roll, result_of(roll))
     classic = {"a": roll.classic, "partner": roll.partner, "b": roll.classic}

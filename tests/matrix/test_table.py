@@ -1,28 +1,28 @@
-"""The README's table says what the last full run of the client matrix found."""
+"""The README's table has the results of the last full run of the client matrix."""
 
 from tests.support.matrix import ROLLS
 from tests.support.matrix_table import README, in_readme, read_results, table, with_table
 
 
 def test_every_roll_has_a_result() -> None:
-    """In order; a roll that is new or gone needs a full run: `pytest -m matrix`."""
+    """Results are in order. A new or removed roll needs a full run: `pytest -m matrix`."""
     assert list(read_results()) == [str(roll) for roll in ROLLS]
 
 
 def test_the_readme_has_the_results() -> None:
-    """If not: `python -m tests.support.matrix_table`."""
+    """To update it, run `python -m tests.support.matrix_table`."""
     assert in_readme(README.read_text()) == table(read_results().values())
 
 
-def test_a_table_that_says_otherwise_is_found() -> None:
-    """A check that never bites is none."""
+def test_a_different_table_is_found() -> None:
+    """The comparison can fail."""
     results = list(read_results().values())
     other = with_table(README.read_text(), table(results[:-1]))
     assert in_readme(other) != table(results)
 
 
 def test_each_library_is_rolled_once_in_ci() -> None:
-    """Its newest version; the others are for the full run."""
+    """Its newest version is used. The full run covers the others."""
     libraries = [roll.classic.library for roll in ROLLS if roll.is_in_ci]
     assert sorted(libraries) == sorted({roll.classic.library for roll in ROLLS})
     assert not any(roll.classic.version for roll in ROLLS if roll.is_in_ci)
