@@ -5,11 +5,14 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import structlog
 import trio
 
+from gateway.batches import batches
 from gateway.cluster.broker_connection import Address
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import DataPathConfig
@@ -17,16 +20,12 @@ from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.ports import PortBook
 from gateway.data_path.rewrite import addresses_in, with_addresses
 from kafka_codecs.declaration import Struct
-from kafka_codecs.find_coordinator import FindCoordinatorResponse
+from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 
 log = structlog.get_logger()
 
 ACCEPT_FAILURES_INTERVAL_S = 60.0
 """How often to log that clients cannot be accepted; Trio retries ten times a second."""
-
-REWRITTEN_MAX = 1_000
-"""Coordinators whose addresses are replaced at once, in about five milliseconds. More are replaced
-in a thread, because a client may ask for any number."""
 
 Accept = Callable[[BrokerRoute, trio.SocketStream], Awaitable[None]]
 """Serves one client of the broker that the port represents."""
@@ -141,12 +140,22 @@ class Listeners:
 
     async def rewrite(self, answer: Struct) -> Struct:
         """The answer with our addresses, each with an open listener. Raises as `learn` does."""
+        if not isinstance(answer, FindCoordinatorResponse):
+            rewritten: Struct = await self._rewritten(answer)
+            return rewritten
+        found: list[Coordinator] = []
+        for some in batches(answer.coordinators):
+            part = await self._rewritten(replace(answer, coordinators=some))
+            found += part.coordinators
+            await trio.lowlevel.checkpoint()  # a client may ask for thousands of coordinators
+        rest: FindCoordinatorResponse = await self._rewritten(replace(answer, coordinators=()))
+        return replace(rest, coordinators=tuple(found))
+
+    async def _rewritten(self, answer: Struct) -> Any:
         named = addresses_in(answer)
         if not named:
             return answer
         await self.learn(named)
-        if isinstance(answer, FindCoordinatorResponse) and len(answer.coordinators) > REWRITTEN_MAX:
-            return await trio.to_thread.run_sync(with_addresses, answer, self._readdress)
         return with_addresses(answer, self._readdress)
 
     def _readdress(self, node_id: int, _: Address) -> Address:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import trio
 
+from gateway.batches import batches
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.conversions import ask_for_coordinators, nobody
@@ -70,10 +71,11 @@ class Coordinators:
         if message.key_type != CoordinatorType.GROUP:
             return answer
         if is_batch:
-            as_before = tuple(
-                self._as_before(each.key, each.error_code) or each for each in answer.coordinators
-            )
-            return replace(answer, coordinators=as_before)
+            found: list[Coordinator] = []
+            for some in batches(answer.coordinators):
+                found += [self._as_before(each.key, each.error_code) or each for each in some]
+                await trio.lowlevel.checkpoint()
+            return replace(answer, coordinators=tuple(found))
         if (one := self._as_before(message.key, answer.error_code)) is None:
             return answer
         return FindCoordinatorResponse(node_id=one.node_id, host=one.host, port=one.port)

@@ -13,6 +13,8 @@ import trio
 
 from gateway import batches
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.data_path import listeners
+from gateway.data_path.rewrite import with_addresses
 from gateway.groups import config_apis
 from kafka_codecs import decode
 from kafka_codecs.apis import APIS, ApiKey
@@ -30,7 +32,7 @@ from kafka_codecs.describe_configs import (
     DescribeConfigsResult,
 )
 from kafka_codecs.describe_groups import DescribeGroupsRequest
-from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.support.configs import GROUP, TOPIC, ConfigClient
@@ -163,6 +165,23 @@ async def test_the_cluster_is_asked_in_limited_parts(
         told = await client.ask(request_, version)
     assert broker.counted == [2, 2, 1]
     assert _names(told) == NAMES
+
+
+async def test_addresses_are_replaced_in_limited_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No address of the cluster is left over."""
+    replaced = []
+
+    def counting(answer: Any, readdress: Any) -> Any:
+        if isinstance(answer, FindCoordinatorResponse):
+            replaced.append(len(answer.coordinators))
+        return with_addresses(answer, readdress)
+
+    monkeypatch.setattr(listeners, "with_addresses", counting)
+    monkeypatch.setattr(batches, "NAMES_TOGETHER_MAX", 2)
+    async with open_scene() as (broker, client):
+        told = await client.ask(FindCoordinatorRequest(coordinator_keys=NAMES), 4)
+    assert replaced == [2, 2, 1]
+    assert broker.address[1] not in {each.port for each in told.coordinators}
 
 
 async def test_shared_configs_are_described_once(
