@@ -1,4 +1,4 @@
-"""Tests of the pipeline whose modules import PySpark, on a machine that has none."""
+"""Skips the pipeline's tests on a machine without PySpark."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,10 +9,10 @@ from tests.support.spark import need_spark
 
 
 class Module(pytest.Module):
-    """Skipped as a whole if it cannot be imported for want of Spark."""
+    """A module that is skipped if it cannot be imported without Spark."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Its tests."""
+        """The tests of the module."""
         try:
             return super().collect()
         except self.CollectError:
@@ -21,6 +21,6 @@ class Module(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
-    """Every module of this folder."""
+    """Collect every module of this folder."""
     module: pytest.Module = Module.from_parent(parent, path=module_path)
     return module

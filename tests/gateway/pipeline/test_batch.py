@@ -1,4 +1,4 @@
-"""Whatever is in the files, a run makes its tables and its page, and counts what is no event."""
+"""A run makes its tables and its page from any files, and counts lines that are not events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAST_MOMENT_MS = 253_402_300_799_999
 LONG = 20 << 20
 HOSTILE = '"><script>alert(1)</script>\u202e\x00'
 NAME = "x" * 16_000
-"""Of whatever a client may give a name."""
+"""Strings that a client may choose as names."""
 ODD_NAME = "a b%20[1]{x}*?.jsonl"
 
 
@@ -44,7 +44,7 @@ def committed(offset: int) -> OffsetsCommitted:
 
 
 def changed(event: GatewayEvent, at_ms: int = START_MS, **changes: Any) -> str:
-    """Its line, with something else in it."""
+    """The event's line with other content."""
     scribe = Scribe(group_id="bad")
     scribe.tell(1, event)
     line = json.loads(scribe.lines[0])
@@ -66,11 +66,11 @@ BAD = (
     '{"event": ' * 2_000,
     '{"event": "' + "x" * LONG,
 )
-"""Lines that would stop a run somewhere behind, if it believed them."""
+"""Malformed lines that would stop a run later."""
 
 
 def hostile(scribe: Scribe) -> None:
-    """Events, each of them as its model allows it: the largest numbers, the strangest names."""
+    """Valid events with the largest numbers and the strangest names."""
     scribe.tell(
         0, GroupCreated(kind="classic"), joins(HOSTILE), joins(""), joins("m", instance_id="")
     )
@@ -84,10 +84,11 @@ def hostile(scribe: Scribe) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_nothing_that_is_read_stops_a_run(
+def test_no_input_stops_a_run(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each bad line is counted, in a file of any name; of so many files with its place, too."""
+    """Each invalid line is counted, in files of any name, and with few files also with its
+    place."""
     from gateway.pipeline import batch  # needs PySpark
     from gateway.pipeline.folders import Folder
     from gateway.pipeline.lines import read_lines

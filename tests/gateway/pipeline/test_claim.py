@@ -1,4 +1,4 @@
-"""One run at a time has an output folder, and a stream's is not a batch's."""
+"""One run at a time uses an output folder, and a stream's folder is not a batch's."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def refusal(spark: SparkSession, output: Path, *, follows: bool) -> str:
     return str(refused.value)
 
 
-def test_two_at_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second is refused, unless the first one ends soon: a JVM outlives its killed process."""
+def test_a_second_run_is_refused_unless_the_first_ends_soon(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JVM survives its killed process for a while."""
     from gateway.pipeline import claim as module
 
     monkeypatch.setattr(module, "_KILLED_S_MAX", 0.5)
@@ -39,8 +41,8 @@ def test_two_at_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
         pass
 
 
-def test_whose_it_is_stays(spark: SparkSession, tmp_path: Path) -> None:
-    """A batch would throw away what a stream has read; a stream cannot go on from a batch."""
+def test_a_folder_belongs_to_a_batch_or_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """A batch would delete what a stream has read, and a stream cannot continue a batch."""
     with claim(spark, tmp_path / "stream", follows=True):
         pass
     assert "belongs to report --follow" in refusal(spark, tmp_path / "stream", follows=False)

@@ -1,4 +1,4 @@
-"""`groupferry report` as it is called: what it leaves, what it says, how it ends."""
+"""`groupferry report` as users call it: its files, its output, and its exit status."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMEOUT_S = 500
 
 
 def report(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run it to its end."""
+    """Run the command to its end."""
     return subprocess.run(
         [
             *(sys.executable, "-m", "gateway", "report", *arguments),
@@ -58,7 +58,7 @@ def assigned(member_id: str, *numbers: int) -> PartitionsAssigned:
 
 def faulty() -> Scribe:
     """Partition 0 has two owners, the offset of partition 1 goes back, three lines are missing, and
-    one is there in two ways."""
+    one number has two contents."""
     scribe = Scribe(group_id="faulty", process_id="faulty")
     scribe.tell(1, GroupCreated(kind="consumer"), assigned("a", 0, 1))
     scribe.beside(2, commit("a", 100, 2))
@@ -79,7 +79,7 @@ def sound() -> Scribe:
 
 
 def demo(folder: Path) -> Path:
-    """A short demo; its one file of events."""
+    """A short demo with one file of events."""
     command = [sys.executable, "-m", "gateway", "demo", "--log-level=error"]
     options = [f"--state-dir={folder}", "--consumers=2", "--partitions=4"]
     subprocess.run([*command, *options], capture_output=True, timeout=TIMEOUT_S, check=True)
@@ -88,7 +88,7 @@ def demo(folder: Path) -> Path:
 
 
 def lose_commit(events: Path) -> str:
-    """Let the last answer about offsets tell 0 for one partition; that partition."""
+    """Change the last fetched offset of one partition to 0. Returns that partition."""
     lines = events.read_text().splitlines()
     place = max(place for place, line in enumerate(lines) if OffsetsFetched.name in line)
     told = json.loads(lines[place])
@@ -101,14 +101,14 @@ def lose_commit(events: Path) -> str:
 
 
 @pytest.mark.timeout(2 * TIMEOUT_S)
-def test_a_check_of_a_demo_finds_what_was_planted_and_names_it(
+def test_a_check_of_a_demo_finds_planted_faults(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Also beside a file of garbage, which is counted. The demo itself is safe: a second run over
-    its own events replaces all that the first one left."""
+    """It works beside a file of garbage, which is counted. The demo itself is safe: a second run
+    over its own events replaces all results of the first."""
     from gateway.pipeline import command  # needs PySpark
 
     monkeypatch.setattr(command, "open_session", lambda *_, **__: nullcontext(spark))
@@ -141,11 +141,11 @@ def test_a_check_of_a_demo_finds_what_was_planted_and_names_it(
 
 
 class Failed(Exception):
-    """Something that a run meets when its tables are there already."""
+    """An error that occurs after the tables were made."""
 
 
 @pytest.mark.timeout(2 * TIMEOUT_S)
-def test_a_run_that_fails_leaves_the_old_report_and_its_tables(
+def test_a_failed_run_leaves_the_old_report_and_its_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They belong together, and the next run replaces both."""
@@ -183,9 +183,9 @@ def test_a_run_that_fails_leaves_the_old_report_and_its_tables(
 
 @pytest.mark.spark
 @pytest.mark.timeout(2 * TIMEOUT_S)
-def test_what_cannot_be_judged_is_not_called_safe(tmp_path: Path) -> None:
-    """Neither garbage, which tells of no group, nor a group of which one event cannot be read: its
-    number is there, and who got a partition by it is not."""
+def test_incomplete_events_are_not_called_safe(tmp_path: Path) -> None:
+    """Garbage names no group. A group may have an event that cannot be read: its number is known,
+    but not the partitions that it assigned."""
     need_spark()
     events, output = tmp_path / "events", tmp_path / "report"
     events.mkdir()
@@ -218,10 +218,10 @@ def test_what_cannot_be_judged_is_not_called_safe(tmp_path: Path) -> None:
         (("{}", "--output", "{}/out"), "choose another folder"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
+def test_an_impossible_run_is_one_line(
     tmp_path: Path, arguments: tuple[str, ...], why: str
 ) -> None:
-    """On stderr, with the status of a run that failed."""
+    """The line is on stderr, with the exit status of a failed run."""
     need_spark()
     found = report(*(each.format(tmp_path) for each in arguments))
     assert found.returncode == 1
@@ -230,8 +230,8 @@ def test_what_cannot_be_done_is_one_line(
     assert why in line
 
 
-def test_what_goes_on_has_no_verdict_to_end_with() -> None:
-    """A wrong call, told before Spark starts."""
+def test_a_continuous_run_has_no_final_verdict() -> None:
+    """The combination is a usage error, reported before Spark starts."""
     found = report("events", "--output", "report", "--follow", "--check")
     assert found.returncode == 2
     assert (

@@ -1,8 +1,8 @@
-"""What is written of the tables is what they are."""
+"""The documentation of the tables matches the models."""
 
 from gateway.pipeline.documentation import PAGE, page
 
 
-def test_the_documentation_is_that_of_the_models() -> None:
-    """Write it anew with `python -m gateway.pipeline.documentation`."""
+def test_the_documentation_matches_the_models() -> None:
+    """To regenerate it, run `python -m gateway.pipeline.documentation`."""
     assert PAGE.read_text() == page()

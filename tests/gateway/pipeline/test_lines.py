@@ -1,4 +1,4 @@
-"""Lines of files are the same for a batch as for a stream, whatever bytes they have."""
+"""Lines of files have the same text in a batch and in a stream, whatever their bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BYTES = b"\x00A\x80\xbf\xc0\xc3\xe0\xe2\x82\xac\xed\xa0\xf0\x9f\x98\xf4\x90\xf5\xff"
-"""Of which all kinds of what is no UTF-8 can be made, and some that is."""
+"""Pieces that form all kinds of invalid UTF-8, and some valid."""
 
 
-def test_bytes_that_are_no_text_become_the_same_text(spark: SparkSession, tmp_path: Path) -> None:
-    """In Parquet a string must be UTF-8, or others than Spark cannot read the table."""
+def test_invalid_bytes_become_the_same_text(spark: SparkSession, tmp_path: Path) -> None:
+    """In Parquet a string must be UTF-8, or only Spark can read the table."""
     from pyspark.sql import functions as F  # needs PySpark
 
     from gateway.pipeline.growing_files import Reader

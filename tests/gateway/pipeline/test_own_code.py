@@ -1,4 +1,4 @@
-"""Our own code on executors."""
+"""groupferry's own code on executors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_executors_have_what_was_sent(spark: SparkSession) -> None:
-    """Whatever is installed there, and however long ago; this process keeps its own."""
+def test_executors_use_the_shipped_code(spark: SparkSession) -> None:
+    """It precedes an installed version. This process keeps its own."""
     from gateway.pipeline.own_code import send_own_code
 
     def place(_zero: int) -> str:
-        import kafka_codecs  # the one that no working folder has
+        import kafka_codecs  # the entry that the working folder never adds
 
         return str(kafka_codecs.__path__[0])
 
@@ -30,8 +30,8 @@ def test_executors_have_what_was_sent(spark: SparkSession) -> None:
     assert found[0].endswith("groupferry.zip/kafka_codecs")
 
 
-def test_all_three_packages_are_sent(tmp_path: Path) -> None:
-    """Each under its own name."""
+def test_all_three_packages_are_shipped(tmp_path: Path) -> None:
+    """Each has its own name."""
     need_spark()
     from gateway.pipeline.own_code import pack
 

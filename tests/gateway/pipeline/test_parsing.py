@@ -1,4 +1,4 @@
-"""A line is the event that it was made from, or says what is wrong with it."""
+"""A line is parsed into its event, or rejected with a reason."""
 
 import json
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ from tests.support.scribe import GROUP, START_MS, Scribe, histories, parsed, wit
 
 
 def test_every_field_of_every_event_is_a_column() -> None:
-    """Once, and none has the name of a field of the envelope."""
+    """No name occurs twice or in the envelope."""
     assert {"member_id", "partitions", "offsets", "starts", "direction"} <= set(FIELDS.names)
     assert not set(FIELDS.names) & set(ENVELOPE.names)
 
 
-def test_an_event_is_read_with_its_fields(spark: SparkSession) -> None:
-    """Also those that are objects; those that other events have are null."""
+def test_an_event_is_parsed_with_its_fields(spark: SparkSession) -> None:
+    """Objects are included, and the fields of other events are null."""
     scribe = Scribe()
     scribe.tell(1, GroupCreated(kind="classic"))
     assigned = PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)})
@@ -53,7 +53,7 @@ def told(**changes: Any) -> str:
 
 
 def of(event: GatewayEvent, **changes: Any) -> str:
-    """Its line, with other fields."""
+    """The event's line with other fields."""
     scribe = Scribe()
     scribe.beside(1, event)
     line = json.loads(scribe.lines[0])
@@ -101,17 +101,17 @@ BAD: Mapping[str, str] = {
 
 
 @pytest.mark.parametrize("line", BAD)
-def test_a_bad_line_says_what_is_wrong_with_it(spark: SparkSession, line: str) -> None:
-    """And stops nothing: the good one behind it is read."""
+def test_an_invalid_line_has_a_reason(spark: SparkSession, line: str) -> None:
+    """The valid line after it is read."""
     bad, good = parsed(spark, line, told()).collect()
     assert bad.problem == BAD[line]
     assert bad.line == line
     assert good.problem is None
 
 
-def test_a_line_with_more_than_one_event_is_none(spark: SparkSession) -> None:
-    """As when a file without a last line end has another put behind it, or a machine goes down: to
-    take the first would be to lose the second in silence. Space around an event is no harm."""
+def test_a_line_with_several_events_is_invalid(spark: SparkSession) -> None:
+    """It may come from a file without a final line break, or from a crash of the machine. Reading
+    only the first event would silently lose the second. White space around an event is allowed."""
     event, other = told(), told(sequence=2)
     lines = [
         event + other,
@@ -134,8 +134,8 @@ def test_a_line_with_more_than_one_event_is_none(spark: SparkSession) -> None:
     assert (good.problem, good.sequence) == (None, 1)
 
 
-def test_a_key_that_comes_twice_stops_nothing(spark: SparkSession) -> None:
-    """JSON does not forbid it; what is told of either counts."""
+def test_a_repeated_key_is_accepted(spark: SparkSession) -> None:
+    """JSON allows it, and one of the values counts."""
     line = told().replace('"t": [0, 2]', '"t": [0, 2], "t": [1]')
     owned = granted(histories(spark, line)).collect()
     assert sorted(row.partition for row in owned) == [0, 1, 2]

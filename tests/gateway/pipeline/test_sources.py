@@ -1,4 +1,4 @@
-"""A report is not written to where it would be read as events the next time."""
+"""The output of a report must not be among its inputs."""
 
 import os
 from pathlib import Path
@@ -29,7 +29,7 @@ from gateway.pipeline.sources import Sources
 def test_the_output_is_in_no_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, output: str
 ) -> None:
-    """Whatever a pattern means now or later, and whatever way leads there."""
+    """This holds for all future matches of a pattern, and for any path to the folder."""
     (tmp_path / "backup/a/events").mkdir(parents=True)
     (tmp_path / "linked").symlink_to("backup")
     monkeypatch.chdir(tmp_path)
@@ -49,6 +49,6 @@ def test_the_output_is_in_no_input(
         ("out/of/here", "out"),
     ],
 )
-def test_beside_them_it_may_be(given: str, output: str) -> None:
-    """Also in the folder that has the inputs."""
+def test_the_output_may_be_beside_the_inputs(given: str, output: str) -> None:
+    """It may even be in the folder that contains them."""
     Sources(inputs=[given]).require_without(os.path.abspath(output))  # noqa: PTH100  (no links)

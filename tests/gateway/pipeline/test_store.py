@@ -1,4 +1,4 @@
-"""Stored events: each batch once, never many parts, whatever was interrupted."""
+"""Stored events: each batch once, in few parts, after any interruption."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def lines(spark: SparkSession, batch: int) -> DataFrame:
-    """One, whose sequence is the batch's number and one more."""
+    """One event whose sequence is the batch's number plus one."""
     row = ("f", "byte 0", told_line(batch + 1))
     return spark.createDataFrame([row], "file string, place string, line string").coalesce(1)
 
@@ -33,8 +33,8 @@ def stored(store: Store) -> list[int]:
     return sorted(row.sequence for row in store.events().select("sequence").collect())
 
 
-def test_a_batch_is_stored_once_and_in_turn(spark: SparkSession, tmp_path: Path) -> None:
-    """It comes again after a run was killed. One that does not follow is of another checkpoint."""
+def test_a_batch_is_stored_once_and_in_order(spark: SparkSession, tmp_path: Path) -> None:
+    """It is repeated after a kill. A batch out of order belongs to another checkpoint."""
     from gateway.pipeline.errors import PipelineError
 
     store = new_store(spark, tmp_path)
@@ -47,11 +47,11 @@ def test_a_batch_is_stored_once_and_in_turn(spark: SparkSession, tmp_path: Path)
             store.append(lines(spark, batch), batch)
 
 
-def test_parts_are_put_together(
+def test_parts_are_merged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts of one length, then those that came of it; and what an interrupted merge has left
-    behind is not read twice. The part of the batch itself stays, since it may come again."""
+    """First parts of one length are merged, then their results. Leftovers of an interrupted merge
+    are not read twice. The part of the present batch stays, because the batch may be repeated."""
     from gateway.pipeline import store as module
 
     monkeypatch.setattr(module, "PARTS_MERGED", 2)

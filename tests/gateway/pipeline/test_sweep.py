@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_the_rows_are_those_of_the_local_run(spark: SparkSession, tmp_path: Path) -> None:
-    """Whoever computes them, and in whatever order."""
+def test_the_rows_equal_those_of_a_local_run(spark: SparkSession, tmp_path: Path) -> None:
+    """The executor and the order do not matter."""
     from gateway.pipeline.own_code import send_own_code
     from gateway.pipeline.sweep import report, write_rows
 
@@ -35,10 +35,10 @@ def test_the_rows_are_those_of_the_local_run(spark: SparkSession, tmp_path: Path
     assert f"{sum(row.moves for row in found):,} moves" in told
 
 
-def test_seeds_that_fail_are_told_and_the_others_played(
+def test_failing_seeds_are_printed_and_the_others_played(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The first ones of them, each with its replay; an exception is a failure like any other."""
+    """The first ones are printed with their replay commands. An exception is a failure."""
     from gateway.pipeline.own_code import send_own_code
     from gateway.pipeline.sweep import FAILURES_TOLD_MAX, report, write_rows
 
@@ -66,8 +66,8 @@ def test_seeds_that_fail_are_told_and_the_others_played(
     assert lines[-1] == "80 events, 0 rebalances, 0 moves, 40 violations"
 
 
-def test_a_million_seeds_are_cut_into_small_tasks(spark: SparkSession) -> None:
-    """So that neither memory nor what a lost executor costs grows with them."""
+def test_a_million_seeds_are_split_into_small_tasks(spark: SparkSession) -> None:
+    """Neither memory nor the loss of an executor grows with them."""
     from gateway.pipeline.sweep import SEEDS_PER_TASK_MAX, tasks
 
     context = spark.sparkContext
@@ -78,25 +78,25 @@ def test_a_million_seeds_are_cut_into_small_tasks(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     "arguments", [["--conf", "spark.ui.enabled"], ["--conf", "cores=2"], ["--master"]]
 )
-def test_a_setting_that_is_none_is_a_wrong_call(arguments: list[str]) -> None:
-    """Before a JVM is started."""
+def test_an_invalid_setting_is_a_usage_error(arguments: list[str]) -> None:
+    """It is found before a JVM starts."""
     with pytest.raises(SystemExit) as end:
         cli.main(["simulate", *arguments])
     assert end.value.code == 2
 
 
-def test_a_seed_beyond_the_last_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
-    """It would not fit into its column, here as on Spark."""
+def test_a_seed_beyond_the_last_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would not fit into its column, locally or on Spark."""
     last = str(arguments.SEED_MAX)
     assert cli.main(["simulate", "--seeds", "2", "--first-seed", last]) == 2
     assert "--first-seed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("asks", [["--output", "rows"], ["--master", "local[2]"]])
-def test_without_spark_the_command_says_what_to_install(
+def test_without_spark_the_command_names_the_install_command(
     asks: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one line; exit status 1."""
+    """It is one line, with exit status 1."""
     monkeypatch.setattr(installed, "find_spec", lambda _name: None)
     monkeypatch.setitem(sys.modules, "gateway.pipeline.sweep", None)
     assert cli.main(["simulate", *asks]) == 1

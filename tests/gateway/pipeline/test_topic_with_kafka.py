@@ -1,4 +1,4 @@
-"""Events in a topic come to the same tables as those in files: at once, and killed on the way."""
+"""Events in a topic give the same tables as those in files, in a batch and in a killed stream."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BAD_LINES = ["", "\ufffd\ufffd\x00", "{}"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a gateway has told, in a topic and in files."""
+    """A gateway's events, in a topic and in files."""
 
     cluster: KafkaCluster
     topic: str
@@ -58,7 +58,7 @@ class Told:
         return EventsTopic(name=name, upstream=addresses(self.cluster.bootstrap_servers))
 
     def produce(self, topic: str, records: Sequence[bytes | None]) -> list[int | None]:
-        """Into the first partition of a topic, in this order; their offsets."""
+        """Write these to the first partition of a topic, in order. Returns their offsets."""
         producer, offsets = Producer({"bootstrap.servers": self.cluster.bootstrap_servers}), []
 
         def delivered(_error: KafkaError | None, message: Message) -> None:
@@ -72,7 +72,7 @@ class Told:
 
 @pytest.fixture(scope="module")
 def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    """Two groups have gone over to the new protocol; and Spark has the jars of its source."""
+    """Two groups have migrated to the native protocol, and Spark has the jars for topics."""
     for jar in kafka_source():
         spark.sql(f"ADD JAR '{jar}'")
     folder = tmp_path_factory.mktemp("state")
@@ -96,7 +96,7 @@ async def play(cluster: KafkaCluster, folder: Path, topic: str) -> None:
 
 
 def tables(spark: SparkSession, lines: DataFrame, output: Path) -> dict[str, Counter[Any]]:
-    """As a batch makes them: how often there is which row."""
+    """The number of equal rows in a batch's tables."""
     from gateway.pipeline.batch import make_tables  # needs PySpark
     from gateway.pipeline.folders import Folder
 
@@ -108,12 +108,11 @@ def rows(table: DataFrame) -> Counter[Any]:
     return Counter(map(repr, table.collect()))
 
 
-def test_a_batch_of_a_topic_is_one_of_its_files(
+def test_a_batch_of_a_topic_equals_one_of_its_files(
     spark: SparkSession, told: Told, tmp_path: Path
 ) -> None:
-    """Table by table, row by row. What is no event changes nothing, and is told with its place: a
-    record without a value, one that is no text, one that is another JSON; beside the topic, a line
-    of a file."""
+    """The tables are equal row by row. Garbage changes nothing, and is reported with its place: a
+    record without a value, one that is not text, and other JSON; in addition a line of a file."""
     from gateway.pipeline.sources import Sources  # needs PySpark
 
     expected = tables(spark, Sources(inputs=[str(told.files)]).lines(spark), tmp_path / "of-files")
@@ -135,11 +134,9 @@ def test_a_batch_of_a_topic_is_one_of_its_files(
     assert found == expected
 
 
-def test_killed_and_restarted_it_comes_to_the_same(
-    spark: SparkSession, told: Told, tmp_path: Path
-) -> None:
-    """As the command, by SIGKILL, when events are stored and tables are not; with what came
-    meanwhile. Places as well."""
+def test_a_killed_stream_equals_a_batch(spark: SparkSession, told: Told, tmp_path: Path) -> None:
+    """The command is killed with SIGKILL when events are stored but tables are not, and continues
+    with later events. Places are compared as well."""
     from gateway.pipeline.analysis import Analysis  # needs PySpark
     from gateway.pipeline.claim import claimed
     from gateway.pipeline.folders import Folder
@@ -188,7 +185,7 @@ def command(told: Told, topic: str, output: Path, *flags: str) -> list[str]:
 
 
 def refusal(arguments: Sequence[str]) -> str:
-    """The one line on stderr."""
+    """The only line on stderr."""
     ended = subprocess.run(
         arguments, capture_output=True, text=True, timeout=CHILD_S_MAX, check=False
     )
@@ -197,16 +194,16 @@ def refusal(arguments: Sequence[str]) -> str:
     return line
 
 
-def test_without_its_jars_it_says_how_to_get_them(told: Told, tmp_path: Path) -> None:
-    """The line has the command."""
+def test_missing_jars_are_reported_with_a_command(told: Told, tmp_path: Path) -> None:
+    """The line has the command that gets them."""
     line = refusal(command(told, told.topic, tmp_path / "out"))
     assert line.startswith("groupferry: Spark lacks its Kafka source")
     assert "mvn -f" in line
     assert "--jars" in line
 
 
-def test_a_topic_that_is_not_there(told: Told, tmp_path: Path) -> None:
-    """It is not made by being looked for."""
+def test_a_missing_topic_is_reported(told: Told, tmp_path: Path) -> None:
+    """The look-up does not create it."""
     name = fresh_group("nowhere")
     for _ in range(2):
         line = refusal(command(told, name, tmp_path / "out"))
@@ -214,8 +211,8 @@ def test_a_topic_that_is_not_there(told: Told, tmp_path: Path) -> None:
         assert line == f"groupferry: topic {name} at {servers}: there is no such topic"
 
 
-def test_a_cluster_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the time of one look."""
+def test_a_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes no longer than one look-up."""
     need_spark()
     from gateway.pipeline import topic  # needs PySpark
     from gateway.pipeline.errors import PipelineError

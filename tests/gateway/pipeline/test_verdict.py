@@ -1,4 +1,4 @@
-"""Whoever planted a fault finds it in the verdict, with all that it takes to look for it."""
+"""The verdict has each planted fault, with everything needed to investigate it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,15 +31,16 @@ EMPTY: Mapping[str, type[BaseModel]] = {
 
 
 def tables(spark: SparkSession, **rows: list[dict[str, Any]]) -> dict[str, DataFrame]:
-    """All of them, with these rows and no others."""
+    """All tables, with only these rows."""
     return {
         name: spark.createDataFrame(rows.get(name, []), struct_of(row))
         for name, row in EMPTY.items()
     }
 
 
-def test_every_planted_fault_is_named(spark: SparkSession) -> None:
-    """Two owners, an offset that went back, lines lost: who, what, when, and by which line."""
+def test_every_planted_fault_is_reported(spark: SparkSession) -> None:
+    """Two owners, an offset that went back, and lost lines: member, place, time and line are
+    given."""
     it = OffsetTale("orders\x1b")
     it.gets(1, "a")
     it.fetches(2, "a", 100)
@@ -93,8 +94,9 @@ def test_every_planted_fault_is_named(spark: SparkSession) -> None:
     )
 
 
-def test_owners_that_nobody_saw_begin_are_named(spark: SparkSession) -> None:
-    """Two gave up what they had since before the first event: so had both of them."""
+def test_owners_from_before_the_first_event_are_reported(spark: SparkSession) -> None:
+    """Two members released a partition that they had owned before the first event, so both had
+    owned it."""
     scribe = Scribe()
     scribe.lose(4)
     for at_s, member_id in ((1, "a"), (3, "b")):
@@ -110,8 +112,8 @@ def test_owners_that_nobody_saw_begin_are_named(spark: SparkSession) -> None:
     )
 
 
-def test_nothing_is_found_where_nothing_is(spark: SparkSession) -> None:
-    """Owners, gaps in time, seeks and resets are none of its business."""
+def test_harmless_rows_are_not_reported(spark: SparkSession) -> None:
+    """Owners, gaps, seeks and resets are harmless."""
     owner = {
         **dict.fromkeys(OwnershipRow.model_fields),
         "group_id": "orders",
@@ -138,9 +140,9 @@ def test_nothing_is_found_where_nothing_is(spark: SparkSession) -> None:
     )
 
 
-def test_what_cannot_be_read_is_not_called_safe(spark: SparkSession) -> None:
-    """An event of a group that this version knows is as good as missing, wherever it is in its
-    sequence; of what it does not know, and of garbage, it is only said how much there is."""
+def test_unreadable_events_are_not_called_safe(spark: SparkSession) -> None:
+    """An unreadable event of a group counts as missing, wherever it is in its sequence. Unknown
+    events and garbage are only counted."""
     it = OffsetTale("orders")
     it.gets(1, "a")
     lines = it.scribe.lines
@@ -160,16 +162,16 @@ def test_what_cannot_be_read_is_not_called_safe(spark: SparkSession) -> None:
             )
 
 
-def test_nothing_is_not_called_safe(spark: SparkSession) -> None:
-    """Whoever looks into the wrong folder must not believe that all is well."""
+def test_an_empty_input_is_not_called_safe(spark: SparkSession) -> None:
+    """A user may have named the wrong folder."""
     verdict = judge(**tables(spark), has_groups=False)
     assert not verdict.is_safe
     assert verdict.lines == ("nothing to judge: the events mention no group",)
 
 
 @pytest.mark.parametrize("more", [0, 5])
-def test_the_first_faults_are_named_and_the_rest_counted(spark: SparkSession, more: int) -> None:
-    """However many there are, no more than EVIDENCE_MAX of a kind are fetched."""
+def test_the_first_faults_are_listed_and_the_rest_counted(spark: SparkSession, more: int) -> None:
+    """At most EVIDENCE_MAX rows of a kind are fetched."""
     gaps = [
         {
             **dict.fromkeys(SequenceRow.model_fields),

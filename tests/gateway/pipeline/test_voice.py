@@ -1,4 +1,4 @@
-"""What is done with the stderr of a JVM."""
+"""Handling of a JVM's stderr."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ from gateway.pipeline.voice import Voice
 
 
 def say(voice: Voice, text: str) -> None:
-    """As a JVM would."""
+    """Write like a JVM."""
     subprocess.run(["printf", "%s", text], stdout=voice.mouth, timeout=20, check=True)
 
 
@@ -24,15 +24,15 @@ def say(voice: Voice, text: str) -> None:
         ("", "its JVM said nothing"),
     ],
 )
-def test_the_reason_is_the_line_that_tells(said: str, reason: str) -> None:
-    """The first that names an error, otherwise the first."""
+def test_the_reason_is_the_first_error_line(said: str, reason: str) -> None:
+    """Without one it is the first line."""
     voice = Voice()
     say(voice, said)
     assert voice.reason() == reason
 
 
-def test_what_comes_after_the_start_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
-    """What came before is not."""
+def test_output_after_the_start_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
+    """Earlier output is not."""
     voice = Voice()
     say(voice, "WARNING: modules\n")
     with subprocess.Popen(

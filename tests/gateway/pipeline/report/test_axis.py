@@ -1,4 +1,4 @@
-"""Labels of a time axis are round moments that do not touch each other."""
+"""Labels of a time axis are round times that do not overlap."""
 
 import re
 from itertools import pairwise
@@ -12,11 +12,11 @@ from tests.support.html_pages import Page
 from tests.support.reports import START_MS
 
 LABEL_WIDTH = 78
-"""Of a time with milliseconds, in the font of the page."""
+"""The width of a time with milliseconds in the font of the page."""
 
 
 def labels(axis: Axis) -> list[tuple[float, float, str]]:
-    """Place and text of each label."""
+    """The position and text of each label."""
     texts = Page(axis.drawn(0, 100)).named("text")
     return [
         (float(each.attributes["x"] or 0), float(each.attributes["y"] or 0), each.text)
@@ -29,8 +29,8 @@ def labels(axis: Axis) -> list[tuple[float, float, str]]:
     length_ms=st.integers(0, 10**16),
     width=st.integers(200, 2000),
 )
-def test_labels_never_touch(from_ms: int, length_ms: int, width: int) -> None:
-    """Whatever the times are, and there are not many of them."""
+def test_labels_never_overlap(from_ms: int, length_ms: int, width: int) -> None:
+    """Their number is limited, for any times."""
     axis = Axis(from_ms=from_ms, to_ms=from_ms + length_ms, left=100, width=width)
     found = labels(axis)
     for line in {y for _, y, _ in found}:
@@ -49,21 +49,21 @@ def test_labels_never_touch(from_ms: int, length_ms: int, width: int) -> None:
         (40 * 86_400_000, "2027-01-21", "2027-01-28"),
     ],
 )
-def test_labels_are_as_fine_as_their_distance(length_ms: int, first: str, second: str) -> None:
-    """And round."""
+def test_labels_are_as_precise_as_their_distance(length_ms: int, first: str, second: str) -> None:
+    """They are round times."""
     axis = Axis(from_ms=START_MS, to_ms=START_MS + length_ms, left=0, width=700)
     texts = [text for _, y, text in labels(axis) if y == 113]
     assert texts[:2] == [first, second]
 
 
-def test_the_date_is_said_where_it_is_new() -> None:
-    """Under the first time, and under the first one of each further day."""
+def test_the_date_is_shown_where_it_changes() -> None:
+    """It is below the first time, and below the first one of each day."""
     axis = Axis(from_ms=START_MS, to_ms=START_MS + 86_400_000, left=0, width=700)
     dates = [text for _, _, text in labels(axis) if re.fullmatch(r"\d{4}-\d\d-\d\d", text)]
     assert dates == ["2027-01-15", "2027-01-16"]
 
 
-def test_what_lies_outside_is_at_the_nearer_end() -> None:
-    """So that nothing is drawn over the names."""
+def test_times_outside_are_moved_to_the_nearer_end() -> None:
+    """Nothing is drawn over the names."""
     axis = Axis(from_ms=1_000, to_ms=2_000, left=50, width=100)
     assert [axis.x(at_ms) for at_ms in (0, 1_000, 1_500, 2_000, 9_000)] == [50, 50, 100, 150, 150]

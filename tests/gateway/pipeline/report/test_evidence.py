@@ -1,4 +1,4 @@
-"""Rows of tables, as they are."""
+"""Rows of tables as evidence."""
 
 import pytest
 
@@ -20,29 +20,29 @@ from tests.support.reports import START_MS, evidence
         ("from_ms", None, "before the first event"),
     ],
 )
-def test_cells_show_their_unit(column: str, value: Cell, text: str) -> None:
-    """Moments as such, durations with their unit."""
+def test_cells_have_units(column: str, value: Cell, text: str) -> None:
+    """Times are shown as such, and durations with their unit."""
     page = Page(section("rebalances", evidence("rebalances", {column: value})))
     assert [each.text for each in page.named("td") + page.named("bdi") if each.text] == [text]
 
 
-def test_headings_say_what_a_column_means() -> None:
-    """Columns that no row has filled are left out."""
+def test_headings_explain_their_columns() -> None:
+    """Columns without values are omitted."""
     page = Page(section("rebalances", evidence("rebalances", {"at_ms": 1, "gone": None})))
     (heading,) = page.named("th")
     assert (heading.text, heading.attributes["title"]) == ("at", "What at_ms is.")
 
 
-def test_long_text_is_shortened_and_kept_in_the_title() -> None:
-    """A line of garbage may be as long as it likes."""
+def test_long_text_is_shortened_and_complete_in_the_title() -> None:
+    """A line of garbage may have any length."""
     page = Page(section("rejected_lines", evidence("rejected_lines", {"text": "x" * 500})))
     (cell,) = page.named("td")
     assert len(page.named("bdi")[0].text) == 200
     assert cell.attributes["title"] == "x" * 500
 
 
-def test_what_is_about_safety_is_open() -> None:
-    """If there is any; the rest is folded up. The heading counts all rows."""
+def test_evidence_about_safety_is_expanded() -> None:
+    """Other evidence is collapsed. The heading counts all rows."""
     row: dict[str, Cell] = {"group_id": "g"}
     (overlaps,) = Page(section("overlaps", evidence("ownership", row))).named("details")
     (empty,) = Page(section("overlaps", evidence("ownership"))).named("details")
@@ -53,8 +53,8 @@ def test_what_is_about_safety_is_open() -> None:
     assert page.named("span", "count")[0].text == "(10)"
 
 
-def test_what_is_left_out_is_said_with_the_place_that_has_it() -> None:
-    """And nothing is said of nothing."""
+def test_omitted_rows_are_counted_with_their_location() -> None:
+    """Without omitted rows there is no note."""
     assert Page(left_out(3, "row", "rebalances")).text == (
         "3 rows more: as Parquet in the folder rebalances."
     )

@@ -1,4 +1,4 @@
-"""Text from outside never becomes markup, and what nobody can see is made visible."""
+"""External text never becomes markup, and invisible characters are shown."""
 
 import pytest
 from hypothesis import given
@@ -9,8 +9,8 @@ from tests.support.html_pages import Page
 
 
 @given(text=st.text(), value=st.text())
-def test_text_is_text_wherever_it_goes(text: str, value: str) -> None:
-    """As a child and as an attribute; a browser reads back what was put in."""
+def test_text_stays_text_in_every_context(text: str, value: str) -> None:
+    """In elements and attributes a browser reads back the original text."""
     page = Page(tag("p", text, title=value))
     (element,) = page.elements
     assert page.wrong == []
@@ -20,21 +20,23 @@ def test_text_is_text_wherever_it_goes(text: str, value: str) -> None:
 
 
 def test_markup_stays_markup() -> None:
-    """Elements can be put into each other; text between them is escaped."""
+    """Elements can be nested. Text between them is escaped."""
     assert tag("p", tag("b", "1 < 2"), " & ", trusted("<i>x</i>")) == (
         "<p><b>1 &lt; 2</b> &amp; <i>x</i></p>"
     )
     assert join(("<", tag("b"))) == "&lt;<b></b>"
 
 
-def test_what_is_made_of_markup_with_other_text_is_text() -> None:
-    """An f-string forgets that its parts were markup: escaping twice shows, not escaping harms."""
+def test_an_f_string_of_markup_is_text() -> None:
+    """An f-string does not know that its parts were markup. Escaping twice is visible, but not
+    escaping would be harmful."""
     assert tag("p", f"{tag('b', 'x')}<script>") == "<p>&lt;b&gt;x&lt;/b&gt;&lt;script&gt;</p>"
     assert type(tag("p")) is Markup
 
 
 def test_names_and_values_of_attributes() -> None:
-    """Python's names become those of HTML, None is left out, numbers lose what no screen shows."""
+    """Python names become HTML names, None is omitted, and numbers are rounded to what a screen
+    shows."""
     assert tag("rect", class_="a", stroke_width=1.25678, x=3.0, y=None, viewBox="0 0") == (
         '<rect class="a" stroke-width="1.26" x="3" viewBox="0 0"></rect>'
     )
@@ -44,13 +46,13 @@ def test_names_and_values_of_attributes() -> None:
 @pytest.mark.parametrize(
     "unseen", ["\x00", "\x1b", "\n", "\x85", "\u200b", "\u202e", "\u2066", "\ufeff", "\ud800"]
 )
-def test_what_nobody_can_see_is_shown(unseen: str) -> None:
-    """It could hide a name or turn the direction of the line."""
+def test_invisible_characters_are_shown(unseen: str) -> None:
+    """They could hide a name or change the direction of a line."""
     assert seen(f"a{unseen}b") == f"a\\u{{{ord(unseen):x}}}b"
 
 
-def test_other_scripts_are_left_alone() -> None:
-    """Letters of any language are shown as they are."""
+def test_other_scripts_are_unchanged() -> None:
+    """Letters of any language are shown."""
     assert seen("zażółć 注文 заказ 🚢") == "zażółć 注文 заказ 🚢"
 
 

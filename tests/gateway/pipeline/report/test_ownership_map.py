@@ -1,4 +1,4 @@
-"""A line for each partition, coloured by owner; holes and overlaps stand out."""
+"""A line for each partition, coloured by owner. Gaps and overlaps stand out."""
 
 from itertools import islice
 
@@ -9,7 +9,7 @@ from tests.support.reports import END_MS, START_MS, group_story
 
 
 def with_intervals(*intervals: Interval) -> GroupStory:
-    """A group of one partition."""
+    """A group with one partition."""
     group = group_story(partitions=1)
     assert group.ownership is not None
     story = group.ownership.partitions[0].model_copy(update={"intervals": intervals})
@@ -17,8 +17,8 @@ def with_intervals(*intervals: Interval) -> GroupStory:
     return group.model_copy(update={"ownership": told})
 
 
-def test_each_owner_has_its_colour_and_its_number() -> None:
-    """The same in all lines; a hole has none."""
+def test_each_owner_has_a_colour_and_a_number() -> None:
+    """They are the same in all lines. A gap has none."""
     page = Page(ownership_map(group_story(partitions=4)))
     lines = page.named("g", "line")
     assert len(lines) == 4
@@ -29,8 +29,8 @@ def test_each_owner_has_its_colour_and_its_number() -> None:
     assert page.wrong == []
 
 
-def test_a_line_says_what_it_shows_to_who_cannot_see_it() -> None:
-    """With the focus, the same text shows below the map."""
+def test_a_line_has_a_text_alternative() -> None:
+    """With the focus, the same text is shown below the map."""
     page = Page(ownership_map(group_story(partitions=1)))
     (line,) = page.named("g", "line")
     (summary,) = page.named("text", "summary")
@@ -41,8 +41,8 @@ def test_a_line_says_what_it_shows_to_who_cannot_see_it() -> None:
     )
 
 
-def test_an_overlap_is_drawn_above_all_and_can_be_seen_however_short() -> None:
-    """It is what the reader must not miss."""
+def test_an_overlap_is_drawn_on_top_with_a_minimum_width() -> None:
+    """A reader must not miss it."""
     first, second = (each.member_id for each in islice(group_story().members, 2))
     overlap = Interval(
         kind="overlap",
@@ -60,8 +60,8 @@ def test_an_overlap_is_drawn_above_all_and_can_be_seen_however_short() -> None:
     assert f"2 ({second}) while 1 ({first}) had it for 0 ms" in page.text
 
 
-def test_an_overlap_names_both() -> None:
-    """By their numbers, first who had it already."""
+def test_an_overlap_names_both_owners() -> None:
+    """It has their numbers, the earlier owner first."""
     first, second = (each.member_id for each in islice(group_story().members, 2))
     overlap = Interval(
         kind="overlap", member_id=second, other_member_id=first, from_ms=START_MS, to_ms=END_MS
@@ -71,8 +71,8 @@ def test_an_overlap_names_both() -> None:
     assert "member 1 + 2 for 3 min 0 s" in page.named("text", "summary")[0].text
 
 
-def test_a_number_is_left_out_where_it_has_no_room() -> None:
-    """The title has it all the same."""
+def test_a_number_without_room_is_omitted() -> None:
+    """The title still has it."""
     member_id = group_story().members[0].member_id
     short = Interval(kind="owner", member_id=member_id, from_ms=START_MS, to_ms=START_MS + 1_000)
     page = Page(ownership_map(with_intervals(short)))
@@ -80,8 +80,8 @@ def test_a_number_is_left_out_where_it_has_no_room() -> None:
     assert f"1 ({member_id}) for 1.0 s" in page.text
 
 
-def test_numbers_of_steps_do_not_overlap() -> None:
-    """Each step has its line; of steps close together only the first one shows its number."""
+def test_the_numbers_of_steps_do_not_overlap() -> None:
+    """Each step has its line. Of steps close together only the first shows its number."""
     group = group_story()
     near = tuple(
         step.model_copy(update={"from_ms": START_MS + 60_000 + step.number}) for step in group.steps
@@ -93,13 +93,13 @@ def test_numbers_of_steps_do_not_overlap() -> None:
     assert shown == ["1"]
 
 
-def test_colours_begin_again_after_all_with_and_without_stripes() -> None:
-    """Members after that are told apart by their number."""
+def test_colours_repeat_after_plain_and_striped_ones() -> None:
+    """Further members are distinguished by their numbers."""
     classes = [owner_class(number) for number in range(1, STYLES + 1)]
     assert len(set(classes)) == STYLES
     assert owner_class(STYLES + 1) == classes[0]
 
 
-def test_nothing_is_drawn_where_nobody_ever_owned_anything() -> None:
+def test_a_group_without_owners_has_no_map() -> None:
     """The section says so in words."""
     assert ownership_map(group_story().model_copy(update={"ownership": None})) == ""

@@ -1,4 +1,4 @@
-"""One file of HTML with everything in it, from the report alone."""
+"""The page is one self-contained HTML file, made from the report alone."""
 
 import re
 from collections.abc import Callable
@@ -21,8 +21,9 @@ SIZE_MAX = 8 << 20
 
 
 @pytest.mark.parametrize("make", REPORTS)
-def test_the_page_is_whole_and_stands_alone(make: Callable[[], Report]) -> None:
-    """Well-formed, ids once, links to what is there; no script, and nothing from elsewhere."""
+def test_the_page_is_self_contained(make: Callable[[], Report]) -> None:
+    """It is well-formed, ids are unique, and links have targets. It has no scripts and no external
+    resources."""
     source = page(make())
     found = Page(source)
     assert found.wrong == []
@@ -41,15 +42,15 @@ def test_the_page_is_whole_and_stands_alone(make: Callable[[], Report]) -> None:
 
 
 @pytest.mark.parametrize("make", REPORTS)
-def test_the_same_report_is_the_same_page(make: Callable[[], Report]) -> None:
-    """So that a change of it can be seen; also when it comes back from its JSON."""
+def test_the_same_report_gives_the_same_page(make: Callable[[], Report]) -> None:
+    """Changes are therefore visible. The report may have been read from its JSON."""
     report = make()
     assert page(report) == page(make())
     assert page(Report.model_validate_json(report.model_dump_json())) == page(report)
 
 
-def test_text_of_strangers_is_shown_and_does_nothing() -> None:
-    """Group ids, client ids, topics, reasons, and lines that are no event."""
+def test_external_text_is_harmless() -> None:
+    """These are group ids, client ids, topics, reasons, and lines of garbage."""
     source = page(hostile_report())
     assert "<script" not in source
     assert "\u202e" not in source
@@ -60,8 +61,8 @@ def test_text_of_strangers_is_shown_and_does_nothing() -> None:
     assert found.text.count(seen(HOSTILE)) >= 5
 
 
-def test_the_browser_is_told_to_run_and_fetch_nothing() -> None:
-    """Even if an escape were forgotten."""
+def test_the_browser_must_not_run_or_fetch_anything() -> None:
+    """This protects against a forgotten escape."""
     (policy,) = (
         each
         for each in Page(page(calm_report())).named("meta")
@@ -70,8 +71,8 @@ def test_the_browser_is_told_to_run_and_fetch_nothing() -> None:
     assert policy.attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def test_the_verdict_comes_first_and_links_to_its_evidence() -> None:
-    """A manager need not read on, an engineer can."""
+def test_the_verdict_comes_first_with_links_to_its_evidence() -> None:
+    """A manager need not read on, but an engineer can."""
     found = Page(page(hostile_report()))
     verdict = found.named("section", "verdict")[0]
     assert verdict.attributes["class"] == "verdict bad"
@@ -80,13 +81,13 @@ def test_the_verdict_comes_first_and_links_to_its_evidence() -> None:
 
 
 def test_groups_without_a_section_are_counted() -> None:
-    """They are in Parquet."""
+    """Parquet has them."""
     text = Page(page(large_report())).text
     assert "9,950 groups more, in Parquet only." in text
 
 
-def test_without_data_no_success_is_claimed() -> None:
-    """But what could not be read is told."""
+def test_a_page_without_data_claims_no_success() -> None:
+    """Unreadable lines are reported."""
     totals = Totals(rejected_lines=2)
     lines = evidence("rejected_lines", {"text": "garbage"}, left_out=1)
     found = Page(page(Report(totals=totals, evidence={"rejected_lines": lines})))
@@ -96,7 +97,7 @@ def test_without_data_no_success_is_claimed() -> None:
     assert "garbage" in found.text
 
 
-def test_the_style_has_a_fill_for_every_owner_and_kind() -> None:
+def test_the_style_covers_every_owner_and_kind() -> None:
     """A class without a rule would be black."""
     source = page(large_report())
     (style,) = re.findall(r"<style>(.*?)</style>", source, re.DOTALL)

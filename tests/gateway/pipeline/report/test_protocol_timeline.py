@@ -19,12 +19,12 @@ def share(classic: int, consumer: int) -> Share:
 
 
 def place(element: Element) -> tuple[float, float]:
-    """Top and height."""
+    """The top and the height of a bar."""
     return float(element.attributes["y"] or 0), float(element.attributes["height"] or 0)
 
 
-def test_the_bar_is_filled_by_the_share_of_members_that_switched() -> None:
-    """From below; with classic members above them."""
+def test_the_bar_shows_the_share_of_switched_members() -> None:
+    """It fills from below, with classic members above."""
     page = Page(bar([share(3, 1)], AXIS, 100.0))
     (classic,), (consumer,) = page.named("rect", "classic"), page.named("rect", "consumer")
     assert place(classic) == (100, BAR_HEIGHT * 3 / 4)
@@ -33,19 +33,19 @@ def test_the_bar_is_filled_by_the_share_of_members_that_switched() -> None:
 
 
 def test_a_group_without_members_is_a_thin_line() -> None:
-    """It is not the same as one that nobody knows of, where nothing is drawn."""
+    """Nothing is drawn while the group is unknown."""
     page = Page(bar([share(0, 0)], AXIS, 0.0))
     assert [each.attributes["class"] for each in page.named("rect")] == ["empty"]
     assert Page(bar([], AXIS, 0.0)).elements == []
 
 
-def test_what_is_outside_of_the_time_shown_is_not_drawn() -> None:
-    """It would be a line at the edge."""
+def test_times_outside_the_plot_are_not_drawn() -> None:
+    """They would be a line at the edge."""
     assert bar([share(1, 0)], axis_of(END_MS + 1, END_MS + 9), 0.0) == ""
 
 
-def test_each_group_is_a_link_to_its_section_with_its_migrations_and_findings() -> None:
-    """In the order given."""
+def test_each_group_links_to_its_section() -> None:
+    """Migrations and findings are in the given order."""
     plain = group_story("first")
     found = group_story("second").model_copy(update={"finding_times_ms": (START_MS, END_MS)})
     page = Page(protocol_timeline([plain, found], AXIS))

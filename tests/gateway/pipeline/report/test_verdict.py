@@ -1,4 +1,4 @@
-"""The verdict says what the totals say, in words."""
+"""The verdict expresses the totals in words."""
 
 import pytest
 
@@ -9,8 +9,8 @@ from tests.support.reports import calm_report, client_version
 CALM = calm_report().totals
 
 
-def test_all_is_well() -> None:
-    """It says so, and each check says what it looked for."""
+def test_a_good_verdict_explains_its_checks() -> None:
+    """Each check says what it looked for."""
     found = headline(CALM)
     assert (found.level, found.answer) == (
         "good",
@@ -31,8 +31,8 @@ def test_all_is_well() -> None:
         ("rejected_lines", "warning", "As far as the events show, no partition had two owners"),
     ],
 )
-def test_each_finding_shows_in_the_headline(field: str, level: str, start: str) -> None:
-    """And its check names the evidence."""
+def test_each_finding_is_in_the_headline(field: str, level: str, start: str) -> None:
+    """Its check links to the evidence."""
     totals = CALM.model_copy(update={field: 1})
     found = headline(totals)
     assert found.level == level
@@ -41,8 +41,8 @@ def test_each_finding_shows_in_the_headline(field: str, level: str, start: str) 
     assert (check.level, check.evidence) == (level, field)
 
 
-def test_an_event_that_could_not_be_read_is_no_mere_garbage() -> None:
-    """What a group's event told is not known, as if it were missing."""
+def test_an_unreadable_event_is_more_than_garbage() -> None:
+    """The content of a group's event is unknown, as if it were missing."""
     totals = CALM.model_copy(update={"rejected_lines": 3, "unread_events": 2})
     found = headline(totals)
     assert found.level == "bad"
@@ -51,8 +51,8 @@ def test_an_event_that_could_not_be_read_is_no_mere_garbage() -> None:
     assert (check.level, check.evidence) == ("bad", "rejected_lines")
 
 
-def test_all_that_is_broken_is_in_the_headline() -> None:
-    """The reader need not go on to learn of the second one."""
+def test_all_findings_are_in_the_headline() -> None:
+    """The reader need not read on to learn of the second one."""
     totals = CALM.model_copy(update={"overlaps": 3, "regressions": 2, "missing_events": 1_000})
     assert headline(totals).answer == (
         "Not safe: a partition was owned by two members at once (3 times);"
@@ -62,13 +62,13 @@ def test_all_that_is_broken_is_in_the_headline() -> None:
 
 
 def test_no_data_is_no_success() -> None:
-    """Where nothing was seen, nothing is called safe."""
+    """Without events nothing is called safe."""
     assert headline(Totals()).level == "none"
     assert headline(Totals(missing_events=1)).level == "bad"
 
 
-def test_what_was_reached_what_it_cost_and_who_is_next() -> None:
-    """A sentence each."""
+def test_progress_cost_and_next_steps_are_summarised() -> None:
+    """Each has one sentence."""
     groups = {"groups": 6, "groups_mixed": 1, "groups_on_classic": 3}
     totals = CALM.model_copy(update={**groups, "migrations": 2, "migrations_back": 1})
     clients = (client_version("a", "1", ready=3), client_version("b", "1", ready=1, too_old=1))

@@ -1,4 +1,4 @@
-"""Numbers and times as people read them."""
+"""Numbers and times for people."""
 
 import pytest
 
@@ -21,8 +21,8 @@ from gateway.pipeline.report.wording import counted, date_time, duration, number
         (1234.56, "1,235"),
     ],
 )
-def test_numbers(value: float, text: str) -> None:
-    """Thousands apart, no more digits than count; what is not nothing never shows as 0."""
+def test_numbers_are_rounded_and_grouped(value: float, text: str) -> None:
+    """A value other than zero is never shown as 0."""
     assert number(value) == text
 
 
@@ -40,13 +40,13 @@ def test_numbers(value: float, text: str) -> None:
         (90_000_000_000, "1,041 d 16 h"),
     ],
 )
-def test_durations(length_ms: int, text: str) -> None:
-    """In the two largest units."""
+def test_durations_have_two_units(length_ms: int, text: str) -> None:
+    """These are the two largest."""
     assert duration(length_ms) == text
 
 
-def test_a_number_with_its_noun() -> None:
-    """One or many."""
+def test_a_number_agrees_with_its_noun() -> None:
+    """The noun is singular or plural."""
     assert counted(1, "group") == "1 group"
     assert counted(2_000, "group") == "2,000 groups"
     assert counted(2, "event is", "events are") == "2 events are"
@@ -54,5 +54,5 @@ def test_a_number_with_its_noun() -> None:
 
 @pytest.mark.parametrize(("at_ms", "year"), [(-1, 1970), (1_800_000_000_000, 2027), (10**30, 9999)])
 def test_every_number_has_a_date(at_ms: int, year: int) -> None:
-    """Lines of events can hold any number."""
+    """Lines of events can contain any number."""
     assert date_time(at_ms).year == year

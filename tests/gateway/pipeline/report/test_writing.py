@@ -22,13 +22,13 @@ class AnyRow(BaseModel):
 
 
 class Line(BaseModel):
-    """Of the rejected ones."""
+    """Rejected rows."""
 
     file: str
 
 
-def test_a_report_of_nothing_is_written_whole(spark: SparkSession, tmp_path: Path) -> None:
-    """The numbers can be read back, the page is made from them, an older one is replaced."""
+def test_an_empty_report_is_complete(spark: SparkSession, tmp_path: Path) -> None:
+    """The JSON can be read, the page is made from it, and an older report is replaced."""
     from gateway.pipeline.folders import Folder
     from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report
 

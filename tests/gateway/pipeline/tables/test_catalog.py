@@ -1,4 +1,4 @@
-"""How every table is computed: by Spark alone, and without comparing each row with each other."""
+"""Spark alone computes every table, without comparing all pairs of rows."""
 
 from collections.abc import Mapping
 
@@ -13,15 +13,15 @@ from tests.support.plans import check_joins, joins_by_group, plan_of
 from tests.support.scribe import Scribe, histories
 
 PYTHON = "EvalPython"
-"""What the plan calls a part that leaves the JVM."""
+"""The name in the plan of parts that leave the JVM."""
 WITH_ROWS_OF_GROUPS = {"differences": 1, "readiness": 2}
-"""How often a table joins something that is one row for each group. Whatever else is joined has
-more keys: a group may have thousands of rows in a day, and pairs of them are millions."""
+"""The allowed number of joins by group only, with tables that have one row per group. Other joins
+need more keys: a group may have thousands of rows per day, and their pairs are millions."""
 
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession) -> Mapping[str, DataFrame]:
-    """Each table from the histories and those before it, which are stored meanwhile."""
+    """Each table computed from the histories and stored earlier tables."""
     scribe = Scribe()
     scribe.tell(0, joins("n", "consumer"), bump(2), target(2), gets("n", 0))
     scribe.tell(1, gives("n", 0), leaves("n"), bump(3))
@@ -35,8 +35,8 @@ def made(spark: SparkSession) -> Mapping[str, DataFrame]:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_how_a_table_is_computed(table: Table, made: Mapping[str, DataFrame]) -> None:
-    """Joins are by equal keys, more than the group's, and no row goes through Python."""
+def test_every_table_has_a_good_plan(table: Table, made: Mapping[str, DataFrame]) -> None:
+    """Joins compare keys for equality, not only the group, and no row is processed in Python."""
     plan = plan_of(made[table.name])
     check_joins(plan)
     assert PYTHON not in plan
@@ -44,8 +44,8 @@ def test_how_a_table_is_computed(table: Table, made: Mapping[str, DataFrame]) ->
     assert set(struct_of(table.row).names) <= set(made[table.name].columns)
 
 
-def test_a_bad_plan_is_seen(spark: SparkSession) -> None:
-    """A join over an inequality alone is one that compares all rows."""
+def test_a_bad_plan_is_found(spark: SparkSession) -> None:
+    """A join with only an inequality compares all pairs of rows."""
     others = spark.range(3).withColumnRenamed("id", "other")
     with pytest.raises(AssertionError):
         check_joins(plan_of(spark.range(3).join(others, F.col("id") < F.col("other"))))

@@ -1,4 +1,4 @@
-"""The names in the table are those with which the clients introduce themselves."""
+"""The table uses the names that clients report."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from kafka_codecs.api_versions import ApiVersionsRequest
 from tests.support import captures
 
 INTRODUCED_SINCE = 3
-"""The version of ApiVersions from which on it says who asks."""
+"""The first version of ApiVersions with the client's name."""
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ INTRODUCED_SINCE = 3
     ],
 )
 def test_captured_clients_are_known(client: str, name: str) -> None:
-    """As their own bytes say; those named `-consumer` spoke the new protocol when captured."""
+    """Their own bytes have the names. Captures named `-consumer` use the native protocol."""
     introduced = {
         decode(ApiVersionsRequest, frame.body, version=frame.api_version).client_software_name
         for path in (captures.FOLDER / client).glob("api_versions_v*.txt")

@@ -1,4 +1,4 @@
-"""What is told twice and not the same is found, and what is only written again is not."""
+"""Equal numbers with different contents are found, but repeats are not."""
 
 import random
 
@@ -16,9 +16,9 @@ LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
 
 
-def test_a_number_with_another_content_is_found(spark: SparkSession) -> None:
-    """Another member, another time, or another event; of a group's sequence and of a process's.
-    Repeats, the same number of another sequence, and lines that are none are no contradiction."""
+def test_a_number_with_two_contents_is_found(spark: SparkSession) -> None:
+    """Member, time or event differ, in a group's sequence or a process's. Repeats, equal numbers of
+    another sequence, and garbage are no contradictions."""
     scribe, other = Scribe("g", "p"), Scribe("h", "q")
     scribe.gateway(0, STARTED)
     for number in range(100):
@@ -53,8 +53,8 @@ def test_a_number_with_another_content_is_found(spark: SparkSession) -> None:
     assert seconds(found[None, 80].at_ms) == 79
 
 
-def test_nothing_is_looked_at_closely_if_nothing_came_again(spark: SparkSession) -> None:
-    """Rows are joined by equal keys, with the blocks that have repeats."""
+def test_without_repeats_nothing_is_compared_closely(spark: SparkSession) -> None:
+    """Only rows in blocks with repeats are joined, by equal keys."""
     scribe = Scribe()
     scribe.tell(1, LEFT)
     table = contradictions(parsed(spark, *scribe.lines))

@@ -1,4 +1,4 @@
-"""A member's word is held against the last grant; in ordinary operation there is no difference."""
+"""Members' statements are compared with the last grants. In normal operation they agree."""
 
 from collections.abc import Mapping, Sequence
 
@@ -34,7 +34,7 @@ def gives(member_id: str, *numbers: int) -> GatewayEvent:
 
 
 def as_it_should_be(scribe: Scribe) -> None:
-    """A member hears late that it has lost a partition; a new owner speaks at once."""
+    """A member learns late that it has lost a partition, and a new owner states it at once."""
     scribe.tell(1, CREATED, gets("a", 0))
     scribe.beside(2, says("a", 0))
     scribe.tell(3, gives("a", 0))
@@ -44,20 +44,21 @@ def as_it_should_be(scribe: Scribe) -> None:
 
 
 def anothers(scribe: Scribe) -> None:
-    """What somebody else has been granted since."""
+    """The partition was granted to another member since."""
     scribe.tell(1, CREATED, gets("a", 0), gives("a", 0), gets("b", 0))
     scribe.beside(2, says("a", 0))
 
 
 def at_once(scribe: Scribe) -> None:
-    """Granted, taken back and granted to another in one moment: whoever keeps it had it last."""
+    """It was granted, revoked and granted to another within one moment. The remaining owner was the
+    last."""
     scribe.tell(1, CREATED, gets("z", 0), gives("z", 0), gets("b", 0))
     scribe.tell(1, gets("a", 1), gives("a", 1), gets("b", 1))
     scribe.beside(2, says("b", 0, 1))
 
 
 def nobodys(scribe: Scribe) -> None:
-    """What nobody was ever granted, where all is known since the group was created."""
+    """It was never granted, and the history is complete since the group's creation."""
     scribe.tell(1, CREATED, gets("a", 0))
     scribe.beside(2, says("a", 0, 1))
 
@@ -81,15 +82,17 @@ TELLERS = (as_it_should_be, anothers, at_once, nobodys, unknown)
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Sequence[Row]:
-    """Of all histories in one run; in which order the intervals come does not matter."""
+    """The differences of all histories in one run. The order of intervals does not matter."""
     told = histories(spark, *lines_of({tell.__name__: tell for tell in TELLERS}))
     owned = ownership(told, changes(told)).orderBy(F.asc_nulls_first("to_ms"))
     return differences(told, owned).collect()
 
 
 @pytest.mark.parametrize("tell", TELLERS)
-def test_differences(tell: object, rows: Sequence[Row]) -> None:
-    """As worked out by hand; what each shows is said where it is told."""
+def test_hand_written_histories_have_the_expected_differences(
+    tell: object, rows: Sequence[Row]
+) -> None:
+    """Each history is explained where it is defined."""
     found = [
         (row.partition, row.member_id, row.granted_to, row.said_by, seconds(row.at_ms))
         for row in rows

@@ -1,5 +1,5 @@
-"""Who was told less than what had been committed: by hand on small histories, and against the
-simulator, which loses nothing."""
+"""Fetched offsets below the committed ones: in hand-written histories, and in the simulator, which
+loses none."""
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,13 +19,13 @@ from tests.support.simulated_events import simulated_with_excuses
 
 Tell: TypeAlias = Callable[[OffsetTale], None]
 Found: TypeAlias = tuple[str, str, int, int | None, float | None]
-"""Who asked, the owner, what was stored, what was told, and when."""
+"""The fetching member, the owner, the stored offset, the fetched offset, and the time."""
 
 TALES: dict[str, tuple[Tell, tuple[Found, ...]]] = {}
 
 
 def tale(*expected: Found) -> Callable[[Tell], Tell]:
-    """The function tells of a group of its own, in which this is to be found."""
+    """Marks a function that writes the history of one group with the expected rows."""
 
     def keep(tell: Tell) -> Tell:
         TALES[tell.__name__] = (tell, expected)
@@ -39,12 +39,12 @@ SEEDS = range(10)
 
 @pytest.fixture(scope="module")
 def excused() -> Mapping[str, AbstractSet[tuple[str, int]]]:
-    """By group: the partitions whose offsets no engine could have kept, for members had lied."""
+    """By group: the partitions whose offsets no engine could protect, because members lied."""
     return {f"seed {seed}": simulated_with_excuses(seed)[1] for seed in SEEDS}
 
 
 def played(seed: int) -> list[str]:
-    """A run of the simulator, with its crashes, and with all that the gateway would have told."""
+    """A run of the simulator with its crashes and all reports of the gateway."""
     scribe = Scribe(process_id=f"seed {seed}", group_id=f"seed {seed}")
     for step in simulated_with_excuses(seed)[0]:
         at_s = (step.at_ms - START_MS) / 1000
@@ -55,7 +55,7 @@ def played(seed: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """By group: all tales, and runs of the simulator, in one run of Spark."""
+    """By group: all histories and runs of the simulator, in one run of Spark."""
     told = {name: OffsetTale(name) for name in TALES}
     for name, it in told.items():
         TALES[name][0](it)
@@ -80,7 +80,7 @@ def handed_over(it: OffsetTale) -> None:
 
 @tale(("b", "b", 100, 40, 5))
 def the_next_owner_is_told_less(it: OffsetTale) -> None:
-    """Whatever it commits then."""
+    """Its later commits do not matter."""
     handed_over(it)
     it.fetches(5, "b", 40)
     it.commits(6, "b", 41)
@@ -88,14 +88,14 @@ def the_next_owner_is_told_less(it: OffsetTale) -> None:
 
 @tale(("b", "b", 100, None, 5))
 def the_next_owner_is_told_that_there_is_nothing(it: OffsetTale) -> None:
-    """It may never commit anything."""
+    """It may never commit."""
     handed_over(it)
     it.fetches(5, "b", -1)
 
 
 @tale()
 def the_next_owner_is_told_the_same_or_more(it: OffsetTale) -> None:
-    """A transaction may have moved it on."""
+    """A transaction may have increased it."""
     handed_over(it)
     it.fetches(5, "b", 100)
     it.fetches(6, "b", 130)
@@ -103,7 +103,7 @@ def the_next_owner_is_told_the_same_or_more(it: OffsetTale) -> None:
 
 @tale(("a", "a", 100, 60, 4))
 def the_owner_itself_is_told_less(it: OffsetTale) -> None:
-    """Its own commit."""
+    """It is its own commit."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(3, "a", 60, 100)
@@ -112,7 +112,7 @@ def the_owner_itself_is_told_less(it: OffsetTale) -> None:
 
 @tale(("", "b", 100, 40, 5))
 def who_asks_without_a_name_is_the_owner(it: OffsetTale) -> None:
-    """Before version 9 nobody says who it is. But an answer may cross what the owner commits."""
+    """Before v9 a fetch names no member. But an answer may cross the owner's commits."""
     handed_over(it)
     it.fetches(5, "", 40)
     it.commits(6, "b", 120)
@@ -121,7 +121,7 @@ def who_asks_without_a_name_is_the_owner(it: OffsetTale) -> None:
 
 @tale(("", "b", 120, 100, 8))
 def granted_again_to_the_same_owner(it: OffsetTale) -> None:
-    """Nothing is on its way when a partition is granted."""
+    """No commit is in flight when a partition is granted."""
     handed_over(it)
     it.fetches(5, "", 100)
     it.commits(6, "b", 120)
@@ -131,7 +131,7 @@ def granted_again_to_the_same_owner(it: OffsetTale) -> None:
 
 @tale()
 def an_admin_resets_through_the_gateway(it: OffsetTale) -> None:
-    """From then on that is what is stored."""
+    """From then on it is the stored offset."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
     it.gives(4, "a")
@@ -153,7 +153,7 @@ def less_than_what_an_admin_has_set(it: OffsetTale) -> None:
 
 @tale()
 def an_admin_deletes_through_the_gateway(it: OffsetTale) -> None:
-    """Then there is nothing."""
+    """Then no offset is stored."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
     it.gives(4, "a")
@@ -164,7 +164,7 @@ def an_admin_deletes_through_the_gateway(it: OffsetTale) -> None:
 
 @tale(("b", "b", 100, None, 7))
 def another_partition_was_deleted(it: OffsetTale) -> None:
-    """That says nothing of this one."""
+    """It concerns another partition."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
     it.gives(4, "a")
@@ -175,7 +175,7 @@ def another_partition_was_deleted(it: OffsetTale) -> None:
 
 @tale()
 def everything_begins_anew(it: OffsetTale) -> None:
-    """The topic, the group, or who looks after it."""
+    """The topic, the group or the coordinator changed."""
     for number, end in enumerate(
         (TopicsGone(topics=(TOPIC,)), GroupDeleted(), GroupForwarded(reason="connect"))
     ):
@@ -191,7 +191,7 @@ def everything_begins_anew(it: OffsetTale) -> None:
 
 @tale()
 def behind_a_transaction(it: OffsetTale) -> None:
-    """It may have gone back, and been committed."""
+    """The offset may have gone back, and been committed."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.commits(3, "a", 40, in_transaction=True)
@@ -202,7 +202,7 @@ def behind_a_transaction(it: OffsetTale) -> None:
 
 @tale()
 def somebody_else_asks(it: OffsetTale) -> None:
-    """Its answer may have crossed the commit."""
+    """The answer may have crossed the commit."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
     it.fetches(3.001, "c", 90)
@@ -210,7 +210,7 @@ def somebody_else_asks(it: OffsetTale) -> None:
 
 @tale()
 def nobody_knows_who_owns_it(it: OffsetTale) -> None:
-    """The files start late."""
+    """The files begin late."""
     it.scribe.lose(100)
     it.commits(1, "a", 100)
     it.fetches(2, "a", 50)
@@ -218,15 +218,17 @@ def nobody_knows_who_owns_it(it: OffsetTale) -> None:
 
 @tale(("b", "b", 110, 100, 5))
 def commits_are_told_late(it: OffsetTale) -> None:
-    """The time at which they were stored counts."""
+    """The time of storing counts."""
     handed_over(it)
     it.fetches(5, "b", 100)
     it.commits(3.5, "a", 110, told_s=9)
 
 
 @pytest.mark.parametrize("name", TALES)
-def test_by_hand(rows: Mapping[str, Sequence[Row]], name: str) -> None:
-    """What each tale says."""
+def test_hand_written_histories_have_the_expected_rows(
+    rows: Mapping[str, Sequence[Row]], name: str
+) -> None:
+    """Each history states its own."""
     found = [
         (row.member_id, row.owner_id, row.stored, row.told, seconds(row.at_ms))
         for row in rows[name]
@@ -234,16 +236,16 @@ def test_by_hand(rows: Mapping[str, Sequence[Row]], name: str) -> None:
     assert found == list(TALES[name][1])
 
 
-def test_the_simulator_loses_nothing(
+def test_the_simulator_loses_no_commit(
     rows: Mapping[str, Sequence[Row]], excused: Mapping[str, AbstractSet[tuple[str, int]]]
 ) -> None:
-    """Rebalances, conversions, crashes, lost answers, topics made anew."""
+    """Its runs have rebalances, conversions, crashes, lost answers, and recreated topics."""
     for name, partitions in excused.items():
         assert not [row for row in rows[name] if (row.topic, row.partition) not in partitions]
 
 
-def test_no_rows_are_compared_with_all_others(spark: SparkSession) -> None:
-    """Nor is anything shuffled twice."""
+def test_no_pairs_of_all_rows_are_compared(spark: SparkSession) -> None:
+    """Nothing is shuffled twice either."""
     it = OffsetTale("orders")
     the_next_owner_is_told_less(it)
     plan = plan_of(lost_commits(histories(spark, *it.scribe.lines)))

@@ -1,4 +1,4 @@
-"""Moves from one protocol to the other: there, back, given up, and with nobody in the group."""
+"""Migrations from one protocol to the other: forth, back, abandoned, and through an empty group."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def gives(member_id: str) -> GatewayEvent:
 
 
 def there(scribe: Scribe) -> None:
-    """Two members one after the other; for three seconds two partitions had no owner."""
+    """Two members migrate one after the other. For three seconds two partitions had no owner."""
     scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
     scribe.tell(1, gets("a"))
     scribe.tell(10, gives("a"), leaves("a"))
@@ -77,7 +77,7 @@ def there(scribe: Scribe) -> None:
 
 
 def and_back(scribe: Scribe) -> None:
-    """Both ways are migrations of their own."""
+    """Each direction is a migration of its own."""
     scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
     scribe.tell(2, up(), joins("n", "consumer"))
     scribe.tell(3, leaves("a"))
@@ -94,13 +94,13 @@ def given_up(scribe: Scribe) -> None:
 
 
 def not_yet(scribe: Scribe) -> None:
-    """It is still mixed."""
+    """The group is still mixed."""
     scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
     scribe.tell(2, up(), joins("n", "consumer"))
 
 
 def while_empty(scribe: Scribe) -> None:
-    """The last classic member leaves before the first native one comes."""
+    """The last classic member leaves before the first native one joins."""
     scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
     scribe.tell(3, leaves("a"))
     scribe.tell(7, up(), joins("n", "consumer"))
@@ -114,9 +114,9 @@ def none(scribe: Scribe) -> None:
 
 
 def rolled(scribe: Scribe) -> None:
-    """Members are replaced one by one: each leaves, and another one comes a second later. Its cost
-    has the first one's second, and what the last one's partitions waited when nobody of the old
-    protocol was left; and no more than that."""
+    """Members are replaced one by one: each leaves, and another joins a second later. The cost
+    includes the first second, and the time that the last member's partitions waited, but nothing
+    more."""
     scribe.tell(0, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
     scribe.tell(1, group_goes(EMPTY, STABLE), part("a", 0), part("b", 1))
     scribe.tell(10, part_back("a", 0), leaves("a"), group_goes(STABLE, PREPARING))
@@ -130,8 +130,8 @@ def rolled(scribe: Scribe) -> None:
 
 
 def rolled_with_one_more(scribe: Scribe) -> None:
-    """The new one comes first. Nobody comes for the last one, and the cost ends with the first
-    rest."""
+    """The new member joins first. The last one is not replaced, and the cost ends when the group
+    settles."""
     scribe.tell(0, GroupCreated(kind="classic"), joins("a", "classic"))
     scribe.tell(1, group_goes(EMPTY, STABLE), part("a", 0))
     scribe.tell(10, up(), joins("n", "consumer"), bump(2), target(2))
@@ -142,7 +142,7 @@ def rolled_with_one_more(scribe: Scribe) -> None:
 
 
 Found = tuple[str, float | None, float | None, bool, int, int, float]
-"""Direction, from, to, whether it is complete, conversions, steps, unowned partition-seconds."""
+"""Direction, start, end, completeness, conversions, steps, unowned partition-seconds."""
 
 CASES: Mapping[object, Sequence[Found]] = {
     there: [(UP, 12, 20, True, 1, 2, 6)],
@@ -163,12 +163,12 @@ TELLERS = (
 BOTH = frozenset({"classic", "consumer"})
 
 Migration = tuple[str, int, int | None, bool]
-"""Direction, from and to in simulated milliseconds, whether it is complete."""
+"""Direction, start and end in simulated milliseconds, completeness."""
 
 
 @dataclass
 class Spell:
-    """The protocols of a group's members for a while."""
+    """The protocols of a group's members during an interval."""
 
     mix: frozenset[str]
     from_ms: int
@@ -177,13 +177,13 @@ class Spell:
 
 @pytest.fixture(scope="module")
 def runs() -> Mapping[int, Sequence[SimulatedStep]]:
-    """By seed."""
+    """The runs by seed."""
     return undisturbed()
 
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[Row]:
-    """Of all histories in one run."""
+    """The migrations of all histories in one run."""
     told: dict[str, Told] = {tell.__name__: tell for tell in TELLERS}
     told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
     of_groups = histories(spark, *lines_of(told))
@@ -192,8 +192,10 @@ def rows(spark: SparkSession, runs: Mapping[int, Sequence[SimulatedStep]]) -> Se
 
 
 @pytest.mark.parametrize("tell", TELLERS)
-def test_migrations(tell: object, rows: Sequence[Row]) -> None:
-    """As worked out by hand; what each shows is said where it is told."""
+def test_hand_written_histories_have_the_expected_migrations(
+    tell: object, rows: Sequence[Row]
+) -> None:
+    """Each history is explained where it is defined."""
     found = [
         (
             row.direction,
@@ -210,10 +212,10 @@ def test_migrations(tell: object, rows: Sequence[Row]) -> None:
     assert sorted(found, key=str) == sorted(CASES[tell], key=str)
 
 
-def test_the_simulator_agrees(
+def test_migrations_agree_with_the_simulator(
     runs: Mapping[int, Sequence[SimulatedStep]], rows: Sequence[Row]
 ) -> None:
-    """When groups were on their route, as the engine's own members say at every step."""
+    """The engine's members at every step show when groups migrated."""
     for seed, steps in runs.items():
         found = [
             (
@@ -229,7 +231,7 @@ def test_the_simulator_agrees(
 
 
 def truth(steps: Sequence[SimulatedStep]) -> Iterator[Migration]:
-    """While both protocols are there, or from the last member with one to the first with the
+    """From the first moment with both protocols, or from the last member of one to the first of the
     other."""
     spells = list(_spells(steps))
     for place, spell in enumerate(spells):
@@ -246,7 +248,7 @@ def truth(steps: Sequence[SimulatedStep]) -> Iterator[Migration]:
 
 
 def _spells(steps: Sequence[SimulatedStep]) -> Iterator[Spell]:
-    """The protocols that there were one after the other; nobody in between changes nothing."""
+    """The successive protocols. An empty group in between changes nothing."""
     mixes = {step.at_ms: frozenset(m.protocol for m in step.members.values()) for step in steps}
     spell: Spell | None = None
     was: frozenset[str] = frozenset()

@@ -1,5 +1,5 @@
-"""What went back and who took it back: by hand on small histories, and against the simulator, in
-which nothing goes back unless it is planted."""
+"""Offsets that went back, and who did it: in hand-written histories, and in the simulator, where
+only planted ones do."""
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -20,14 +20,14 @@ from tests.support.simulated_events import simulated_with_excuses
 
 Tell: TypeAlias = Callable[[OffsetTale], None]
 Found: TypeAlias = tuple[str, int, str | None, int | None, int | None, str | None]
-"""Of a commit: the member, the lowest offset, the owner, the offset before, where the owner had
-started, and the finding."""
+"""Of a commit: the member, the lowest offset, the owner, the offset before, the owner's start, and
+the finding."""
 
 TALES: dict[str, tuple[Tell, tuple[Found, ...]]] = {}
 
 
 def tale(*expected: Found) -> Callable[[Tell], Tell]:
-    """The function tells of a group of its own, in which this is to be found."""
+    """Marks a function that writes the history of one group with the expected rows."""
 
     def keep(tell: Tell) -> Tell:
         TALES[tell.__name__] = (tell, expected)
@@ -41,9 +41,8 @@ ZOMBIE = "zombie"
 
 
 class Played(NamedTuple):
-    """A run of the simulator as lines. At its end a zombie takes back by one what owners have
-    committed; of `excused` partitions members had lied, and no engine could have kept the offsets.
-    """
+    """A run of the simulator as lines. At its end a zombie decreases each committed offset by one.
+    Members lied about `excused` partitions, whose offsets no engine could protect."""
 
     lines: Sequence[str]
     taken_back: AbstractSet[tuple[str, int]]
@@ -51,7 +50,7 @@ class Played(NamedTuple):
 
 
 def played(seed: int) -> Played:
-    """The whole run, with its crashes, and with all that the gateway would have told."""
+    """The whole run with its crashes and all reports of the gateway."""
     steps, excused = simulated_with_excuses(seed)
     scribe = Scribe(process_id=f"seed {seed}", group_id=f"seed {seed}")
     committed: dict[tuple[str, int], int] = {}
@@ -83,13 +82,13 @@ def played(seed: int) -> Played:
 
 @pytest.fixture(scope="module")
 def runs() -> Mapping[str, Played]:
-    """By group."""
+    """The runs by group."""
     return {f"seed {seed}": played(seed) for seed in SEEDS}
 
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, runs: Mapping[str, Played]) -> Mapping[str, Sequence[Row]]:
-    """By group, in the order in which they were stored: all of them in one run of Spark."""
+    """By group, in the order of storing, all in one run of Spark."""
     told = {name: OffsetTale(name) for name in TALES}
     for name, it in told.items():
         TALES[name][0](it)
@@ -110,7 +109,7 @@ def rows(spark: SparkSession, runs: Mapping[str, Played]) -> Mapping[str, Sequen
     ("b", 110, "b", 110, 110, None),
 )
 def ordinary(it: OffsetTale) -> None:
-    """Offsets grow, stay, and go on from one owner to the next."""
+    """Offsets grow, stay, and continue with the next owner."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(5, "a", 60, 80, 100)
@@ -128,8 +127,7 @@ def ordinary(it: OffsetTale) -> None:
     ("a", 61, "a", 90, 50, "seek"),
 )
 def seeks(it: OffsetTale) -> None:
-    """An owner may go back within what it has consumed itself, also between two commits of one
-    event."""
+    """An owner may go back within its own consumption, even between two commits of one event."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(5, "a", 100)
@@ -139,7 +137,7 @@ def seeks(it: OffsetTale) -> None:
 
 @tale(("a", 100, "a", 50, 50, None), ("b", 90, "b", 100, 100, "regression"))
 def an_owner_behind_its_start(it: OffsetTale) -> None:
-    """What its predecessor has done is done again."""
+    """Records of its predecessor are consumed again."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(5, "a", 100)
@@ -158,7 +156,7 @@ def an_owner_behind_its_start(it: OffsetTale) -> None:
     ("c", 119, "b", 130, None, "regression"),
 )
 def somebody_other_than_the_owner(it: OffsetTale) -> None:
-    """Its predecessor, or anybody else, if it is lower; in one event, too."""
+    """The commit of its predecessor, or of any other client, is lower, even within one event."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(5, "a", 100)
@@ -180,8 +178,8 @@ def somebody_other_than_the_owner(it: OffsetTale) -> None:
     ("c", 97, None, 99, None, "regression"),
 )
 def an_owner_that_is_none_any_more(it: OffsetTale) -> None:
-    """Whoever comes next would start there. Whether it had the partition once, or never, what it
-    takes back was an owner's; also in a transaction."""
+    """The next owner would start there. Whether the committer owned the partition before or never,
+    it decreases an owner's offset, also in a transaction."""
     it.gets(1, "a")
     it.commits(5, "a", 100)
     it.gives(6, "a")
@@ -197,8 +195,8 @@ def an_owner_that_is_none_any_more(it: OffsetTale) -> None:
     ("b", 121, "b", 120, 120, None),
 )
 def told_late(it: OffsetTale) -> None:
-    """A gateway that lost the group tells its commits when another one has moved the partition: the
-    time at which they were stored counts."""
+    """A gateway that lost the group reports its commits after another one has moved the partition.
+    The time of storing counts."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
     it.gives(7, "a")
@@ -215,7 +213,7 @@ def told_late(it: OffsetTale) -> None:
     ("b", 210, "b", 150, 200, None),
 )
 def a_clock_that_is_behind(it: OffsetTale) -> None:
-    """Of the machine that took over: what it stores comes after all that was before."""
+    """By the clock of the gateway that took over, its commits are later than all before."""
     it.gets(1, "a")
     it.commits(10, "a", 100)
     it.commits(100, "a", 200)
@@ -233,7 +231,7 @@ def a_clock_that_is_behind(it: OffsetTale) -> None:
     ("a", 60, "a", 150, 50, "seek"),
 )
 def a_restart(it: OffsetTale) -> None:
-    """The new process tells again where members are, and from there they may go back."""
+    """The new process reports the members' starts again, and they may go back to these."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(5, "a", 100)
@@ -250,7 +248,7 @@ def a_restart(it: OffsetTale) -> None:
     ("new", 99, "new", 100, 100, "regression"),
 )
 def a_static_member_under_a_new_id(it: OffsetTale) -> None:
-    """It owns what the old one had, and goes on from there."""
+    """It owns the partitions of the old member and continues there."""
     it.gets(1, "old")
     it.fetches(2, "old", 50)
     it.commits(5, "old", 100)
@@ -269,8 +267,8 @@ def a_static_member_under_a_new_id(it: OffsetTale) -> None:
     ("", 200, None, 30, None, "reset"),
 )
 def an_admin_resets(it: OffsetTale) -> None:
-    """Listed, forwards too if the group had members. With an owner it is somebody other than the
-    owner."""
+    """It is listed, and so is a forward reset of a group with members. With an owner present, the
+    committer is another client."""
     it.commits(1, "", 100)
     it.commits(2, "", 40)
     it.gets(3, "a")
@@ -287,7 +285,7 @@ def an_admin_resets(it: OffsetTale) -> None:
     ("b", 12, "b", 15, 10, "seek"),
 )
 def reset_around_the_gateway(it: OffsetTale) -> None:
-    """The owner starts lower than all that was told, and goes on from there: see lost_commits."""
+    """The owner starts below all reported offsets, and continues there: see lost_commits."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.gives(3, "a")
@@ -299,7 +297,7 @@ def reset_around_the_gateway(it: OffsetTale) -> None:
 
 @tale(("a", 100, "a", None, None, None), ("b", 5, "b", None, None, None))
 def nothing_is_committed_any_more(it: OffsetTale) -> None:
-    """The owner begins where its settings say: see lost_commits."""
+    """The owner starts where its settings say: see lost_commits."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.gives(3, "a")
@@ -310,7 +308,7 @@ def nothing_is_committed_any_more(it: OffsetTale) -> None:
 
 @tale(("a", 100, "a", None, None, None), ("b", 99, "b", 100, 100, "regression"))
 def an_owner_that_does_not_ask(it: OffsetTale) -> None:
-    """It is where its predecessor was when it came."""
+    """It is the predecessor's start."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.gives(3, "a")
@@ -324,7 +322,7 @@ def an_owner_that_does_not_ask(it: OffsetTale) -> None:
     ("b", 40, "b", 60, 50, "regression"),
 )
 def an_owner_that_asks_on_a_connection_of_its_own(it: OffsetTale) -> None:
-    """Whoever asks without a name, just when the partition has moved, is taken for the owner."""
+    """A client that fetches without a member id just as the partition moves counts as the owner."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.gives(3, "a")
@@ -343,8 +341,9 @@ def an_owner_that_asks_on_a_connection_of_its_own(it: OffsetTale) -> None:
     ("", 30, None, 50, None, None),
 )
 def transactions(it: OffsetTale) -> None:
-    """They may be aborted, and then their offsets are consumed again. Behind the start of the owner
-    none begins, and nobody else commits for it; without a name it may be the owner."""
+    """They may be aborted, and then their records are consumed again. No start of an owner may be
+    behind its own, and no other member commits for it. A commit without a member id may be the
+    owner's."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(3, "a", 100, 80, 120, in_transaction=True)
@@ -362,7 +361,7 @@ def transactions(it: OffsetTale) -> None:
     ("b", 7, "b", 0, 0, None),
 )
 def a_topic_made_anew(it: OffsetTale) -> None:
-    """It has other offsets, whoever owned the old one."""
+    """The new topic has other offsets, whoever owned the old one."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(3, "a", 100)
@@ -379,7 +378,7 @@ def a_topic_made_anew(it: OffsetTale) -> None:
     ("a", 3, "a", 40, 50, "reset"),
 )
 def a_topic_made_anew_that_is_told_late(it: OffsetTale) -> None:
-    """Members may be faster than the gateway, but not by much."""
+    """Members may be ahead of the gateway, but not by much."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(2.5, "a", 100)
@@ -394,7 +393,7 @@ def a_topic_made_anew_that_is_told_late(it: OffsetTale) -> None:
     ("c", 40, None, 50, None, "seek"),
 )
 def the_clusters_own_coordinator_has_the_group(it: OffsetTale) -> None:
-    """Nobody tells who owns what there."""
+    """Its events do not name owners."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.happens(3, GroupForwarded(reason="its protocol type is connect"))
@@ -404,7 +403,7 @@ def the_clusters_own_coordinator_has_the_group(it: OffsetTale) -> None:
 
 @tale(("a", 100, "a", None, None, None), ("b", 1, "b", None, None, None))
 def a_group_made_anew(it: OffsetTale) -> None:
-    """Its offsets went with the one of that name."""
+    """Its offsets were deleted with the topic of that name."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.gives(3, "a")
@@ -420,8 +419,8 @@ def a_group_made_anew(it: OffsetTale) -> None:
     ("c", 80, "c", 95, 95, "regression"),
 )
 def the_files_start_late(it: OffsetTale) -> None:
-    """As long as nobody knows who owns it, nobody can say that it was not the owner. Who gives it
-    up had it."""
+    """While the owner is unknown, the committer may be the owner. A member that releases the
+    partition owned it."""
     it.scribe.lose(100)
     it.commits(1, "a", 100)
     it.commits(2, "b", 90)
@@ -438,7 +437,7 @@ def the_files_start_late(it: OffsetTale) -> None:
     ("b", 102, "b", 105, 100, "seek"),
 )
 def two_owners(it: OffsetTale) -> None:
-    """The one who came last is the owner, also when the other one has gone."""
+    """The latest one is the owner, even after the other has gone."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.gets(3, "b")
@@ -450,7 +449,7 @@ def two_owners(it: OffsetTale) -> None:
 
 @tale(("a", 100, "a", None, None, None), ("a", 90, "a", 100, None, "seek"))
 def granted_twice(it: OffsetTale) -> None:
-    """A revocation that was withdrawn: it is the same owner still."""
+    """A revocation was withdrawn, so the owner stays the same."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.gets(3, "a")
@@ -458,8 +457,10 @@ def granted_twice(it: OffsetTale) -> None:
 
 
 @pytest.mark.parametrize("name", TALES)
-def test_by_hand(rows: Mapping[str, Sequence[Row]], name: str) -> None:
-    """What each tale says."""
+def test_hand_written_histories_have_the_expected_rows(
+    rows: Mapping[str, Sequence[Row]], name: str
+) -> None:
+    """Each history states its own."""
     found = [
         (row.member_id, row.lowest, row.owner_id, row.before, row.started_at, row.finding)
         for row in rows[name]
@@ -467,24 +468,24 @@ def test_by_hand(rows: Mapping[str, Sequence[Row]], name: str) -> None:
     assert found == list(TALES[name][1])
 
 
-def test_only_what_is_planted_is_found_in_simulated_runs(
+def test_only_planted_decreases_are_found_in_simulated_runs(
     rows: Mapping[str, Sequence[Row]], runs: Mapping[str, Played]
 ) -> None:
-    """Rebalances, conversions, crashes, lost answers, topics made anew: no offset goes back but by
-    the zombie."""
+    """The runs have rebalances, conversions, crashes, lost answers, and recreated topics. Only the
+    zombie decreases offsets."""
     for name, run in runs.items():
         found = [row for row in rows[name] if (row.topic, row.partition) not in run.excused]
         back = {(row.topic, row.partition): row for row in found if row.finding == "regression"}
         assert back.keys() == run.taken_back - run.excused, name
         assert {row.member_id for row in back.values()} <= {ZOMBIE}, name
         resets = [row for row in found if row.finding == "reset"]
-        assert {row.member_id for row in resets} <= {""}, name  # an admin's, of an empty group
+        assert {row.member_id for row in resets} <= {""}, name  # an admin's reset of an empty group
         assert {row.finding for row in found} <= {None, "regression", "reset"}, name
     assert sum(len(run.taken_back) for run in runs.values()) > len(SEEDS)
 
 
 def test_nothing_is_shuffled_twice(spark: SparkSession) -> None:
-    """And no rows are compared with all others."""
+    """No pairs of all rows are compared either."""
     it = OffsetTale("orders")
     ordinary(it)
     plan = plan_of(offsets(histories(spark, *it.scribe.lines)))

@@ -1,4 +1,4 @@
-"""Who owned what: by hand on small histories, and against the simulator, which knows the truth."""
+"""Owners of partitions: in hand-written histories, and in the simulator, which knows the truth."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -28,11 +28,11 @@ from tests.support.scribe import START_MS, Scribe, Told, histories, lines_of, se
 from tests.support.simulated_events import SimulatedStep, simulated
 
 Interval = tuple[int, str, str, str | None, str | None, float | None, float | None]
-"""Partition, basis, kind, member, other member, from, to."""
+"""Partition, basis, kind, member, other member, start, end."""
 
 SEEDS = range(6)
 HOLES = 8
-"""Runs of each seed with lines that are missing."""
+"""The number of runs per seed with missing lines."""
 
 
 def gets(member_id: str, *numbers: int) -> GatewayEvent:
@@ -87,14 +87,14 @@ def a_partition_moves(scribe: Scribe) -> None:
 
 
 def two_owners_for_an_instant(scribe: Scribe) -> None:
-    """Order counts, not the clock: in the same millisecond too."""
+    """The order of events counts, not the clock, even within a millisecond."""
     scribe.tell(1, gets("a", 0, 1))
     scribe.tell(2, gets("b", 0))
     scribe.tell(2, gives("a", 0, 1), gets("b", 1))
 
 
 def two_owners_until_one_ends(scribe: Scribe) -> None:
-    """Or for ever; whoever had it longest is the other one."""
+    """The overlap may never end. The longest owner is the other one."""
     scribe.tell(1, gets("a", 0))
     scribe.tell(2, gets("b", 0))
     scribe.tell(3, gives("b", 0))
@@ -102,20 +102,22 @@ def two_owners_until_one_ends(scribe: Scribe) -> None:
 
 
 def given_again(scribe: Scribe) -> None:
-    """As after a revocation that was withdrawn."""
+    """A revocation was withdrawn."""
     scribe.tell(1, gets("a", 0))
     scribe.tell(2, gets("a", 0))
 
 
 def a_late_start(scribe: Scribe) -> None:
-    """Who releases something had it; whoever got it before that is a second owner."""
+    """A member that releases a partition owned it. A member that got it before that is a second
+    owner."""
     scribe.lose(5)
     scribe.tell(1, gets("b", 1))
     scribe.tell(2, gives("a", 0, 1))
 
 
 def a_grant_is_missing(scribe: Scribe) -> None:
-    """Who releases something got it where the line is missing, and not before the first event."""
+    """A member that releases a partition got it within the missing lines, and not before the first
+    event."""
     scribe.tell(0, GroupCreated(kind="consumer"))
     scribe.tell(1, gets("a", 0))
     scribe.tell(2, gives("a", 0))
@@ -125,7 +127,8 @@ def a_grant_is_missing(scribe: Scribe) -> None:
 
 
 def a_release_is_missing(scribe: Scribe) -> None:
-    """Somebody else got it after that: nobody knows until when it was whose, or nobody's."""
+    """Another member got it after that, so the time of the change is unknown, and so is whether
+    there was a gap."""
     scribe.tell(1, gets("a", 0, 1))
     scribe.beside(2, says("a", 0, 1))
     scribe.lose()
@@ -134,7 +137,7 @@ def a_release_is_missing(scribe: Scribe) -> None:
 
 
 def a_release_and_a_grant_are_missing(scribe: Scribe) -> None:
-    """In one hole, and more in others: of each member what is told of it counts."""
+    """Missing lines are in one place or in several. Each member's own events count."""
     scribe.tell(1, gets("a", 0))
     scribe.lose(2)
     scribe.tell(4, gives("b", 0))
@@ -145,7 +148,7 @@ def a_release_and_a_grant_are_missing(scribe: Scribe) -> None:
 
 
 def a_release_beside_the_sequence_is_missing(scribe: Scribe) -> None:
-    """Of a member of a classic group that went: in its group's sequence nothing is missing."""
+    """A classic member left. Its group's sequence is complete."""
     scribe.tell(1, gets("a", 0), gets("c", 1))
     scribe.lose_beside()
     scribe.beside(2, leaves("a"))
@@ -155,7 +158,7 @@ def a_release_beside_the_sequence_is_missing(scribe: Scribe) -> None:
 
 
 def given_again_after_a_hole(scribe: Scribe) -> None:
-    """It came back to its first owner."""
+    """It returned to its first owner."""
     scribe.tell(1, gets("a", 0))
     scribe.tell(2, joins("b"))
     scribe.lose()
@@ -166,7 +169,8 @@ def given_again_after_a_hole(scribe: Scribe) -> None:
 
 
 def two_owners_beside_a_hole(scribe: Scribe) -> None:
-    """Whoever gives it up after the other one got it, without a hole in between, had it."""
+    """A member that releases it after another got it, without missing lines in between, owned
+    it."""
     scribe.tell(1, gets("a", 0))
     scribe.lose()
     scribe.tell(4, gets("b", 0))
@@ -177,7 +181,7 @@ def two_owners_beside_a_hole(scribe: Scribe) -> None:
 
 
 def the_beginning_of_another_gateway_is_missing(scribe: Scribe) -> None:
-    """To which the group went: a hole as well."""
+    """The group moved to another gateway, which counts as missing lines."""
     scribe.tell(1, gets("a", 0))
     scribe.tell(2, gives("a", 0))
     scribe.gateway_id = "another"
@@ -186,16 +190,16 @@ def the_beginning_of_another_gateway_is_missing(scribe: Scribe) -> None:
 
 
 def a_deleted_topic(scribe: Scribe) -> None:
-    """Nothing is missing then; made anew, it is another topic, and who had the old one is told of
-    no more."""
+    """Nothing is missing then. A recreated topic is another topic, and the old one's owners have no
+    further events."""
     scribe.tell(1, gets("a", 0))
     scribe.beside(2, TopicsGone(topics=("t",)))
     scribe.tell(3, gets("b", 0))
 
 
 def said_and_left_out(scribe: Scribe) -> None:
-    """From the first word to the last; a statement that leaves the partition out ends what was
-    before."""
+    """The claim lasts from the first statement to the last. A statement without the partition ends
+    it."""
     scribe.beside(1, says("a", 0, 1))
     scribe.beside(6, commits("a", 2, 5, 0))
     scribe.beside(7, says("a", 1))
@@ -203,14 +207,14 @@ def said_and_left_out(scribe: Scribe) -> None:
 
 
 def said_by_two(scribe: Scribe) -> None:
-    """A commit in between is a word too, by nobody in the group it is none."""
+    """A commit in between is a statement as well, but not one without a member."""
     scribe.beside(1, says("a", 0))
     scribe.beside(3, says("b", 0))
     scribe.beside(6, commits("a", 5, 6, 0), commits("", 5, 6, 0))
 
 
 def back_and_forth_without_a_statement(scribe: Scribe) -> None:
-    """Old clients state nothing: with each rebalance they may lose what they commit for."""
+    """Old clients state nothing. Each rebalance may remove the partitions that they commit."""
     scribe.beside(1, commits("a", 1, 2, 0))
     scribe.beside(3, rejoins())
     scribe.beside(5, commits("b", 4, 5, 0))
@@ -219,7 +223,7 @@ def back_and_forth_without_a_statement(scribe: Scribe) -> None:
 
 
 def a_clock_that_is_behind(scribe: Scribe) -> None:
-    """Of the machine that took over: what it stores was not stored before it had the group."""
+    """By the clock of the gateway that took over, nothing was stored before it had the group."""
     scribe.tell(1, gets("a", 0))
     scribe.beside(102, commits("a", 98, 101, 0))
     scribe.tell(103, gives("a", 0))
@@ -334,7 +338,7 @@ CASES: Mapping[Told, Sequence[Interval]] = {
 
 
 def an_empty_group(scribe: Scribe) -> None:
-    """Nobody misses its partitions: of the gap, five seconds are told apart."""
+    """No member needs its partitions, so five seconds of the gap count separately."""
     scribe.tell(0, joins("a"), joins("b"))
     scribe.tell(1, gets("a", 0))
     scribe.tell(2, gives("a", 0), leaves("a"))
@@ -344,7 +348,7 @@ def an_empty_group(scribe: Scribe) -> None:
 
 
 def one_who_was_there_before(scribe: Scribe) -> None:
-    """And neither comes nor goes: the group is not empty when all others have gone."""
+    """It neither joins nor leaves, so the group is empty when all others have left."""
     scribe.lose(3)
     scribe.beside(0, says("old", 1))
     scribe.tell(1, joins("a"), gets("a", 0))
@@ -354,8 +358,8 @@ def one_who_was_there_before(scribe: Scribe) -> None:
 
 
 def one_whom_a_restart_forgot(scribe: Scribe) -> None:
-    """Who joined a classic group that was not complete again before its gateway ended, is not in it
-    any more: when all others have gone it is empty."""
+    """A member that joined a classic group, which was not complete when its gateway ended, is no
+    longer in it. When all others have left, the group is empty."""
     scribe.tell(0, GroupCreated(kind="classic"))
     scribe.beside(0, joins("a"))
     scribe.beside(1, goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
@@ -373,11 +377,11 @@ EMPTY_MS: Mapping[Told, tuple[float, float, int]] = {
     one_who_was_there_before: (2, 10, 0),
     one_whom_a_restart_forgot: (4, 10, 5000),
 }
-"""From, to and empty time of the one gap."""
+"""The start, the end and the empty time of the only gap."""
 
 
 def written(steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
-    """A simulated run, as long as its group was not loaded anew."""
+    """A simulated run up to the first reload of its group."""
     for step in steps:
         if step.loaded is not None:
             return
@@ -386,7 +390,7 @@ def written(steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
 
 
 def with_holes(dice: random.Random, steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
-    """The same, with some lines of the group's sequence missing."""
+    """The run without some lines of the group's sequence."""
     written(steps, scribe)
     durable = [line for line in scribe.lines if '"process_id":null' in line]
     count = dice.choice((1, 2, len(durable) // 9, len(durable) // 3))
@@ -396,7 +400,7 @@ def with_holes(dice: random.Random, steps: Sequence[SimulatedStep], scribe: Scri
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """Of all histories in one run, by group: Spark takes its time for each run."""
+    """The intervals of all histories by group, in one run, because each run of Spark takes time."""
     told: dict[str, Told] = {case.__name__: case for case in (*CASES, *EMPTY_MS)}
     told |= {f"seed {seed}": partial(written, simulated(seed)) for seed in SEEDS}
     told |= {
@@ -426,17 +430,19 @@ def interval(row: Row) -> Interval:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_intervals(case: Told, rows: Mapping[str, Sequence[Row]]) -> None:
-    """As worked out by hand; what each shows is said where it is told."""
+def test_hand_written_histories_have_the_expected_intervals(
+    case: Told, rows: Mapping[str, Sequence[Row]]
+) -> None:
+    """Each history is explained where it is defined."""
     found = [interval(row) for row in rows[case.__name__]]
     assert sorted(found, key=str) == sorted(CASES[case], key=str)
 
 
 @pytest.mark.parametrize("case", EMPTY_MS, ids=lambda case: case.__name__)
-def test_the_time_without_members_is_told_apart(
+def test_the_time_without_members_is_counted_separately(
     case: Told, rows: Mapping[str, Sequence[Row]]
 ) -> None:
-    """As it is said where it is told."""
+    """Each history is explained where it is defined."""
     gaps = [row for row in rows[case.__name__] if row.kind == "gap"]
     assert [(seconds(row.from_ms), seconds(row.to_ms), row.empty_ms) for row in gaps] == [
         EMPTY_MS[case]
@@ -444,8 +450,8 @@ def test_the_time_without_members_is_told_apart(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_simulator_agrees(seed: int, rows: Mapping[str, Sequence[Row]]) -> None:
-    """Never two owners, and at the end everybody has what the engine says."""
+def test_owners_agree_with_the_simulator(seed: int, rows: Mapping[str, Sequence[Row]]) -> None:
+    """No partition ever has two owners, and the last owners are the engine's."""
     granted = [row for row in rows[f"seed {seed}"] if row.basis == "granted"]
     assert [row for row in granted if row.kind == "overlap"] == []
     steps = simulated(seed)
@@ -459,8 +465,8 @@ def test_the_simulator_agrees(seed: int, rows: Mapping[str, Sequence[Row]]) -> N
     assert still == last.holdings
 
 
-def test_no_hole_makes_two_owners(rows: Mapping[str, Sequence[Row]]) -> None:
-    """Whatever is missing of a story in which nothing was owned twice."""
+def test_missing_lines_never_cause_two_owners(rows: Mapping[str, Sequence[Row]]) -> None:
+    """This holds for any missing lines of a history without two owners."""
     found = [row for name in rows for row in rows[name] if name.endswith("with holes")]
     granted = [row for row in found if row.basis == "granted"]
     assert [row for row in granted if row.kind == "owner"]

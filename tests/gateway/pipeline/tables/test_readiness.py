@@ -1,4 +1,4 @@
-"""Who is there at the end, with which client, and what keeps the group from being converted."""
+"""The present members with their clients, and the obstacles to a conversion."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ def comes(
     embedded_version: int | None = 3,
     instance_id: str | None = None,
 ) -> None:
-    """Seen, and then in the group."""
+    """A client that was seen and then joined."""
     is_seen(
         scribe,
         member_id,
@@ -66,7 +66,7 @@ def is_seen(
     embedded_version: int | None = None,
     instance_id: str | None = None,
 ) -> None:
-    """Perhaps on its way in."""
+    """It may be about to join."""
     scribe.beside(
         1,
         ClientSeen(
@@ -94,7 +94,7 @@ def refused(
 
 
 def ready(scribe: Scribe) -> None:
-    """By version; who left does not count."""
+    """Members are counted by version, without those that left."""
     comes(scribe, "a", "4.1.0")
     comes(scribe, "b", "4.1.0", instance_id="i")
     comes(scribe, "c", "3.9.2")
@@ -104,23 +104,23 @@ def ready(scribe: Scribe) -> None:
 
 
 def foreign(scribe: Scribe) -> None:
-    """Kafka Connect's workers are no consumers."""
+    """Kafka Connect's workers are not consumers."""
     comes(scribe, "a", "4.1.0", protocol_type="connect", embedded_version=None)
 
 
 def unread(scribe: Scribe) -> None:
-    """A subscription in a format of its own."""
+    """The subscription has a custom format."""
     comes(scribe, "a", "4.1.0", embedded_version=None)
 
 
 def refused_once(scribe: Scribe) -> None:
-    """What the last attempt was told."""
+    """The reason of the last refused attempt."""
     comes(scribe, "a", "4.1.0")
     refused(scribe)
 
 
 def refused_and_then_not(scribe: Scribe) -> None:
-    """An attempt that succeeded since is what counts."""
+    """A later successful attempt counts."""
     comes(scribe, "a", "4.1.0")
     refused(scribe)
     scribe.tell(
@@ -133,7 +133,7 @@ def refused_and_then_not(scribe: Scribe) -> None:
 
 
 def refused_the_way_back(scribe: Scribe) -> None:
-    """It is a consumer group: that it may not become a classic one keeps nobody back."""
+    """It is a consumer group, and no obstacle prevents it from becoming classic."""
     scribe.tell(1, GroupCreated(kind="consumer"))
     comes(scribe, "n", "4.1.0", protocol="consumer", embedded_version=None)
     comes(scribe, "a", "4.1.0")
@@ -141,13 +141,13 @@ def refused_the_way_back(scribe: Scribe) -> None:
 
 
 def unread_since(scribe: Scribe) -> None:
-    """One of the classic members of a consumer group tried to join with what nobody can read."""
+    """A classic member of a consumer group tried to join with unreadable metadata."""
     refused_the_way_back(scribe)
     is_seen(scribe, "a", "4.1.0", protocol="classic")
 
 
 def turned_away(scribe: Scribe) -> None:
-    """Who was seen, but not let in, is no member; who came back and was let in is."""
+    """A client that was seen but refused is no member. One that returned and joined is."""
     comes(scribe, "a", "4.1.0")
     for member_id in ("m", "n"):
         is_seen(scribe, member_id, "4.2.0", protocol="consumer")
@@ -162,13 +162,13 @@ def turned_away(scribe: Scribe) -> None:
 
 
 def forwarded(scribe: Scribe) -> None:
-    """The cluster itself has it."""
+    """The cluster holds the group."""
     comes(scribe, "a", "4.1.0")
     scribe.beside(2, GroupForwarded(reason="as configured"))
 
 
 Found = tuple[str | None, str, int, int, bool | None, str | None]
-"""Version, protocol, members, static members, knows KIP-848, what keeps the group back."""
+"""Version, protocol, members, static members, support of KIP-848, obstacle."""
 
 CASES: Mapping[object, Sequence[Found]] = {
     ready: [
@@ -214,21 +214,21 @@ TELLERS = (
 
 @pytest.fixture(scope="module")
 def runs() -> Mapping[int, Sequence[SimulatedStep]]:
-    """By seed."""
+    """The runs by seed."""
     return undisturbed()
 
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[Row]:
-    """Of all histories in one run."""
+    """The rows of all histories in one run."""
     told: dict[str, Told] = {tell.__name__: tell for tell in TELLERS}
     told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
     return readiness(histories(spark, *lines_of(told))).collect()
 
 
 @pytest.mark.parametrize("tell", TELLERS)
-def test_readiness(tell: object, rows: Sequence[Row]) -> None:
-    """As worked out by hand; what each shows is said where it is told."""
+def test_hand_written_histories_have_the_expected_rows(tell: object, rows: Sequence[Row]) -> None:
+    """Each history is explained where it is defined."""
     found = [
         (
             row.software_version,
@@ -245,10 +245,10 @@ def test_readiness(tell: object, rows: Sequence[Row]) -> None:
     assert all(row.can_convert == (row.blocked_by is None) for row in rows)
 
 
-def test_the_simulator_agrees(
+def test_members_agree_with_the_simulator(
     runs: Mapping[int, Sequence[SimulatedStep]], rows: Sequence[Row]
 ) -> None:
-    """Who is there at the end, static or not, by protocol."""
+    """The last members, static or not, by protocol."""
     for seed, steps in runs.items():
         found: Counter[tuple[str, bool]] = Counter()
         for row in rows:

@@ -1,4 +1,4 @@
-"""What rebalances cost: by hand on small histories, and against the simulator, which knows."""
+"""The costs of rebalances: in hand-written histories, and in the simulator."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,16 +42,17 @@ from tests.support.simulated_events import SimulatedStep, simulated
 from tests.support.simulated_lines import write
 
 Course = tuple[str, int, str, float, float | None, bool]
-"""Kind, epoch, cause, from, to, is superseded."""
+"""Kind, epoch, cause, start, end, is superseded."""
 Cost = tuple[int, int, int, int, int, int]
-"""Members, classic ones; disturbed, classic ones of them; partitions moved, the least."""
+"""Members, classic members, disturbed members, disturbed classic members, moved partitions, and the
+least possible."""
 
 SEEDS = range(8)
 
 
 def a_classic_group(scribe: Scribe) -> None:
-    """All members that stay join again, whatever moves; `a` has two afterwards and had three, `b`
-    had none and has two: two had to move, and it was three."""
+    """All remaining members rejoin, whatever moves. `a` has two partitions afterwards and had
+    three, `b` has two and had none. Two had to move, but three did."""
     scribe.beside(0, joins("a"), group_goes(EMPTY, PREPARING, 0))
     scribe.beside(1, group_goes(PREPARING, COMPLETING, 1))
     scribe.tell(1, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1, 2, 3))
@@ -63,8 +64,8 @@ def a_classic_group(scribe: Scribe) -> None:
 
 
 def an_interrupted_one(scribe: Scribe) -> None:
-    """It is over when the group is Stable. `b` had one partition and has two: it could have kept
-    that one, and of the two that `a` had, each had to move."""
+    """It ends when the group is Stable. `b` had one partition and has two. It could have kept the
+    first, and each of the two that `a` had needed to move."""
     scribe.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1), gets("b", 2))
     scribe.beside(5, gives("a", 0, 1), leaves("a"), group_goes(STABLE, PREPARING, 1))
     scribe.beside(6, group_goes(PREPARING, COMPLETING, 2))
@@ -74,8 +75,8 @@ def an_interrupted_one(scribe: Scribe) -> None:
 
 
 def a_consumer_group(scribe: Scribe) -> None:
-    """Of three members only the one that has to give something up is disturbed; when one goes, what
-    it had must move."""
+    """Only the member that has to revoke is disturbed, of three. When one leaves, its partitions
+    must move."""
     scribe.tell(0, joins("a", "consumer"), joins("b", "consumer"), bump(2), target(2))
     scribe.tell(1, gets("a", 0, 1, 2), gets("b", 3))
     scribe.tell(5, joins("c", "consumer"), bump(3), target(3))
@@ -88,8 +89,8 @@ def a_consumer_group(scribe: Scribe) -> None:
 
 
 def one_upon_the_other(scribe: Scribe) -> None:
-    """Superseded is what had no target, what somebody had yet to give up, and what was given up and
-    nobody had; the last one goes on."""
+    """Superseded rebalances had no target, unfinished revocations, or released partitions without
+    an owner. The last one continues."""
     scribe.tell(0, joins("a", "consumer"), bump(2), target(2), gets("a", 0, 1, 2))
     scribe.tell(2, joins("b", "consumer"), bump(3))
     scribe.tell(3, joins("c", "consumer"), bump(4), target(4), is_to_give("a", 1, 2))
@@ -100,8 +101,8 @@ def one_upon_the_other(scribe: Scribe) -> None:
 
 
 def a_conversion(scribe: Scribe) -> None:
-    """Classic members are disturbed that have to join again. A static member under another id, that
-    goes on with what it had, is neither another owner nor disturbed."""
+    """Classic members that rejoin are disturbed. A static member that returns with another id and
+    the same partitions is no new owner, and not disturbed."""
     scribe.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1), gets("s1", 2), gets("b", 3))
     scribe.tell(
         4,
@@ -119,7 +120,7 @@ def a_conversion(scribe: Scribe) -> None:
 
 
 def several_at_once(scribe: Scribe) -> None:
-    """Each new group epoch begins one, also in the moment of a conversion."""
+    """Each new group epoch begins a rebalance, even at a conversion."""
     scribe.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1))
     scribe.tell(4, converts(UP, 1), joins("b", "consumer"), bump(2))
     scribe.tell(4, joins("c", "consumer"), bump(3))
@@ -128,8 +129,8 @@ def several_at_once(scribe: Scribe) -> None:
 
 
 def a_topic_goes(scribe: Scribe) -> None:
-    """What has come to an end moves to nobody; made again, it is new. With the last member gone
-    nothing is left to do."""
+    """The partitions of a deleted topic move to no member, and a recreated topic is new. After the
+    last member has left, nothing remains to do."""
     scribe.tell(0, joins("a", "consumer"), bump(2), target(2), gets("a", 0))
     scribe.tell(3, TopicsGone(topics=(TOPIC,)), bump(3, EpochCause.TOPICS_CHANGED), target(3))
     scribe.tell(6, bump(4, EpochCause.TOPICS_CHANGED), target(4), gets("a", 0))
@@ -176,11 +177,12 @@ CASES: Mapping[Told, Sequence[tuple[Course, Cost]]] = {
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """Of all histories in one run, by group: Spark takes its time for each run."""
+    """The rebalances of all histories by group, in one run, because each run of Spark takes
+    time."""
     told: dict[str, Told] = {case.__name__: case for case in CASES}
     told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in SEEDS}
     lines = lines_of(told)
-    made = changes(histories(spark, *lines)).localCheckpoint()  # as if written and read again
+    made = changes(histories(spark, *lines)).localCheckpoint()  # as if stored and read again
     table = rebalances(made)
     assert table.columns == struct_of(RebalanceRow).names
     found: dict[str, list[Row]] = {group_id: [] for group_id in told}
@@ -190,8 +192,10 @@ def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_rebalances(case: Told, rows: Mapping[str, Sequence[Row]]) -> None:
-    """As worked out by hand; what each shows is said where it is told."""
+def test_hand_written_histories_have_the_expected_rebalances(
+    case: Told, rows: Mapping[str, Sequence[Row]]
+) -> None:
+    """Each history is explained where it is defined."""
     found = [(course(row), cost(row)) for row in rows[case.__name__]]
     assert found == CASES[case]
 
@@ -215,20 +219,20 @@ def cost(row: Row) -> Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What the engine's state says of a rebalance."""
+    """A rebalance in the engine's state."""
 
     from_ms: int
     moved: int
     least: int
     members: int
     is_known: bool
-    """Whether no process ended in it: what that forgot is not told."""
+    """Whether no process ended during it, because its unfinished work is not reported."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_simulator_agrees(seed: int, rows: Mapping[str, Sequence[Row]]) -> None:
-    """What moved is the difference of what members have before and after; the least is that of the
-    best assignment with as many partitions for each."""
+def test_rebalances_agree_with_the_simulator(seed: int, rows: Mapping[str, Sequence[Row]]) -> None:
+    """Moved partitions are the difference between the members' assignments before and after. The
+    least number is that of the best assignment with the same loads."""
     found = rows[f"seed {seed}"]
     rounds = list(simulated_rounds(simulated(seed)))
     assert len(found) == len(rounds)
@@ -242,7 +246,7 @@ def test_the_simulator_agrees(seed: int, rows: Mapping[str, Sequence[Row]]) -> N
 
 
 def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
-    """Between the steps that began them."""
+    """The steps between the beginnings of two rebalances."""
     movers = _members_of_several_instances(steps)
     begins = [n for n, step in enumerate(steps) for event in step.events if begins_one(event)]
     for first, after in zip(begins, [*begins[1:], len(steps)], strict=True):
@@ -266,7 +270,7 @@ def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
 
 
 def _owners(step: SimulatedStep) -> dict[tuple[str, int], str]:
-    """By instance: a static member that comes back is the same owner."""
+    """By instance: a static member that returns is the same owner."""
     return {
         partition: step.members[member_id].instance_id or member_id
         for partition, member_id in step.holdings.items()
@@ -274,20 +278,21 @@ def _owners(step: SimulatedStep) -> dict[tuple[str, int], str]:
 
 
 def _members_of_several_instances(steps: Sequence[SimulatedStep]) -> set[str]:
-    """Members that took another instance's place: the table knows one instance of each member."""
+    """Members that took over another instance, because the table knows one instance per member."""
     pairs = {(name, each.instance_id) for step in steps for name, each in step.members.items()}
     counts = Counter(name for name, _ in pairs)
     return {name for name, count in counts.items() if count > 1}
 
 
 def _shares_its_ms(steps: Sequence[SimulatedStep], n: int) -> bool:
-    """Whether a neighbour happened in the same millisecond: the table cannot tell them apart."""
+    """Whether a neighbouring rebalance happened within the same millisecond, which the table cannot
+    distinguish."""
     return any(step.at_ms == steps[n].at_ms for step in (steps[n - 1], *steps[n + 1 : n + 2]))
 
 
 def _grants_and_begins(step: SimulatedStep) -> bool:
-    """Whether a step gives partitions away before it begins a rebalance: in the table they belong
-    to the one before, and the step's holdings cannot tell."""
+    """Whether a step moves partitions before it begins a rebalance. The table counts those for the
+    previous rebalance, and the step's state cannot separate them."""
     kinds = [isinstance(event, PartitionsAssigned) for event in step.events]
     begins = [begins_one(event) for event in step.events]
     return any(kinds) and any(begins) and kinds.index(True) < begins.index(True)

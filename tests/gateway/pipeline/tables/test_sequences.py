@@ -1,4 +1,4 @@
-"""Lines that are missing are found, and nothing else is."""
+"""Missing lines are found, and nothing else is."""
 
 import random
 import re
@@ -18,7 +18,7 @@ LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
 
 Gap = tuple[str, str | None, str, str | None, int, int, float | None, float | None]
-"""Cluster, group, gateway, process, first and last that is missing, before, after."""
+"""Cluster, group, gateway, process, first and last missing number, before, after."""
 
 
 def found(table: DataFrame) -> list[Gap]:
@@ -28,9 +28,9 @@ def found(table: DataFrame) -> list[Gap]:
     return sorted(rows, key=lambda row: (row[2], row[1] or "", row[4]))
 
 
-def test_gaps_of_groups_and_of_processes_are_found(spark: SparkSession) -> None:
-    """Each sequence for itself, wherever its lines are and however often they come; a sequence
-    that starts late lacks nothing, and a second gateway has numbers of its own."""
+def test_gaps_of_groups_and_processes_are_found(spark: SparkSession) -> None:
+    """Each sequence counts alone, wherever its lines are and however often they are repeated. One
+    that starts late has no gap, and a second gateway has its own numbers."""
     whole, late = Scribe("g1", "p1", "whole"), Scribe("g1", "p2", "late")
     broken, other = Scribe("g1", "p3", "broken"), Scribe("g2", "p4", "broken")
     whole.gateway(0, STARTED)
@@ -54,9 +54,9 @@ def test_gaps_of_groups_and_of_processes_are_found(spark: SparkSession) -> None:
     ]
 
 
-def test_the_end_of_a_sequence_can_be_missing(spark: SparkSession) -> None:
-    """What a process tells beside it says how far the group had come; of a group without a line
-    nothing is missed, and what is told late or at the end of a long number breaks nothing."""
+def test_a_missing_end_of_a_sequence_is_found(spark: SparkSession) -> None:
+    """The process's own events show how far the group's sequence had come. A group without lines
+    has no gap, and late lines or large numbers cause no error."""
     cut, whole, unseen, endless = (Scribe(process_id=each, group_id=each) for each in "abcd")
     cut.tell(1, LEFT, LEFT)
     cut.lose(2)
@@ -77,9 +77,9 @@ def test_the_end_of_a_sequence_can_be_missing(spark: SparkSession) -> None:
     ]
 
 
-def test_the_beginning_of_a_sequence_can_be_missing(spark: SparkSession) -> None:
-    """If a process told something of the group before; what came before that is not missed, nor are
-    numbers missed of which the process knew already when it told its first event."""
+def test_a_missing_beginning_of_a_sequence_is_found(spark: SparkSession) -> None:
+    """It is found if a process event about the group came earlier. Lines before that event are not
+    missing, nor are numbers that the process already knew at its first event."""
     first, later, late, whole = (Scribe(process_id=each, group_id=each) for each in "abcd")
     first.beside(1, LEFT, LEFT)
     first.lose(1)
@@ -102,9 +102,9 @@ def test_the_beginning_of_a_sequence_can_be_missing(spark: SparkSession) -> None
     ]
 
 
-def test_a_sequence_that_begins_again_is_one_of_its_own(spark: SparkSession) -> None:
-    """Of a group that was deleted: nothing is missing between the two, whatever is told beside
-    them, and what is missing within either is found."""
+def test_a_restarted_sequence_counts_alone(spark: SparkSession) -> None:
+    """The group was deleted. Nothing is missing between the two sequences, but gaps within each are
+    found."""
     scribe = Scribe()
     scribe.tell(1, LEFT, LEFT, LEFT)
     scribe.forget(2)
@@ -120,8 +120,8 @@ def test_a_sequence_that_begins_again_is_one_of_its_own(spark: SparkSession) -> 
     assert [row[4:] for row in gaps] == [(2, 2, 3, 4), (4, 4, 4, 5)]
 
 
-def test_a_time_that_no_calendar_has_is_no_envelope(spark: SparkSession) -> None:
-    """So its line is missing."""
+def test_an_impossible_time_makes_a_line_invalid(spark: SparkSession) -> None:
+    """Its number counts as missing."""
     scribe = Scribe()
     scribe.tell(1, LEFT, LEFT, LEFT)
     lines = [scribe.lines[0], scribe.lines[1].replace(f"{START_MS + 1000}", f"{1 << 62}")]
@@ -130,8 +130,8 @@ def test_a_time_that_no_calendar_has_is_no_envelope(spark: SparkSession) -> None
     assert [row[4:] for row in gaps] == [(2, 2, 1, 1)]
 
 
-def test_an_event_that_is_not_known_is_there_all_the_same(spark: SparkSession) -> None:
-    """Of a later groupferry; half a line, though, is none."""
+def test_an_unknown_event_is_not_missing(spark: SparkSession) -> None:
+    """A later groupferry wrote it. A partial line is missing, however."""
     scribe = Scribe()
     scribe.tell(1, LEFT, LEFT, LEFT, LEFT, LEFT, LEFT, LEFT)
     _, unknown, newer, lacking, other, half, _ = range(7)
@@ -145,9 +145,9 @@ def test_an_event_that_is_not_known_is_there_all_the_same(spark: SparkSession) -
     assert [row[4:6] for row in found(sequences(parsed(spark, *lines)))] == [(6, 6)]
 
 
-def test_exactly_what_was_lost_is_missing(spark: SparkSession) -> None:
-    """Long sequences, of which any lines are lost, also whole stretches: the same as a plain walk
-    through the numbers finds."""
+def test_exactly_the_lost_lines_are_missing(spark: SparkSession) -> None:
+    """Long sequences lose random lines and ranges. The result equals that of a plain walk through
+    the numbers."""
     dice = random.Random(1)
     kept: dict[str, list[int]] = {}
     lines = []
@@ -171,7 +171,7 @@ def test_exactly_what_was_lost_is_missing(spark: SparkSession) -> None:
 
 
 def test_only_masks_are_sorted(spark: SparkSession) -> None:
-    """Never the lines themselves, and no rows are compared with all others."""
+    """Lines are not sorted, and no pairs of all rows are compared."""
     scribe = Scribe()
     scribe.tell(1, LEFT)
     plan = plan_of(sequences(parsed(spark, *scribe.lines)))

@@ -1,4 +1,4 @@
-"""Who was in which state when: by hand on small histories, and against the simulator."""
+"""Members and their states over time: in hand-written histories, and in the simulator."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -44,13 +44,13 @@ from tests.support.simulated_lines import write
 Interval = tuple[
     str | None, str | None, str | None, str | None, float | None, float | None, str | None
 ]
-"""Member, kind, protocol, state, from (None: before the first event), to, ended by."""
+"""Member, kind, protocol, state, start (None: before the first event), end, cause of the end."""
 
 SEEDS = range(8)
 
 
 def a_classic_group(scribe: Scribe) -> None:
-    """Its member is in the group's state from when it joins until it goes."""
+    """A member has the classic group's state from its join until it leaves."""
     scribe.beside(0, GroupCreated(kind="classic"))
     scribe.beside(1, joins("a"), group_goes(EMPTY, PREPARING))
     scribe.beside(2, group_goes(PREPARING, COMPLETING))
@@ -60,8 +60,8 @@ def a_classic_group(scribe: Scribe) -> None:
 
 
 def a_roll_of_one(scribe: Scribe) -> None:
-    """A classic member of a consumer group has its own rebalances; in a classic group again it
-    takes the group's state."""
+    """A classic member of a consumer group has its own rebalances. In a classic group it has the
+    group's state again."""
     scribe.tell(0, GroupCreated(kind="consumer"), joins("n", "consumer"), bump(2), target(2))
     scribe.tell(0, gets("n", 0, 1))
     scribe.tell(2, joins("a"), bump(3), goes("a", AT_REST, SYNC))
@@ -76,16 +76,16 @@ def a_roll_of_one(scribe: Scribe) -> None:
 
 
 def a_conversion_in_place(scribe: Scribe) -> None:
-    """Another protocol under the same member id; a static one under another id. The group's story
-    begins when both are in it already."""
+    """A member changes its protocol under the same id, or, if static, under another. The history
+    begins when both are already members."""
     scribe.tell(0, group_goes(COMPLETING, STABLE, 5), gets("a", 0), gets("b", 1))
     scribe.tell(4, converts(UP, 2), switches("a", "consumer"))
     scribe.tell(6, gives("b", 1), becomes("b", "b2"), joins("b2", "consumer", "i"), gets("b2", 1))
 
 
 def several_to_give_up(scribe: Scribe) -> None:
-    """A native member is to give up partitions until the last of them is released, its own again,
-    or of a topic that is gone."""
+    """A native member must revoke partitions until the last of them is released, assigned again, or
+    of a deleted topic."""
     scribe.tell(0, joins("n", "consumer"), bump(2), target(2), gets("n", 0, 1, 2))
     scribe.tell(1, is_to_give("n", 0, 1))
     scribe.tell(2, is_to_give("n", 2), gives("n", 0))
@@ -94,7 +94,8 @@ def several_to_give_up(scribe: Scribe) -> None:
 
 
 def late_and_quiet(scribe: Scribe) -> None:
-    """Who only commits was there all the time; so was who went without having joined."""
+    """A member that only commits was present all the time, and so was one that left without a
+    join."""
     scribe.beside(
         1,
         OffsetsCommitted(
@@ -109,8 +110,8 @@ def late_and_quiet(scribe: Scribe) -> None:
 
 
 def a_restart(scribe: Scribe) -> None:
-    """What was not complete is forgotten with the process: `b` never was in the group, `a` is in it
-    again, and the group is Stable."""
+    """A process forgets an incomplete generation: `b` never joined, `a` is a member again, and the
+    group is Stable."""
     scribe.tell(0, group_goes(COMPLETING, STABLE), joins("a"), gets("a", 0))
     scribe.beside(2, joins("b"), group_goes(STABLE, PREPARING))
     scribe.beside(3, gives("a", 0), leaves("a"))
@@ -185,11 +186,11 @@ CASES: Mapping[Told, Sequence[Interval]] = {
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """Of all histories in one run, by group: Spark takes its time for each run."""
+    """The intervals of all histories by group, in one run, because each run of Spark takes time."""
     told: dict[str, Told] = {case.__name__: case for case in CASES}
     told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in SEEDS}
     lines = lines_of(told)
-    made = changes(histories(spark, *lines)).localCheckpoint()  # as if written and read again
+    made = changes(histories(spark, *lines)).localCheckpoint()  # as if stored and read again
     assert made.columns == struct_of(ChangeRow).names
     table = timeline(made)
     assert table.columns == struct_of(TimelineRow).names
@@ -200,8 +201,10 @@ def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_intervals(case: Told, rows: Mapping[str, Sequence[Row]]) -> None:
-    """As worked out by hand; what each shows is said where it is told."""
+def test_hand_written_histories_have_the_expected_intervals(
+    case: Told, rows: Mapping[str, Sequence[Row]]
+) -> None:
+    """Each history is explained where it is defined."""
     found = [
         (
             row.member_id,
@@ -218,12 +221,12 @@ def test_intervals(case: Told, rows: Mapping[str, Sequence[Row]]) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_simulator_agrees(seed: int, rows: Mapping[str, Sequence[Row]]) -> None:
-    """At every moment those are in the group that the engine says, and in that state.
-
-    What nobody can know is left out: the time between the last event of a process and its end, and
-    the states of classic members after a load, which may let them rejoin without an event.
-    """
+def test_the_timeline_agrees_with_the_simulator(
+    seed: int, rows: Mapping[str, Sequence[Row]]
+) -> None:
+    """Members and states equal the engine's at every moment, except where they cannot be known:
+    between the last event of a process and its end, and for classic members after a load, which may
+    rejoin without an event."""
     members = [row for row in rows[f"seed {seed}"] if row.member_id]
     steps = simulated(seed)
     truth: dict[int, Mapping[str, SimulatedMember]] = {}
@@ -252,7 +255,7 @@ def test_the_simulator_agrees(seed: int, rows: Mapping[str, Sequence[Row]]) -> N
 
 
 def shows(event: GatewayEvent) -> bool:
-    """Whether it is known from then on which process has the group."""
+    """Whether the process that serves the group is known from then on."""
     return isinstance(event, CHANGES)
 
 
@@ -265,7 +268,7 @@ def _without_rejoins(
     }
 
 
-def test_why_a_member_went(rows: Mapping[str, Sequence[Row]]) -> None:
-    """The cause stands where the member's last interval ends."""
+def test_the_last_interval_has_the_cause_of_a_departure(rows: Mapping[str, Sequence[Row]]) -> None:
+    """The cause is where the member's last interval ends."""
     found = {row.member_id: row.cause for row in rows["late_and_quiet"] if row.to_ms}
     assert found["late"] == "left"
