@@ -1,5 +1,5 @@
-"""compose.yaml and gateway/Dockerfile, as far as that can be told without Docker. That compose.yaml
-keeps to its schema is checked by `.ci/run`."""
+"""compose.yaml and gateway/Dockerfile, checked without Docker. `.ci/run` validates compose.yaml
+against its schema."""
 
 import json
 import re
@@ -18,12 +18,12 @@ POM = ROOT / "tests" / "support" / "kafka" / "pom.xml"
 
 
 def instructions(name: str) -> list[str]:
-    """What follows each instruction of this name."""
+    """The arguments of each instruction of this name."""
     return re.findall(rf"^{name} +(.*)$", DOCKERFILE, re.MULTILINE)
 
 
-def test_its_kafka_is_the_old_one_of_the_tests() -> None:
-    """One release, pinned: the one that does not know the new protocol."""
+def test_its_kafka_is_the_old_release_of_the_tests() -> None:
+    """It is pinned, and lacks the native protocol."""
     versions = {each.text for each in ET.parse(POM).findall(".//{*}kafka.version")}
     (used,) = set(re.findall(r"apache/kafka:(\S+)", COMPOSE))
     assert used in versions
@@ -31,15 +31,15 @@ def test_its_kafka_is_the_old_one_of_the_tests() -> None:
 
 
 def test_the_image_is_pinned_and_does_not_run_as_root() -> None:
-    """Down to the patch release, in both stages; the process gets the signal that drains."""
+    """Both stages name a patch release, and the process gets the signal that drains."""
     (base,) = {each.split()[0] for each in instructions("FROM")}
     assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", base)
     assert instructions("USER") == ["groupferry"]
     assert instructions("STOPSIGNAL") == ["SIGTERM"]
 
 
-def test_what_the_image_copies_is_in_the_build_s_context() -> None:
-    """.dockerignore keeps everything else out."""
+def test_the_build_context_has_all_files_of_the_image() -> None:
+    """.dockerignore excludes everything else."""
     context = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
     own = [each for each in instructions("COPY") if not each.startswith("--from")]
     copied = {source for each in own for source in each.split()[:-1]}
@@ -48,8 +48,8 @@ def test_what_the_image_copies_is_in_the_build_s_context() -> None:
 
 
 @pytest.mark.parametrize("serves", [True, False])
-async def test_the_health_check_tells_whether_the_gateway_listens(serves: bool) -> None:
-    """At the port of GROUPFERRY_LISTEN, by its exit status alone."""
+async def test_the_health_check_tests_the_listener(serves: bool) -> None:
+    """It uses the port of GROUPFERRY_LISTEN, and only its exit status."""
     (check,) = instructions("HEALTHCHECK")
     command = json.loads(check.partition("CMD ")[2])
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")

@@ -1,7 +1,7 @@
-"""The layout of the repository, checked by itself.
+"""The layout of the repository.
 
-`coordinator/` and `codecs/` decide and translate; time, chance, IO and logging come to them from
-outside. Imports point in one direction, and every module of the two has its own test file.
+`coordinator/` and `codecs/` are pure: time, randomness, IO and logging stay outside. Imports point
+in one direction, and every module of the two has its own test file.
 """
 
 import ast
@@ -33,7 +33,8 @@ WITHOUT_A_TEST_OF_THEIR_OWN = {
     "data_path/group_apis.py": "a protocol, with what is answered where nobody hosts groups",
     "pipeline": "tables and report are tested together, from events to numbers",
 }
-"""Modules and folders of the gateway with logic, and what tests them instead."""
+"""Modules and folders of the gateway with logic but no test file of their own, and the tests that
+cover them."""
 BENEATH = {
     "classic": (),
     "assignors": (),
@@ -42,15 +43,15 @@ BENEATH = {
     "native": ("consumer", "conversion"),
     "mixed": ("classic", "consumer", "conversion"),
 }
-"""The packages of the coordinator, and on which others each may build."""
-# Name and ending apart, because this file is read as well.
+"""The packages of the coordinator, and the packages that each may import."""
+# Split into name and ending, because this file is searched as well.
 PACKAGE_HOSTS = [("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("maven", "org")]
 PACKAGE_HOSTS += [("npmjs", "com"), ("maven.apache", "org")]
 PACKAGE_HOST = re.compile("|".join(re.escape(".".join(parts)) for parts in PACKAGE_HOSTS))
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
-    """Dotted names of all that is imported, anywhere in the module."""
+    """The dotted names of all imports in the module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -59,7 +60,7 @@ def imports(tree: ast.Module) -> Iterator[str]:
 
 
 def calls(tree: ast.Module) -> Iterator[str]:
-    """Last names of all functions that are called."""
+    """The last names of all called functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name):
@@ -69,7 +70,7 @@ def calls(tree: ast.Module) -> Iterator[str]:
 
 
 def impurities(source: str, *, allowed: frozenset[str] = frozenset()) -> list[str]:
-    """What a module does that needs a clock, chance, IO or a log."""
+    """The impure modules and functions that a module uses."""
     tree = ast.parse(source)
     imported = {name.partition(".")[0] for name in imports(tree)}
     return sorted(imported & IMPURE_MODULES - allowed) + sorted(set(calls(tree)) & IMPURE_CALLS)
@@ -81,7 +82,7 @@ def is_under(name: str, package: str) -> bool:
 
 
 def wrong_directions(source: str, package: str) -> list[str]:
-    """What a module of `package` imports and must not."""
+    """The forbidden imports of a module of `package`."""
     wrong = []
     for name in imports(ast.parse(source)):
         if package == "kafka_codecs":
@@ -104,7 +105,7 @@ def modules(folder: Path) -> list[Path]:
 
 
 def has_logic(source: str) -> bool:
-    """Whether a module does something: declarations and protocols do not."""
+    """Whether a module has code in functions, and not only declarations and protocols."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first, *rest = node.body
@@ -115,14 +116,14 @@ def has_logic(source: str) -> bool:
 
 
 def has_twin(module: Path) -> bool:
-    """Whether a module of the gateway has its test file; it may need a real Kafka."""
+    """Whether a module of the gateway has a test file, perhaps one with a real Kafka."""
     twin = ROOT / "tests" / "gateway" / module.relative_to(GATEWAY)
     stem = f"test_{module.stem}"
     return any(twin.with_stem(each).exists() for each in (stem, f"{stem}_with_kafka"))
 
 
 def is_exempt(module: Path) -> bool:
-    """Whether something else tests a module of the gateway."""
+    """Whether other tests cover a module of the gateway."""
     name = module.relative_to(GATEWAY)
     return any(f"{each}" in WITHOUT_A_TEST_OF_THEIR_OWN for each in (name, *name.parents))
 
@@ -134,7 +135,8 @@ def name_of(value: object) -> str:
 
 @pytest.mark.parametrize("module", [*modules(CODECS), *modules(COORDINATOR)], ids=name_of)
 def test_codecs_and_coordinator_are_pure(module: Path) -> None:
-    """No IO, clock, randomness or logging; the simulation may roll dice, from a seed."""
+    """They use no IO, clock, randomness or logging. The simulation may use randomness from a
+    seed."""
     dice = frozenset({"random"}) if SIMULATION in module.parents else frozenset[str]()
     assert impurities(module.read_text(), allowed=dice) == []
 
@@ -149,13 +151,13 @@ def test_codecs_and_coordinator_are_pure(module: Path) -> None:
     ids=name_of,
 )
 def test_imports_point_in_one_direction(module: Path, package: str) -> None:
-    """gateway -> coordinator -> the embedded protocol of kafka_codecs, and nothing back."""
+    """gateway -> coordinator -> the embedded protocol of kafka_codecs."""
     assert wrong_directions(module.read_text(), package) == []
 
 
 @pytest.mark.parametrize("package", BENEATH)
-def test_the_packages_of_the_engine_build_on_each_other(package: str) -> None:
-    """None knows what stands on it, nor what stands beside it."""
+def test_the_packages_of_the_engine_import_only_lower_ones(package: str) -> None:
+    """A package imports neither those above it nor those beside it."""
     known = {*BENEATH[package], package}
     found = {
         name
@@ -192,20 +194,20 @@ def test_the_engine_does_not_know_the_simulation(module: Path) -> None:
     ids=name_of,
 )
 def test_every_module_has_its_test_file(module: Path, test: Path) -> None:
-    """Tests mirror the code, so that whoever opens one finds the other."""
+    """Tests mirror the code, so that each is easy to find."""
     assert test.exists(), f"{name_of(module)} has no {name_of(test)}"
 
 
 @pytest.mark.parametrize("module", modules(GATEWAY), ids=name_of)
 def test_every_module_of_the_gateway_with_logic_has_its_test_file(module: Path) -> None:
-    """Those without it say what tests them."""
+    """Exceptions name the tests that cover them."""
     if has_logic(module.read_text()) and not is_exempt(module):
         assert has_twin(module), f"{name_of(module)} has no test file of its name"
 
 
 @pytest.mark.parametrize("name", WITHOUT_A_TEST_OF_THEIR_OWN)
 def test_no_exemption_outlives_its_reason(name: str) -> None:
-    """What has gone or has its test file needs none."""
+    """A module that is gone or has its test file needs no exemption."""
     path = GATEWAY / name
     assert any(
         has_logic(module.read_text()) and not has_twin(module)
@@ -225,17 +227,17 @@ def test_no_exemption_outlives_its_reason(name: str) -> None:
     ],
 )
 def test_planted_logic_is_found(planted: str, *, found: bool) -> None:
-    """A module that only declares has nothing to test."""
+    """A module with only declarations needs no test."""
     assert has_logic(planted) is found
 
 
-def test_the_folder_of_the_codecs_is_no_package() -> None:
+def test_the_folder_of_the_codecs_is_not_a_package() -> None:
     """The standard library owns the name `codecs`."""
     assert not (CODECS / "__init__.py").exists()
 
 
 def test_no_file_names_a_package_host() -> None:
-    """Where packages come from is a matter of the machine, not of the project."""
+    """The machine decides where packages come from, not the project."""
     folders = [CODECS, COORDINATOR, GATEWAY, ROOT / "tests", ROOT / ".ci"]
     inside = [path for folder in folders for path in folder.rglob("*")]
     files = [path for path in [*ROOT.iterdir(), *inside] if path.is_file()]
@@ -261,7 +263,7 @@ def test_no_file_names_a_package_host() -> None:
     ],
 )
 def test_a_planted_impurity_is_found(planted: str, found: list[str]) -> None:
-    """A check that never bites is none."""
+    """The check can fail."""
     assert impurities(planted) == found
     assert "random" not in impurities(planted, allowed=frozenset({"random"}))
 
@@ -283,12 +285,12 @@ def test_a_planted_impurity_is_found(planted: str, found: list[str]) -> None:
     ],
 )
 def test_a_planted_import_is_found(package: str, planted: str, wrong: list[str]) -> None:
-    """So is each direction that is closed."""
+    """Each forbidden direction is found."""
     assert wrong_directions(planted, package) == wrong
 
 
 def test_a_planted_host_is_found() -> None:
-    """The pattern does match what it is meant for."""
+    """The pattern matches each host."""
     for parts in PACKAGE_HOSTS:
         assert PACKAGE_HOST.search(f"--index-url https://{'.'.join(parts)}/simple")
     assert not PACKAGE_HOST.search("pip install -c constraints.txt .")

@@ -1,5 +1,5 @@
-"""The rulebook in `gateway/docs/protocol/`: every citation leads to a rule, and every rule
-to its code and tests."""
+"""The rulebook in `gateway/docs/protocol/`: every citation leads to a rule, and every rule to its
+code and tests."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 
 
 def texts() -> list[Path]:
-    """Whatever may cite a rule; the rulebook too."""
+    """All files that may cite a rule, including the rulebook."""
     folders = [ROOT / name for name in ("codecs", "coordinator", "gateway", "tests")]
     inside = [
         path for folder in folders for kind in ("*.py", "*.md") for path in folder.rglob(kind)
@@ -57,8 +57,8 @@ def test_every_citation_resolves() -> None:
     assert dangling == {}
 
 
-def test_no_citation_names_a_document_outside_the_repository() -> None:
-    """ "rule 3.7", not the number of a document that only its authors have."""
+def test_no_citation_names_an_external_document() -> None:
+    """A citation is "rule 3.7", not the number of a document outside the repository."""
     assert [name_of(path) for path in texts() if OLD_CITATION.search(path.read_text())] == []
 
 
@@ -72,8 +72,8 @@ def test_each_number_names_one_rule() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=name_of)
-def test_a_rule_names_its_source_and_its_places(rule: Rule) -> None:
-    """Code and tests that exist, or "none" and the reason."""
+def test_a_rule_names_its_source_code_and_tests(rule: Rule) -> None:
+    """Named files exist, or the line is "none" with a reason."""
     assert rule.fields.keys() == set(FIELDS)
     for field in ("Code", "Tests"):
         places = PATH.findall(rule.fields[field])
@@ -83,7 +83,7 @@ def test_a_rule_names_its_source_and_its_places(rule: Rule) -> None:
 
 @pytest.mark.parametrize("deviation", BOOK.deviations, ids=name_of)
 def test_a_deviation_names_its_rules_and_its_code(deviation: Deviation) -> None:
-    """And each of these rules points back to it."""
+    """Each of these rules cites it."""
     assert deviation.anchor == deviation.name
     assert deviation.code
     assert [place for place in deviation.code if not (ROOT / place).exists()] == []
@@ -98,7 +98,7 @@ def test_the_deviations_of_a_rule_exist(rule: Rule) -> None:
 
 
 def test_every_scenario_and_invariant_has_its_row() -> None:
-    """`test_every_scenario.py` sees to their tests."""
+    """`test_every_scenario.py` checks their tests."""
     rows = {rule.number: rule.rows for rule in BOOK.rules}
     assert rows["10"] == {str(number) for number in range(1, 72)}
     assert rows["12.1"] == {str(number) for number in range(1, 11)}
@@ -106,7 +106,7 @@ def test_every_scenario_and_invariant_has_its_row() -> None:
 
 @pytest.mark.parametrize("page", sorted(PAGES.parent.rglob("*.md")), ids=name_of)
 def test_links_in_the_docs_resolve(page: Path) -> None:
-    """Files, and the deviations by their anchors."""
+    """These are files, and anchors of deviations."""
     anchors = {deviation.name.lower() for deviation in BOOK.deviations}
     for target, anchor in LINK.findall(page.read_text()):
         assert not target or (page.parent / target).exists(), target
@@ -115,13 +115,13 @@ def test_links_in_the_docs_resolve(page: Path) -> None:
 
 @pytest.mark.parametrize("page", sorted(PAGES.parent.rglob("*.md")), ids=name_of)
 def test_the_files_that_docs_name_exist(page: Path) -> None:
-    """By their paths from the top."""
+    """Paths are relative to the top of the repository."""
     named = PATH.findall(page.read_text())
     assert [place for place in named if not (ROOT / place).exists()] == []
 
 
 def test_the_functions_that_the_architecture_names_exist() -> None:
-    """`Class.method`, somewhere in the code."""
+    """They are named `Class.method`."""
     page = (PAGES.parent / "architecture.md").read_text()
     named = re.findall(r"`([A-Z]\w+)\.(\w+)`", page)
     assert len(named) > 10
@@ -133,7 +133,7 @@ def test_the_functions_that_the_architecture_names_exist() -> None:
     ] == []
 
 
-def test_the_table_of_versions_is_that_of_the_data_path() -> None:
+def test_the_table_of_versions_matches_the_data_path() -> None:
     """Rule 1.1."""
     rows = re.findall(
         r"^\| \w+ \| (\d+) \|.*\| (\d+)(?:\u2013(\d+))?(, without upstream)? \|$",
@@ -147,7 +147,7 @@ def test_the_table_of_versions_is_that_of_the_data_path() -> None:
         assert offered == (int(low), int(high or low), bool(without_upstream)), key
 
 
-def test_the_table_of_codes_has_all_of_the_engine() -> None:
+def test_the_table_of_codes_has_all_codes_of_the_engine() -> None:
     """Rule 1.4."""
     page = pages_on_disk()["errors-and-versions.md"]
     rows = re.findall(r"^\| (-?\d+) \| ([A-Z_]+) \|", page, re.MULTILINE)
@@ -196,7 +196,7 @@ PLANTED = {
     ],
 )
 def test_a_planted_citation_is_found(text: str, missing: list[str]) -> None:
-    """A check that never bites is none."""
+    """The check can fail."""
     assert read_rulebook(PLANTED).unresolved(text) == missing
 
 

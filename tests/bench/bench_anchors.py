@@ -48,7 +48,7 @@ def connections_to(ports: set[int]) -> int:
 
 @contextmanager
 def counted(requests: Counter[str]) -> Iterator[None]:
-    """Count what goes to the brokers on the gateway's own connections."""
+    """Count the requests on the gateway's own connections to the brokers."""
     exchange = BrokerConnection._exchange
 
     async def counting(self: BrokerConnection, key: ApiKey, version: int, body: bytes) -> bytes:
@@ -63,7 +63,7 @@ def counted(requests: Counter[str]) -> Iterator[None]:
 
 
 async def join(address: tuple[str, int], group: str, limit: trio.CapacityLimiter) -> None:
-    """Be a member, as soon as the gateway lets one in, at the listener where it does."""
+    """Join as soon as the gateway admits the member, at the listener of the group's coordinator."""
     async with limit:
         while True:
             async with group_client(address, group) as client:
@@ -77,7 +77,7 @@ async def join(address: tuple[str, int], group: str, limit: trio.CapacityLimiter
 
 
 async def measure(cluster: KafkaCluster, groups: int) -> None:
-    """Print it."""
+    """Print the figures."""
     requests: Counter[str] = Counter()
     ports = {port for _, port in cluster.addresses}
     peak = 0

@@ -28,11 +28,11 @@ CHANGES = 15
 MILLISECONDS = 1_000
 
 Cost = tuple[float, float]
-"""Seconds: the assignor alone, and the engine's steps."""
+"""Seconds of the assignor alone, and of the engine's steps."""
 
 
 def assignor_after(stage: Stage, assignor: str, *changes: ConsumerRecord) -> float:
-    """What the assignor costs if the group is changed like that; it is left as it was."""
+    """The cost of the assignor after such a change. The group is left unchanged."""
     twin = stage.group.fork()
     for record in changes:
         twin.apply(record)
@@ -54,7 +54,7 @@ def one_joins(stage: Stage, assignor: str, member_id: str) -> Cost:
 
 
 def one_leaves(stage: Stage, assignor: str, member_id: str) -> Cost:
-    """Two heartbeats: the goodbye, and the next one of somebody else, which computes the target."""
+    """Two heartbeats: the leave, and the next one of another member, which computes the target."""
     alone = assignor_after(
         stage,
         assignor,

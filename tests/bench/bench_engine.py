@@ -30,7 +30,7 @@ NATIVE_JOINERS = 10_000
 JOIN_EVERY_MS = 1
 
 StableGroup = tuple[Stage, Sequence[str], int]
-"""A group, its members, and the epoch or generation that they all have."""
+"""A group, its members, and their common epoch or generation."""
 
 
 def native_members() -> StableGroup:
@@ -42,7 +42,7 @@ def native_members() -> StableGroup:
 
 
 def classic_members_in_a_consumer_group() -> StableGroup:
-    """They joined and synced, each for itself."""
+    """Members that joined and synced one by one."""
     stage = Stage(STABLE_MEMBERS)
     stage.load_without_target(STABLE_MEMBERS, CLASSIC)
     for member_id in members_of(STABLE_MEMBERS):
@@ -53,7 +53,7 @@ def classic_members_in_a_consumer_group() -> StableGroup:
 
 
 def classic_members_in_a_classic_group(size: int = STABLE_MEMBERS) -> StableGroup:
-    """They took ids, joined together, and were assigned by their leader."""
+    """Members that took ids, joined together, and got assignments from their leader."""
     stage = Stage(size)
     ids = [_answer(stage, stage.join("")).member_id for _ in range(size)]
     tokens = [stage.join(member_id) for member_id in ids]
@@ -77,7 +77,7 @@ def _answer(stage: Stage, token: int) -> JoinGroupReply:
 
 
 def measure_heartbeats(name: str, group: StableGroup, *, is_native: bool) -> None:
-    """Print how many the engine answers in a second."""
+    """Print the number of answers per second."""
     stage, ids, epoch = group
     beat = stage.native if is_native else stage.beat
 
@@ -93,7 +93,7 @@ def measure_heartbeats(name: str, group: StableGroup, *, is_native: bool) -> Non
 
 
 def measure_native_joins() -> None:
-    """Print how long they take; the target is computed once a second at most."""
+    """Print the duration. The target is computed at most once a second."""
     stage = Stage(NATIVE_JOINERS, interval_ms=1_000)
 
     def everybody() -> None:
@@ -111,7 +111,7 @@ def measure_native_joins() -> None:
 
 
 def measure_classic_joins() -> None:
-    """Print how long they take to be Stable."""
+    """Print the time until the group is Stable."""
     joining_s = seconds(lambda: classic_members_in_a_classic_group(CLASSIC_JOINERS))
     say(f"{CLASSIC_JOINERS:,} classic members join one classic group: {joining_s:.2f} s")
 

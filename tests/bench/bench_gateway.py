@@ -41,7 +41,7 @@ READY_TIMEOUT_S = 20
 
 @contextmanager
 def mock_cluster() -> Iterator[str]:
-    """A fresh embedded cluster: it keeps 5 MiB per partition, so each run gets its own."""
+    """A new embedded cluster. It stores only 5 MiB per partition, so each run needs its own."""
     command = [
         sys.executable,
         "-m",
@@ -126,7 +126,7 @@ def find_coordinators(bootstrap: str) -> float:
 
 
 def heartbeats(bootstrap: str) -> float:
-    """Round trips per second of a member that is well."""
+    """Heartbeat round trips per second of a settled member."""
     member_id = str(uuid.uuid4())
     epoch = 0
 

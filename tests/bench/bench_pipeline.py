@@ -47,13 +47,13 @@ DAY_S = 24 * 60 * 60
 SAMPLE_S = 0.5
 
 _GROUP, _GATEWAY, _PROCESS = "GROUP-ID", "GATEWAY-ID", "PROCESS-ID"
-"""What is filled in for each group."""
+"""The fields that each group replaces."""
 _EVENTS_BESIDES = 35
-"""Of a group, beside its commits."""
+"""The events of a group apart from its commits."""
 
 
 def life(commits: int) -> Scribe:
-    """A group's day: three classic members come, are replaced one by one, and commit meanwhile."""
+    """A group's day: three classic members join, are replaced one by one, and commit meanwhile."""
     scribe = Scribe(gateway_id=_GATEWAY, process_id=_PROCESS, group_id=_GROUP)
     scribe.tell(0, GroupCreated(kind="classic"))
     members = [f"old-{number}" for number in range(MEMBERS)]
@@ -80,7 +80,7 @@ def life(commits: int) -> Scribe:
 def _replace(
     scribe: Scribe, at_s: float, step: int, members: list[str], shares: dict[str, tuple[int, ...]]
 ) -> None:
-    """One member leaves, a native one takes its partitions."""
+    """One member leaves, and a native one takes its partitions."""
     old, new = members[step], f"new-{step}"
     numbers = shares.pop(old)
     scribe.tell(at_s, _released(old, numbers), MemberLeft(member_id=old, cause=RemovalCause.LEFT))
@@ -176,7 +176,7 @@ def _commit(member_id: str, numbers: tuple[int, ...], position: int, at_s: float
 
 
 def write_events(folder: Path, groups: int, events: int) -> int:
-    """Files of GATEWAYS gateways; how many events they are."""
+    """Write files of GATEWAYS gateways and return the number of events."""
     own = life(max(0, events // groups - _EVENTS_BESIDES)).lines
     pattern = [
         (re.sub(r'"sequence":\d+', '"sequence":SEQUENCE', line), '"process_id":null' not in line)
@@ -222,8 +222,8 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._is_over.wait(SAMPLE_S):
-            # A JVM that is about to start a program is there twice, for a moment, with one memory:
-            # the two have one command line, too.
+            # A JVM that starts a program exists twice for a moment, with shared memory and the same
+            # command line.
             by_command = dict(_memory(pid) for pid in _family(self._pid))
             self.bytes = max(self.bytes, sum(by_command.values()))
 
@@ -237,10 +237,12 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _memory(pid: int) -> tuple[str, int]:
-    """A process by its command line, and the bytes it has in memory; shared ones by its share."""
+    """A process's command line and its memory in bytes, counting shared pages by their share."""
     with suppress(OSError):
         process = Path(f"/proc/{pid}")
-        command = (process / "cmdline").read_text()  # first: it may start that program meanwhile
+        command = (
+            process / "cmdline"
+        ).read_text()  # first, because it may start that program meanwhile
         for line in (process / "smaps_rollup").read_text().splitlines():
             name, _, value = line.partition(":")
             if name == "Pss":

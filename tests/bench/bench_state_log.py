@@ -64,20 +64,20 @@ GROUPS = 1_000
 MEMBERS = 20
 JOINING = 1_000
 HISTORY = 100_000
-"""Records written, of which the newest of each key are left."""
+"""The number of written records, of which the newest of each key remain."""
 
 PARTITIONS = [Partition(topic_id("orders"), number) for number in range(4 * MEMBERS)]
 
 
 @asynccontextmanager
 async def open_memory_log(_folder: Path) -> AsyncIterator[StateLog]:
-    """Good for what it forgets."""
+    """A log in memory."""
     yield MemoryLog()
 
 
 @contextmanager
 def opening(name: str) -> Iterator[OpenLog]:
-    """How to open a log of this kind in a folder, for the length of the block."""
+    """Open a log of this kind in a folder, for the length of the block."""
     match name:
         case "memory":
             yield open_memory_log
@@ -170,7 +170,7 @@ async def write_history(log: StateLog) -> None:
 
 
 async def load_all(log: StateLog) -> int:
-    """Bring every engine back; how many members there are."""
+    """Load every engine and return the number of members."""
     members = 0
     for group_id in await log.group_ids():
         engine = GroupEngine(group_id, GroupConfig())
@@ -181,7 +181,7 @@ async def load_all(log: StateLog) -> int:
 
 
 async def measure_load(open_log: OpenLog, folder: Path) -> str:
-    """As a restart does it; a log in memory is not opened again."""
+    """Open the log as a restart does. A log in memory stays open."""
     async with open_log(folder) as log:
         await write_history(log)
         if not log.outlives_process:
@@ -193,7 +193,7 @@ async def measure_load(open_log: OpenLog, folder: Path) -> str:
         async with open_log(folder) as log:
             members = await load_all(log)
             elapsed_s = time.perf_counter() - started
-    size = size_of(folder) / 1e6  # of what is ours: a topic is the cluster's
+    size = size_of(folder) / 1e6  # only of the log's own files: a topic belongs to the cluster
     return (
         f"{GROUPS:,} groups of {MEMBERS} ({members:,} members), {HISTORY:,} records of history:"
         f" loaded in {elapsed_s:.2f} s, {size:.1f} MB"
@@ -275,7 +275,7 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    """Run what is named, or everything."""
+    """Run the named benchmarks, or all."""
     for name in sys.argv[1:] or KINDS:
         with opening(name) as open_log:
             trio.run(measure, name, open_log)

@@ -65,15 +65,15 @@ class Subject:
 
     client: Client
     is_direct: bool = False
-    """Whether it can do without the gateway."""
+    """Whether it can run without the gateway."""
     admin: Callable[[str], None] | None = None
-    """Then only its requests are of interest, not those of the members."""
+    """If set, only its own requests count, not those of the members."""
 
 
 def ask_with_librdkafka(servers: str) -> None:
     """The group requests of librdkafka's admin client, and of a transactional producer."""
     admin = AdminClient({"bootstrap.servers": servers, "client.id": "admin"})
-    # No configs: it asks the controller for them, and the embedded cluster has none.
+    # No configs: librdkafka requests them from the controller, and the embedded cluster has none.
     futures = [
         admin.list_consumer_groups(),
         *admin.describe_consumer_groups([GROUP]).values(),
@@ -165,7 +165,7 @@ async def capture(name: str) -> None:
 
 
 def frames_of(recorder: "Recording", kind: Kind, *, with_members: bool = True) -> list[Frame]:
-    """What was recorded, of the apis that we have messages for."""
+    """The recorded frames of APIs with codecs."""
     return [
         Frame(
             kind=kind,
@@ -182,7 +182,7 @@ def frames_of(recorder: "Recording", kind: Kind, *, with_members: bool = True) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What goes by, and where clients are to connect."""
+    """The recorded frames, and the address for clients."""
 
     recorder: WireRecorder
     servers: str
@@ -192,7 +192,7 @@ class Recording:
         return self.recorder.exchanges
 
     async def until(self, *keys: ApiKey) -> None:
-        """Wait until each of these apis was seen."""
+        """Wait until each of these APIs was recorded."""
         while True:
             if {each.api_key for each in self.exchanges} >= set(keys):
                 return
@@ -237,7 +237,7 @@ async def _join(
 
 @asynccontextmanager
 async def cluster_with_records() -> AsyncIterator[MockCluster]:
-    """An embedded cluster with something to consume."""
+    """An embedded cluster with records to consume."""
     async with running_mock_cluster() as cluster:
         await cluster.create_topic(TOPIC, PARTITIONS)
         await trio.to_thread.run_sync(_produce, cluster.bootstrap_servers)
@@ -246,11 +246,9 @@ async def cluster_with_records() -> AsyncIterator[MockCluster]:
 
 @asynccontextmanager
 async def gateway_recorded(cluster: MockCluster) -> AsyncIterator[Recording]:
-    """A gateway before the cluster, a recorder before the gateway.
-
-    What the gateway answers itself it need not have of the cluster, but it offers no later version
-    than the cluster does; so the cluster claims those that it could not answer.
-    """
+    """A recorder in front of a gateway in front of the cluster. The gateway offers no later
+    versions than the cluster does, even for APIs that it answers itself, so the cluster claims
+    those."""
     for api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP):
         await cluster.claim_versions(api_key, APIS[api_key].versions)
     config = GatewayConfig(
@@ -273,7 +271,7 @@ async def gateway_recorded(cluster: MockCluster) -> AsyncIterator[Recording]:
 
 @asynccontextmanager
 async def cluster_recorded(cluster: MockCluster) -> AsyncIterator[Recording]:
-    """A recorder before the cluster itself, which is told to name the recorder's address."""
+    """A recorder in front of the cluster, which names the recorder's address."""
     ports = [port for _, port in cluster.bootstrap]
     for node_id, port in enumerate(ports, start=1):
         await cluster.set_host_port(node_id, RECORDER, port)

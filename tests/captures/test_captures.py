@@ -1,6 +1,6 @@
-"""What real clients send, and what librdkafka's mock cluster answers: our codecs read all of it.
+"""The codecs read all captured requests of real clients, and answers of librdkafka's mock cluster.
 
-An own encoder must not be the only judge of an own decoder. The files were made by `capture.py`.
+An encoder must not be the only test of its own decoder. `capture.py` made the files.
 """
 
 import pytest
@@ -33,13 +33,13 @@ CLIENTS = {
     *("java-classic", "java-consumer"),
 }
 FILES = sorted(captures.FOLDER.glob("*/*.txt"))
-# Bugs of the mock cluster, and not of ours.
+# Bugs of the mock cluster.
 TRAILING_BYTES = {(ApiKey.METADATA, version): b"\0" for version in range(9, 14)}
 MALFORMED = {(ApiKey.API_VERSIONS, 3), (ApiKey.LEAVE_GROUP, 3)}
 
 
 def every_frame(*api_keys: ApiKey) -> pytest.MarkDecorator:
-    """Each captured frame of these apis, or of all."""
+    """Each captured frame of these APIs, or of all."""
     return pytest.mark.parametrize(
         "frame",
         [
@@ -60,7 +60,7 @@ def message_of(frame: Frame) -> type[Struct]:
 
 
 def test_every_client_was_captured() -> None:
-    """And each file says of which client, of which version, by which command."""
+    """Each file names the client, its version, and the command."""
     assert {path.parent.name for path in FILES} == CLIENTS
     for path in FILES:
         client, command = path.read_text().splitlines()[:2]
@@ -69,8 +69,8 @@ def test_every_client_was_captured() -> None:
 
 
 @every_frame()
-def test_a_captured_frame_is_read_and_written_again(frame: Frame) -> None:
-    """Header and body give the same bytes, and kio reads the same in them."""
+def test_a_captured_frame_survives_a_round_trip(frame: Frame) -> None:
+    """Header and body give the same bytes, and kio reads the same content."""
     key, version, data = frame.api_key, frame.api_version, frame.data
     trailing = b""
     if frame.kind == "request":
@@ -94,8 +94,8 @@ def test_a_captured_frame_is_read_and_written_again(frame: Frame) -> None:
 
 
 @every_frame()
-def test_a_captured_frame_cut_anywhere_is_refused(frame: Frame) -> None:
-    """At every byte, in the header and in the body; never with another error."""
+def test_a_truncated_frame_is_refused(frame: Frame) -> None:
+    """It is cut at every byte of header and body, and always raises WireError."""
     key = (frame.api_key, frame.api_version)
     if frame.kind == "answer" and (key in MALFORMED or key in TRAILING_BYTES):
         return
@@ -105,7 +105,7 @@ def test_a_captured_frame_cut_anywhere_is_refused(frame: Frame) -> None:
 
 
 def read_whole(frame: Frame, data: bytes) -> Struct:
-    """Read header and body of a frame that was cut. Raises WireError."""
+    """Decode header and body of a truncated frame. Raises WireError."""
     key, version = frame.api_key, frame.api_version
     if frame.kind == "request":
         _, start = decode_request_header(data)
@@ -115,8 +115,8 @@ def read_whole(frame: Frame, data: bytes) -> Struct:
 
 
 @every_frame(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
-def test_the_embedded_consumer_protocol_is_read_as_well(frame: Frame) -> None:
-    """Subscriptions and assignments inside of JoinGroup and SyncGroup, without leftover bytes."""
+def test_the_embedded_consumer_protocol_is_decoded(frame: Frame) -> None:
+    """Subscriptions and assignments in JoinGroup and SyncGroup have no bytes left over."""
     for data in subscriptions_in(frame):
         spoken, subscription = decode_subscription(data)
         assert subscription.topics == ("numbers",)
@@ -140,10 +140,11 @@ def test_the_embedded_consumer_protocol_is_read_as_well(frame: Frame) -> None:
         ("platformatic-classic", 1, None, False),
     ],
 )
-def test_each_client_subscribes_in_its_own_way(
+def test_each_client_has_its_own_form_of_subscription(
     client: str, version: int, user_data: bytes | None, names_owned: bool
 ) -> None:
-    """The version, the user data of its first join, and whether a later one says what it owns."""
+    """These are the version, the user data of its first join, and whether a later one states owned
+    partitions."""
     found = [
         decode_subscription(data)
         for path in captures.FOLDER.glob(f"{client}/join_group_v*.txt")

@@ -1,6 +1,6 @@
-"""A consumer of aiokafka, classic protocol only; asyncio, because aiokafka is.
+"""A classic consumer of aiokafka. It uses asyncio, because aiokafka does.
 
-It reports as the demo's own consumer does, see `gateway.demo.reports`.
+It reports like the demo's own consumer, see `gateway.demo.reports`.
 """
 
 import argparse
@@ -67,7 +67,7 @@ class ReportingConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aio
             say(Revoked(at_s=time.monotonic(), partitions=numbers_of(revoked)))
 
     async def _commit(self, partitions: Iterable[TopicPartition]) -> None:
-        """Commit what was consumed of these and wait for the answer."""
+        """Commit these partitions and wait for the answer."""
         offsets = {
             each: self._uncommitted[each] for each in partitions if each in self._uncommitted
         }
@@ -106,7 +106,7 @@ async def consume(options: argparse.Namespace, stop: StopRequest) -> None:
 
 
 def main() -> None:
-    """Be the child."""
+    """Run as the child."""
     parser = argparse.ArgumentParser()
     for name in ("--bootstrap", "--topic", "--group", "--client-id", "--protocol", "--assignor"):
         parser.add_argument(name, required=True)

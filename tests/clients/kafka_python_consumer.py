@@ -1,6 +1,6 @@
-"""A consumer of kafka-python, classic protocol only.
+"""A classic consumer of kafka-python.
 
-It reports as the demo's own consumer does, see `gateway.demo.reports`.
+It reports like the demo's own consumer, see `gateway.demo.reports`.
 """
 
 import argparse
@@ -32,8 +32,8 @@ from gateway.demo.reports import (
 
 
 class Reporter(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Reports what the client owns. The client itself commits before it gives partitions up: since
-    3.0 the callbacks run where they could not wait for a commit of their own."""
+    """Reports the owned partitions. The client itself commits before it revokes: since 3.0 its
+    callbacks cannot wait for a commit."""
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         say(Assigned(at_s=time.monotonic(), partitions=numbers_of(assigned)))
@@ -46,7 +46,7 @@ class Reporter(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
 
 
 def on_commit(offsets: Mapping[TopicPartition, OffsetAndMetadata], answer: object) -> None:
-    """Report a commit of the client's own, one of those made on the way."""
+    """Report a commit that the client itself made."""
     if isinstance(answer, Exception):
         say(Troubled(at_s=time.monotonic(), doing="commit", error=str(answer)))
         return
@@ -59,7 +59,7 @@ def numbers_of(partitions: Iterable[TopicPartition]) -> tuple[int, ...]:
 
 
 def assignors() -> dict[str, type[AbstractPartitionAssignor]]:
-    """Those of this version of the client, by their names."""
+    """The assignors of this version of the client by name."""
     found = {each.name: each for each in (RangePartitionAssignor, RoundRobinPartitionAssignor)}
     with contextlib.suppress(ImportError):
         module = importlib.import_module("kafka.coordinator.assignors.cooperative_sticky")
@@ -68,7 +68,7 @@ def assignors() -> dict[str, type[AbstractPartitionAssignor]]:
 
 
 def main() -> None:
-    """Be the child."""
+    """Run as the child."""
     parser = argparse.ArgumentParser()
     for name in ("--bootstrap", "--topic", "--group", "--client-id", "--protocol", "--assignor"):
         parser.add_argument(name, required=True)

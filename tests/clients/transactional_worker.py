@@ -1,8 +1,8 @@
-"""One worker of a read-process-write loop: librdkafka's transactional producer and consumer.
+"""One worker of a read-process-write loop with librdkafka's transactional producer.
 
-Each batch that it reads is written to the other topic and committed as read in one transaction.
-Says `committed N` after each, `aborted: why` where one failed and was read again. Ends with its
-stdin.
+It writes each batch to the other topic, and commits the batch's offsets in the same transaction. It
+prints `committed N` after each, and `aborted: why` after a failure, after which it reads the batch
+again. It ends with its stdin.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Worker:
                 "log_level": 0,
             }
         )
-        self._producer.init_transactions(LIMIT_S)  # ends what a predecessor left open
+        self._producer.init_transactions(LIMIT_S)  # ends a predecessor's open transaction
         self._consumer.subscribe([options.source], on_revoke=self._revoke, on_lost=self._revoke)
 
     def run(self) -> None:
@@ -55,7 +55,7 @@ class Worker:
         self._consumer.close()
 
     def _revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        """What was read of them and not yet written is another's now."""
+        """Drop records that were read but not written, because another worker owns them now."""
         gone = {each.partition for each in partitions}
         self._batch = [each for each in self._batch if each.partition() not in gone]
 

@@ -30,29 +30,29 @@ MUTATED = ("coordinator", "gateway/groups", "gateway/anchor")
 NOT_MUTATED = "coordinator/simulation/"
 TESTS = tuple(f"tests/{each}" for each in MUTATED)
 NOT_RUN = ("--ignore=tests/coordinator/simulation", "-m=not kafka and not spark and not long")
-"""The tests that are quick enough to run hundreds of times."""
+"""The tests that are fast enough to run hundreds of times."""
 
 TESTS_S_MAX = 20.0
-"""Of all tests that call a function, the quickest that fit in: those of its own file first."""
+"""The fastest tests that call a function, up to this time, those of its own file first."""
 START_S_MAX = 30.0
-"""For an interpreter and its imports, on a busy machine. Whoever takes three times as long as the
-tests did before, and this, is in an endless loop."""
+"""Time for an interpreter and its imports on a busy machine. Tests that take three times their
+usual time plus this are in an endless loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which tests that pass call the function at FILE:LINE, and how long each test lasts."""
+    """The passing tests that call the function at FILE:LINE, and the duration of each."""
 
     callers: Mapping[str, Sequence[str]]
     lasted_s: Mapping[str, float]
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """In the order in which they are to be run; none if nothing calls it."""
+        """The tests in their order of execution. Empty if none calls the function."""
         here = f"{mutant.file}:"
         package, _, name = mutant.file.rpartition("/")
         own = f"tests/{package}/test_{name}::"
         callers = set(self.callers.get(f"{here}{mutant.function}", ()))
-        if mutant.function is None:  # what a module says outside of functions, nobody calls
+        if mutant.function is None:  # no test calls code outside of functions
             callers.update(*(tests for key, tests in self.callers.items() if key.startswith(here)))
             callers.update(test for test in self.lasted_s if test.startswith(own))
         chosen, sum_s = list[str](), 0.0
@@ -79,7 +79,7 @@ def main() -> int:
             free.put(each)
 
         def survives(mutant: Mutant) -> bool | None:
-            """Or nothing, once the time is over."""
+            """Returns None once the time is over."""
             if time.monotonic() > until_s:
                 return None
             copy = free.get()
@@ -118,7 +118,7 @@ def _all_mutants() -> Iterator[Mutant]:
 
 
 def _copy(folder: Path) -> Path:
-    """The files that git knows, as they are now."""
+    """The files that git tracks, in their present state."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
     )
@@ -160,7 +160,7 @@ def _survives(mutant: Mutant, coverage: Coverage, copy: Path) -> bool:
 def _pytest(
     copy: Path, *arguments: str, timeout_s: float | None = None, calls: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """In a process of its own. It writes no bytecode: a mutant's would outlive it."""
+    """Run in a process of its own, without bytecode, because a mutant's would survive it."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
         cwd=copy,

@@ -1,6 +1,6 @@
-"""A plugin for pytest: which test calls which function, and how long each test takes.
+"""A pytest plugin that records which test calls which function, and how long each test takes.
 
-Only for the run that goes before all mutants; CALLS names the file that gets it as JSON.
+It is only for the run before all mutants. CALLS names the JSON file for the result.
 """
 
 import json
@@ -20,26 +20,26 @@ _ROOT = f"{Path.cwd()}/"
 _callers: dict[str, set[str]] = defaultdict(set)
 _lasted_s: dict[str, float] = defaultdict(float)
 _failed: set[str] = set()
-"""While it is traced, a test may take longer than it allows."""
+"""A traced test may take longer than its limit."""
 _test = ""
 
 
 def _trace(frame: FrameType, _event: str, _argument: object) -> None:
-    """At each call; not within it, which keeps it cheap."""
+    """Trace only calls, which is cheap."""
     code = frame.f_code
     if _test and code.co_filename.startswith(_ROOT):
         _callers[f"{code.co_filename.removeprefix(_ROOT)}:{code.co_firstlineno}"].add(_test)
 
 
 def pytest_sessionstart() -> None:
-    """Fixtures call functions, too."""
+    """Fixtures call functions as well."""
     sys.settrace(_trace)
     threading.settrace(_trace)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """All that happens now belongs to this test."""
+    """Later calls belong to this test."""
     global _test  # noqa: PLW0603  (one session is one process)
     _test = _name(item.nodeid)
     try:
@@ -49,14 +49,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Of set-up, call and teardown."""
+    """The sum of set-up, call and teardown."""
     if report.failed:
         _failed.add(_name(report.nodeid))
     _lasted_s[_name(report.nodeid)] += report.duration
 
 
 def pytest_sessionfinish() -> None:
-    """Write it down."""
+    """Write the result."""
     sys.settrace(None)
     callers = {function: sorted(tests - _failed) for function, tests in _callers.items()}
     lasted_s = {test: s for test, s in _lasted_s.items() if test not in _failed}
@@ -65,5 +65,5 @@ def pytest_sessionfinish() -> None:
 
 
 def _name(nodeid: str) -> str:
-    """With all its parameters."""
+    """The test with all its parameters."""
     return nodeid.partition("[")[0]

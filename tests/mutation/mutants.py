@@ -1,7 +1,7 @@
-"""Small bugs that somebody might write: each mutant changes one place of a file.
+"""Small bugs that a developer might write: each mutant changes one place of a file.
 
-Pure: source in, changes out. Left alone is what no test should pin: annotations, decorators,
-assertions, the text of messages, and what is logged.
+Pure: source in, changes out. Annotations, decorators, assertions, message texts and logging are
+left alone, because no test should depend on them.
 """
 
 import ast
@@ -25,12 +25,13 @@ _UNTOUCHED = (ast.JoinedStr, ast.Assert, ast.pattern, ast.arg, ast.Import, ast.I
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """The bytes from `start` to `end` of a file become `new`; for people `was` and `becomes`."""
+    """The bytes from `start` to `end` of a file become `new`. `was` and `becomes` are for
+    people."""
 
     file: str
     line: int
     function: int | None
-    """The first line of the function that it is in, as code objects count it; None outside."""
+    """The first line of its function as in code objects, or None outside."""
     start: int
     end: int
     new: bytes
@@ -116,7 +117,7 @@ def _with(node: ast.expr | ast.stmt, **changed: object) -> str:
 
 
 def _is_plain(test: ast.expr) -> bool:
-    """Whether nothing else changes this condition."""
+    """Whether the condition has no other mutant."""
     return not isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant) and not (
         isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
     )
@@ -131,7 +132,7 @@ def _is_log(node: ast.AST) -> bool:
 
 
 def _is_type(node: ast.AST) -> bool:
-    """An alias of a type, or what only type checkers read."""
+    """A type alias, or code for type checkers only."""
     match node:
         case ast.AnnAssign(annotation=ast.Name(id="TypeAlias")):
             return True

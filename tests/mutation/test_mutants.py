@@ -1,4 +1,4 @@
-"""What is changed in a file, and what is left alone."""
+"""The places that mutants change, and those that they leave alone."""
 
 import ast
 from pathlib import Path
@@ -28,7 +28,7 @@ from tests.mutation.mutants import mutants_of
     ],
 )
 def test_one_place_is_changed(source: str, mutants: list[str]) -> None:
-    """And what comes out is Python still."""
+    """The result is valid Python."""
     found = list(mutants_of("a.py", source.encode()))
     assert [each.becomes for each in found] == mutants
     for each in found:
@@ -50,13 +50,13 @@ def test_one_place_is_changed(source: str, mutants: list[str]) -> None:
         "match a:\n    case 1: ...",
     ],
 )
-def test_what_no_test_should_pin_is_left_alone(source: str) -> None:
-    """Types, messages, logs, and what only says that something is so."""
+def test_places_that_no_test_should_depend_on_are_left_alone(source: str) -> None:
+    """These are types, messages, logs, and plain declarations."""
     assert list(mutants_of("a.py", source.encode())) == []
 
 
-def test_a_mutant_says_where_it_is() -> None:
-    """File and line for people; the function as code objects know it, decorators included."""
+def test_a_mutant_names_its_place() -> None:
+    """It has file and line for people, and the function as in code objects, decorators included."""
     source = "x = 1\n\n@d\ndef f():\n    return 'ä' + g(1)\n"
     first, *_, last = mutants_of("a.py", source.encode())
     assert (str(first), first.function) == ("a.py:1: 1  ->  2", None)
@@ -64,8 +64,8 @@ def test_a_mutant_says_where_it_is() -> None:
     assert last.applied_to(source.encode()).decode() == source.replace("g(1)", "g(2)")
 
 
-def test_every_mutant_of_the_engine_is_python() -> None:
-    """One that could not be read would count as noticed."""
+def test_every_mutant_of_the_engine_is_valid_python() -> None:
+    """An invalid one would count as noticed."""
     folder = Path(__file__).parent.parent.parent / "coordinator"
     for path in (*folder.glob("*.py"), *folder.glob("conversion/*.py")):
         source = path.read_bytes()

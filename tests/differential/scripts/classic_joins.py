@@ -132,7 +132,7 @@ async def a_refused_join_of_an_empty_consumer_group(duel: Duel) -> None:
     await duel.native("N", -1)
     await duel.join("A", "made-up", error=ErrorCode.UNKNOWN_MEMBER_ID)
     await duel.join("A", protocols=[], error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    # What is left of it Kafka shows only once some other group has written something.
+    # Kafka shows the leftovers only after another group has written a record.
     await duel.native("N", 0)
 
 
@@ -242,7 +242,7 @@ async def a_sync_without_its_leaders(duel: Duel) -> None:
 
 
 @script()
-async def a_pending_id_holds_the_others_up(duel: Duel) -> None:
+async def a_pending_id_blocks_the_join_phase(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
     await duel.join("B", error=ErrorCode.MEMBER_ID_REQUIRED)
     await duel.join("A", topics=["bar"])
@@ -319,7 +319,7 @@ async def leaving_while_the_others_wait(duel: Duel) -> None:
 
 
 @script()
-async def a_leaver_whose_join_waits(duel: Duel) -> None:
+async def a_member_with_a_parked_join_leaves(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
     await duel.join("B", version=3)
     await duel.leave("unknown", "A")
@@ -361,7 +361,7 @@ async def metadata_that_is_no_subscription(duel: Duel) -> None:
 
 
 @script()
-async def another_client_speaks_for_a_member(duel: Duel) -> None:
+async def another_client_uses_a_members_id(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
     await duel.join("Z", "A")
     await duel.sync("Z", {"A": ALL_FOO}, member_id="A")
@@ -429,7 +429,7 @@ async def silent_classic_members_expire(duel: Duel) -> None:
 
 
 @script(MAIN)
-async def who_does_not_sync_is_removed(duel: Duel) -> None:
+async def a_member_that_does_not_sync_is_removed(duel: Duel) -> None:
     await duel.join("A", version=3, rebalance_timeout_ms=1_500)
     await duel.join("B", version=3, rebalance_timeout_ms=1_500)
     await duel.join("A", rebalance_timeout_ms=1_500)
@@ -443,7 +443,7 @@ async def who_does_not_sync_is_removed(duel: Duel) -> None:
 
 
 @script(MAIN)
-async def who_does_not_rejoin_is_removed(duel: Duel) -> None:
+async def a_member_that_does_not_rejoin_is_removed(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO, "B": {}}, rebalance_timeout_ms=1_500)
     await duel.join("A", topics=["bar"], rebalance_timeout_ms=1_500)
     assert duel.is_parked("A")

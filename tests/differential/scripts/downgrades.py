@@ -1,4 +1,4 @@
-"""The last native member goes (rule 6; scenarios 49 to 59)."""
+"""The last native member leaves (rule 6; scenarios 49 to 59)."""
 
 from unittest.mock import ANY
 
@@ -12,7 +12,7 @@ ALL_FOO: Owned = {"foo": (0, 1, 2)}
 
 
 async def settled_mixed_group(duel: Duel) -> None:
-    """A has its part as a classic member, N its part as a native one; everybody is settled."""
+    """A has its share as a classic member, N as a native one, and both have settled."""
     await duel.enter({"A": ALL_FOO})
     await duel.native("N", 0)
     await duel.join("A")
@@ -80,7 +80,7 @@ async def a_batch_removes_the_native_members_and_some_classic_ones(duel: Duel) -
 
 
 @script()
-async def everybody_is_removed_at_once(duel: Duel) -> None:
+async def all_members_are_removed_at_once(duel: Duel) -> None:
     await settled_mixed_group(duel)
     await duel.leave("A", "N")
     await duel.list()

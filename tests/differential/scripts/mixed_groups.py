@@ -115,7 +115,7 @@ async def joins_that_do_not_fit(duel: Duel) -> None:
     await duel.join("A", protocols=[("range", b"\x00")], version=3, unlike=malformed)
     await duel.join("A", "A", protocols=[RANGE, ROUND_ROBIN])
     await duel.join("A", protocols=[RANGE, ROUND_ROBIN])
-    # Kafka would take C in; then no list of its own would fit that one.
+    # Kafka would admit C, and C's own list would then not fit the group.
     twice = Unlike.error(Deviation.INTERNAL_ERROR, kafka=79, gateway=23)
     await duel.join("C", protocols=[RANGE, RANGE], unlike=twice)
     await duel.join("B", protocol="sticky", error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -144,7 +144,7 @@ async def session_timeouts_in_a_consumer_group(duel: Duel) -> None:
 
 
 @script(UPGRADE)
-async def made_up_ids_and_other_peoples(duel: Duel) -> None:
+async def invented_and_foreign_member_ids(duel: Duel) -> None:
     await duel.native("N", 0)
     await duel.join("A", "made-up")
     await duel.describe()
@@ -190,7 +190,7 @@ async def subscriptions_of_classic_members(duel: Duel) -> None:
 
 
 @script()
-async def owning_what_is_not_there(duel: Duel) -> None:
+async def owned_partitions_that_do_not_exist(duel: Duel) -> None:
     await duel.native("N", 0)
     await duel.join("A", "A", version=3)
     await duel.join("A", owned={"nowhere": (0, 1), "foo": (7,), "bar": (0,)})

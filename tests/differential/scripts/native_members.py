@@ -135,7 +135,7 @@ async def epochs_that_are_wrong(duel: Duel) -> None:
 
 
 @script()
-async def the_previous_epoch_once_more(duel: Duel) -> None:
+async def the_previous_epoch_again(duel: Duel) -> None:
     await duel.native("M", 0)
     await duel.native("M", 0, topics=["foo", "bar"])
     await duel.native("M", 2, owned={"foo": (0, 1, 2)})
@@ -151,7 +151,7 @@ async def the_previous_epoch_once_more(duel: Duel) -> None:
 
 
 @script()
-async def a_revocation_that_drags_on(duel: Duel) -> None:
+async def a_slow_revocation(duel: Duel) -> None:
     await duel.native("M", 0)
     await duel.native("N", 0)
     await duel.native("O", 0)
@@ -180,7 +180,7 @@ async def a_new_target_while_revoking(duel: Duel) -> None:
     await duel.native("M", owned={"six": (0, 1, 2)})
     await duel.native("N", owned={})
     await duel.describe()
-    await duel.native("N", owned={"foo": (0, 1, 2)})  # otherwise D67: it may not have heard of them
+    await duel.native("N", owned={"foo": (0, 1, 2)})  # otherwise D67: it may not have received them
     await duel.native("M", topics=["six", "foo"])
     await duel.native("N")
     await duel.native("N", owned={"foo": (2,)})
@@ -190,7 +190,7 @@ async def a_new_target_while_revoking(duel: Duel) -> None:
 
 
 @script()
-async def a_member_owns_what_nobody_gave_it(duel: Duel) -> None:
+async def a_member_owns_partitions_without_a_grant(duel: Duel) -> None:
     await duel.native("M", 0)
     await duel.native("N", 0)
     await duel.native("M", owned={"six": (4,), "foo": (0, 1, 2, 9), "nowhere": (0,)})
@@ -238,7 +238,7 @@ async def another_rack_bumps_the_epoch(duel: Duel) -> None:
 
 
 @script()
-async def everybody_leaves_and_comes_back(duel: Duel) -> None:
+async def all_members_leave_and_return(duel: Duel) -> None:
     for _ in range(3):
         await duel.native("M", 0)
         await duel.native("N", 0)
@@ -307,7 +307,7 @@ async def silent_native_members_expire(duel: Duel) -> None:
 
 
 @script(MAIN)
-async def who_does_not_revoke_in_time_is_removed(duel: Duel) -> None:
+async def a_member_that_does_not_revoke_in_time_is_removed(duel: Duel) -> None:
     await duel.native("M", 0, rebalance_timeout_ms=1_200)
     await duel.native("N", 0)
     await duel.native("M", owned=TOLD)

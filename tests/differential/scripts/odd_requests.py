@@ -1,4 +1,4 @@
-"""Requests that no client sends, and states that few people think of."""
+"""Requests that no client sends, and unusual states."""
 
 from unittest.mock import ANY
 
@@ -13,7 +13,7 @@ ALL_FOO: Owned = {"foo": (0, 1, 2)}
 
 
 @script()
-async def empty_lists_and_nothing_at_all(duel: Duel) -> None:
+async def empty_lists_and_missing_fields(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
     await duel.leave()
     await duel.leave(("", ""), ("", None))
@@ -128,7 +128,7 @@ async def a_classic_member_speaks_natively_at_its_epoch(duel: Duel) -> None:
 
 
 @script()
-async def a_member_that_must_revoke_leaves_for_a_while(duel: Duel) -> None:
+async def a_member_that_must_revoke_leaves_temporarily(duel: Duel) -> None:
     await duel.native("M", 0, instance="i1")
     await duel.native("N", 0)
     await duel.native("M", owned=TOLD)
@@ -142,7 +142,7 @@ async def a_member_that_must_revoke_leaves_for_a_while(duel: Duel) -> None:
 
 
 @script()
-async def everybody_changes_the_subscription_at_once(duel: Duel) -> None:
+async def all_members_change_the_subscription_at_once(duel: Duel) -> None:
     await duel.native("M", 0)
     await duel.native("N", 0)
     await duel.native("M", topics=["six"], owned=ALL_FOO)

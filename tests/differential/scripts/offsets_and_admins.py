@@ -1,4 +1,4 @@
-"""Offsets of groups of both kinds, and what admin tools see and do (rules 2.9, 3.14, 3.15)."""
+"""Offsets of groups of both kinds, and requests of admin tools (rules 2.9, 3.14, 3.15)."""
 
 from unittest.mock import ANY
 
@@ -180,7 +180,7 @@ async def deleting_offsets_of_a_group_that_never_committed(duel: Duel) -> None:
 
 
 @script()
-async def offsets_of_topics_that_somebody_is_about_to_read(duel: Duel) -> None:
+async def offsets_of_topics_of_a_joining_member(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO})
     await duel.join("B", version=3, topics=["bar"])
     await duel.delete_offsets(
@@ -280,8 +280,8 @@ async def describing_a_mixed_group(duel: Duel) -> None:
 
 @script(*PROFILES)
 async def an_empty_group_id(duel: Duel) -> None:
-    """It can have offsets and no members. One broker is its coordinator, and there both sides
-    share the group."""
+    """The empty group id has offsets but no members. One broker is its coordinator, and there both
+    sides share the group."""
     for side in duel.sides:
         side.group = ""
     for version in range(2, 10):

@@ -6,13 +6,13 @@ from tests.support.differential.duel import TOLD, Duel
 from tests.support.differential.script import script
 
 RESOLVED_S = 1.0
-"""By then either side has resolved what it was asked to."""
+"""By then each side has completed a resolution."""
 APART_S = 10.5
-"""So much later it resolves again."""
+"""The time after which a resolution is repeated."""
 
 
 async def join_and_resolve(duel: Duel, who: str, regex: str) -> None:
-    """A member whose regular expression is resolved by the group's first resolution."""
+    """A member whose regular expression the group's first resolution resolves."""
     await duel.native(who, 0, regex=regex)
     await duel.sleep(RESOLVED_S)
     await duel.native(who)
@@ -35,7 +35,7 @@ async def a_regex_is_resolved_after_the_answer(duel: Duel) -> None:
 
 
 @script()
-async def regexes_that_are_none(duel: Duel) -> None:
+async def invalid_regexes(duel: Duel) -> None:
     for regex in ("(", "[b-a]", "(?=a)", "(a)\\1", "a{1001}", "*", "\\Z"):
         await duel.native("N", 0, regex=regex, error=ErrorCode.INVALID_REGULAR_EXPRESSION)
     await duel.native("N", 0, regex="")

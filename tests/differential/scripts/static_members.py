@@ -154,7 +154,7 @@ async def a_native_member_comes_back(duel: Duel) -> None:
 
 
 @script()
-async def leaving_for_a_while_and_for_good(duel: Duel) -> None:
+async def leaving_temporarily_and_permanently(duel: Duel) -> None:
     await duel.native("M", 0, instance="i0")
     await duel.native("N", 0, instance="i1")
     await duel.native("M", -2, instance="i0")
@@ -166,7 +166,7 @@ async def leaving_for_a_while_and_for_good(duel: Duel) -> None:
 
 
 @script()
-async def a_member_takes_another_members_place(duel: Duel) -> None:
+async def a_member_takes_over_another_instance(duel: Duel) -> None:
     await duel.native("M", 0, instance="i0")
     await duel.native("N", 0, instance="i1")
     await duel.native("M", -2, instance="i0")

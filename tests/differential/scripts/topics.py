@@ -1,7 +1,5 @@
-"""Topics that appear, grow and vanish while somebody subscribes to them (rule 3.5).
-
-Either side learns of it by itself, the gateway after some seconds.
-"""
+"""Subscribed topics appear, grow and vanish (rule 3.5). Each side notices by itself, the gateway
+after some seconds."""
 
 from tests.support.differential.duel import TOLD, Duel
 from tests.support.differential.script import script

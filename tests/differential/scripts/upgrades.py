@@ -1,4 +1,4 @@
-"""A classic group meets its first native member (rule 4; scenarios 1 to 18)."""
+"""A native member joins a classic group (rule 4; scenarios 1 to 18)."""
 
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
@@ -29,7 +29,7 @@ async def stable_group_of_one_upgrades(duel: Duel) -> None:
 
 
 @script()
-async def owning_nothing_the_members_get_their_part_at_once(duel: Duel) -> None:
+async def members_that_own_nothing_get_their_share_at_once(duel: Duel) -> None:
     await duel.join("A")
     await duel.join("A")
     await duel.native("N", 0)
@@ -41,7 +41,7 @@ async def owning_nothing_the_members_get_their_part_at_once(duel: Duel) -> None:
 
 
 @script()
-async def joins_that_wait_are_told_to_rejoin(duel: Duel) -> None:
+async def parked_joins_are_asked_to_rejoin(duel: Duel) -> None:
     await duel.enter({"A": ALL_FOO, "B": {}})
     await duel.join("C")
     await duel.join("C")

@@ -1,7 +1,7 @@
-"""Where the gateway answers otherwise than Kafka on purpose, and which scripts show it.
+"""Deliberate deviations from Kafka, and the scripts that show them.
 
-The reasons are in `gateway/docs/protocol/deviations.md`. A difference that a script does
-not announce with one of these is a bug.
+`gateway/docs/protocol/deviations.md` has the reasons. A difference that a script does not announce
+with one of these is a bug.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Deviation(StrEnum):
     LATE_JOIN = "deviation D25"
     INTERRUPTED = "deviation D22"
     FULL = "deviation D29"
-    """Kafka 4.3.1 turns it away, 4.3.2 does not (KAFKA-20601)."""
+    """Kafka 4.3.1 refuses it, 4.3.2 does not (KAFKA-20601)."""
     ANY_LEADER = "rule 2.5: who leads after the leader left is up to the coordinator"
 
     TARGET_BY_ITSELF = "deviation D6"
@@ -40,8 +40,8 @@ class Deviation(StrEnum):
     HELD = "deviation D37"
     SHORT_SUBSCRIPTION = "deviation D24"
     MALFORMED_BYTES = "deviation D38: malformed bytes"
-    """Kafka's parser fails in more than one route, and 4.3.1 knows some of them only: a collection
-    longer than the bytes is UNKNOWN_SERVER_ERROR."""
+    """Kafka's parser fails in several ways, and 4.3.1 handles only some: a collection longer than
+    the bytes causes UNKNOWN_SERVER_ERROR."""
 
 
 SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
@@ -59,7 +59,7 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
     Deviation.LAGGARD: frozenset({"the_sessions_of_the_native_members_end"}),
     Deviation.INTERNAL_ERROR: frozenset(
         {
-            "a_pending_id_holds_the_others_up",
+            "a_pending_id_blocks_the_join_phase",
             "fetches_that_name_a_member",
             "joins_that_do_not_fit",
         }
@@ -80,20 +80,20 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
     ),
     Deviation.REPEATED: frozenset(
         {
-            "a_member_owns_what_nobody_gave_it",
-            "a_member_that_must_revoke_leaves_for_a_while",
+            "a_member_owns_partitions_without_a_grant",
+            "a_member_that_must_revoke_leaves_temporarily",
             "a_new_target_while_revoking",
-            "a_revocation_that_drags_on",
+            "a_slow_revocation",
             "an_eager_member_joins_and_rejoins",
             "epochs_that_are_wrong",
-            "everybody_changes_the_subscription_at_once",
+            "all_members_change_the_subscription_at_once",
             "silent_native_members_expire",
             "targets_are_computed_once_per_interval",
-            "the_previous_epoch_once_more",
+            "the_previous_epoch_again",
             "two_members_share",
         }
     ),
-    Deviation.UNHEARD: frozenset({"the_previous_epoch_once_more"}),
+    Deviation.UNHEARD: frozenset({"the_previous_epoch_again"}),
     Deviation.NOTHING_CREATED: frozenset({"a_join_needs_a_protocol_and_a_type"}),
     Deviation.RESUBSCRIBED: frozenset({"restarts_with_other_topics"}),
     Deviation.ASSIGNOR_OR_RACK: frozenset(
@@ -102,12 +102,12 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
             "another_rack_bumps_the_epoch",
         }
     ),
-    Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_another_members_place"}),
+    Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_over_another_instance"}),
     Deviation.HELD: frozenset(
         {
             "deleting_offsets",
             "deleting_offsets_of_a_group_that_never_committed",
-            "offsets_of_topics_that_somebody_is_about_to_read",
+            "offsets_of_topics_of_a_joining_member",
             "a_regex_is_resolved_after_the_answer",
             "a_regex_is_cleared",
         }
@@ -121,7 +121,7 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlike:
-    """What each side answers to one request, as far as it matters."""
+    """The relevant part of each side's answer to one request."""
 
     deviation: Deviation
     kafka: Mapping[str, Any]
@@ -136,7 +136,7 @@ class Unlike:
 
     @classmethod
     def deletions(cls, codes: Mapping[str, Mapping[int, int]]) -> "Unlike":
-        """An OffsetDelete that Kafka answers with these codes: what it deletes stays here."""
+        """An OffsetDelete that Kafka answers with these codes. The gateway keeps the offsets."""
         return cls(
             deviation=Deviation.HELD,
             kafka=_deletions(codes),
@@ -153,7 +153,7 @@ class Unlike:
 
 
 UNKNOWN_NATIVE = Unlike.error(Deviation.OUTLIVED, kafka=69, gateway=25)
-"""A heartbeat of a native member that no consumer group has."""
+"""A heartbeat of a native member without a consumer group."""
 
 
 def _deletions(codes: Mapping[str, Mapping[int, int]]) -> Mapping[str, Any]:
@@ -172,10 +172,8 @@ def _deletions(codes: Mapping[str, Mapping[int, int]]) -> Mapping[str, Any]:
 
 
 def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None:
-    """The deviation that a difference in a random script looks like, if any.
-
-    After it the two groups are different ones, so that the script ends.
-    """
+    """The deviation that explains a difference in a random script, or None. The script ends there,
+    because the two groups differ from then on."""
     match api, (first_error(kafka), first_error(gateway)):
         case (("Heartbeat" | "SyncGroup"), (22, 27)):
             return Deviation.LAGGARD
@@ -209,7 +207,7 @@ def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None
 
 
 def first_error(plain: Any) -> Any:
-    """The first error code in an answer, 0 if there is none."""
+    """The first error code in an answer, or 0."""
     match plain:
         case {"error_code": code} if code:
             return code

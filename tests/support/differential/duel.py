@@ -1,8 +1,8 @@
-"""The language of the differential scripts: one request at a time, to a broker and to the gateway.
+"""The language of differential scripts: each request goes to a broker and to the gateway.
 
-Members have names; what these stand for on either side (ids, epochs, partitions) each side knows
-by itself. Every pair of answers is compared as soon as both are there. A request that neither side
-answers at once is parked; its answers are compared when they come.
+Members have names. Each side knows the ids, epochs and partitions that they stand for. Every pair
+of answers is compared once both have arrived. A request that neither side answers at once is
+parked, and compared later.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,11 +46,11 @@ from tests.support.differential.topic_admin import TopicAdmin
 from tests.support.group_values import embedded_assignment, subscription
 
 PARKED_AFTER_S = 0.4
-"""If neither side has answered a request that may wait by then, it is taken to wait."""
+"""A request without an answer from either side within this time counts as parked."""
 ANSWER_WITHIN_S = 5.0
-"""How much later than the other one a side may answer."""
+"""The longest delay of one side's answer after the other's."""
 SETTLE_S = 0.05
-"""How long what a request may have released has time to arrive."""
+"""The time for released answers to arrive."""
 
 LAST_FETCH_VERSION_OF_ONE_GROUP = 7
 LAST_LEAVE_VERSION_OF_ONE_MEMBER = 2
@@ -62,20 +62,20 @@ Protocols = Sequence[tuple[str, bytes]]
 
 
 class _Told:
-    """Stands for what the member was told last."""
+    """Stands for the member's last answer."""
 
 
 TOLD = _Told()
 WAITS = {"error_code": "waits"}
-"""In place of an answer that one side has not given."""
+"""Stands for a missing answer of one side."""
 
 
 class Deviated(Exception):
-    """A deviation was met that nobody announced."""
+    """An unannounced deviation occurred."""
 
 
 class Difference(AssertionError):
-    """The two sides answered differently."""
+    """The answers of the two sides differ."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,12 +87,12 @@ class Asked:
     answers: dict[str, Struct | str] = field(default_factory=dict)
     progress: trio.Event = field(default_factory=trio.Event)
     plain: Plain | None = None
-    """The answer, once both sides gave it and it was the same."""
+    """The answer, once both sides gave the same one."""
     unlike: Unlike | None = None
 
     @property
     def api(self) -> str:
-        """What was asked, by the name of its api."""
+        """The name of the request's api."""
         return self.what.removeprefix(f"{self.who}: ").partition(" ")[0]
 
 
@@ -109,12 +109,12 @@ class Duel:
         topic_admin: TopicAdmin,
         may_deviate: bool = False,
     ) -> None:
-        """`may_deviate`: a deviation may be met unannounced, and raises Deviated."""
+        """`may_deviate`: an unannounced deviation raises Deviated instead of Difference."""
         self.sides = (kafka, gateway)
         self.profile = profile
         self.may_deviate = may_deviate
         self.excuse: Deviation | None = None
-        """What any difference is due to now."""
+        """The deviation that explains a difference now."""
         self.topic_admin = topic_admin
         self.steps = 0
         self.deviations: set[Deviation] = set()
@@ -125,11 +125,11 @@ class Duel:
 
     @property
     def story(self) -> str:
-        """Everything that was asked and answered."""
+        """All requests and answers."""
         return "\n".join(self._story)
 
     def is_parked(self, who: str) -> bool:
-        """Whether a request of this member waits."""
+        """Whether a request of this member is parked."""
         return any(asked.who == who for asked in self.parked)
 
     async def ask(
@@ -143,11 +143,9 @@ class Duel:
         error: int | None = None,
         unlike: Unlike | None = None,
     ) -> Plain:
-        """Ask both; the common answer, or None while the request is parked.
-
-        `error` is the code that a script wants to see from both, so that it tests what it means
-        to test. Raises Difference.
-        """
+        """Send a request to both sides. Returns the common answer, or None while it is parked.
+        `error` is the code that both must answer, so that a script tests what it intends. Raises
+        Difference."""
         asked = Asked(what=f"{who}: {what}", who=who, unlike=unlike)
         self.steps += 1
         for side in self.sides:
@@ -167,7 +165,7 @@ class Duel:
         return asked.plain
 
     async def answers(self, who: str, *, within_s: float = ANSWER_WITHIN_S) -> Plain:
-        """The answer to the member's last parked request, which comes by itself."""
+        """The answer to the member's last parked request, which arrives without another request."""
         asked = self._waited[who]
         with trio.move_on_after(within_s):
             await asked.progress.wait()
@@ -186,7 +184,7 @@ class Duel:
         await self._settle([])
 
     async def _probe(self) -> None:
-        """Whoever answers this has had time for what was asked before."""
+        """An answer to this request shows that earlier requests were handled."""
         for side in self.sides:
             await side.ask("probe", DescribeGroupsRequest(groups=(side.group,)), None)
 
@@ -200,7 +198,7 @@ class Duel:
         asked.progress.set()
 
     async def _settle(self, asked: list[Asked]) -> None:
-        """Wait for both answers of what one side has answered, and compare them."""
+        """Wait for the second answer where one side has answered, and compare."""
         if self.parked:
             await trio.sleep(SETTLE_S)
         progressed = [each for each in self.parked if each.answers]
@@ -236,7 +234,8 @@ class Duel:
         asked.plain = kafka
 
     def _is_repeated(self, asked: Asked, kafka: Plain, gateway: Plain) -> bool:
-        """Whether only the gateway tells the member its assignment, the one that both told last."""
+        """Whether only the gateway returns the member's assignment, which is that of the last
+        common answer."""
         if asked.api != "ConsumerGroupHeartbeat" or kafka.get("assignment") is not None:
             return False
         if first_error(kafka):
@@ -281,7 +280,7 @@ class Duel:
         rebalance_timeout_ms: int = 60_000,
         **how: Any,
     ) -> Plain:
-        """A JoinGroup, with the member's id as far as it has one."""
+        """Send a JoinGroup with the member's id, if it has one."""
 
         def make(side: Side) -> Struct:
             held = side.held.get(who, {}) if isinstance(owned, _Told) else owned
@@ -325,7 +324,7 @@ class Duel:
         version: int = 5,
         **how: Any,
     ) -> Plain:
-        """A SyncGroup, with assignments by the members' names."""
+        """Send a SyncGroup with assignments by the members' names."""
         by_version = version >= FIRST_SYNC_VERSION_WITH_PROTOCOL
 
         def make(side: Side) -> Struct:
@@ -362,7 +361,7 @@ class Duel:
         version: int = 4,
         **how: Any,
     ) -> Plain:
-        """A classic Heartbeat."""
+        """Send a classic Heartbeat."""
 
         def make(side: Side) -> Struct:
             return HeartbeatRequest(
@@ -380,7 +379,7 @@ class Duel:
     async def leave(
         self, *leavers: str | tuple[str, str | None], version: int = 5, **how: Any
     ) -> Plain:
-        """A LeaveGroup; entries are names or (name, instance id)."""
+        """Send a LeaveGroup. Entries are names or (name, instance id)."""
 
         def make(side: Side) -> Struct:
             entries = [
@@ -398,7 +397,7 @@ class Duel:
             "leaver", f"LeaveGroup v{version} {leavers}", make, version=version, **how
         )
 
-    # -- the new protocol ------------------------------------------------------------------------
+    # -- native requests --------------------------------------------------------------------------
 
     async def native(
         self,
@@ -417,10 +416,8 @@ class Duel:
         bare: bool = False,
         **how: Any,
     ) -> Plain:
-        """A ConsumerGroupHeartbeat at the member's epoch.
-
-        With epoch 0 what joining needs is filled in, unless `bare`.
-        """
+        """Send a ConsumerGroupHeartbeat at the member's epoch. With epoch 0 it has all fields that
+        joining needs, unless `bare`."""
         joins = epoch == 0 and not bare
         if joins and topics is None and regex is None:
             topics = ("foo",)
@@ -456,7 +453,7 @@ class Duel:
         return await self.ask(who, said, make, version=version, **how)
 
     async def full(self, who: str, epoch: int | None = None, **how: Any) -> Plain:
-        """A full heartbeat: everything is stated, by default what the member was told last."""
+        """Send a full heartbeat. By default it states the last assignment."""
         given: dict[str, Any] = {
             "topics": ("foo",),
             "owned": TOLD,
@@ -478,7 +475,7 @@ class Duel:
         version: int = 9,
         **how: Any,
     ) -> Plain:
-        """An OffsetCommit: offsets by topic and partition."""
+        """Send an OffsetCommit with offsets by topic and partition."""
 
         def make(side: Side) -> Struct:
             return OffsetCommitRequest(
@@ -518,7 +515,7 @@ class Duel:
         version: int = 9,
         **how: Any,
     ) -> Plain:
-        """An OffsetFetch, of everything if nothing is named; by default nobody's."""
+        """Send an OffsetFetch, of all partitions and without a member by default."""
 
         def make(side: Side) -> Struct:
             if version <= LAST_FETCH_VERSION_OF_ONE_GROUP:
@@ -549,7 +546,7 @@ class Duel:
         return await self.ask(who, said, make, version=version, **how)
 
     async def delete_offsets(self, of: Owned, **how: Any) -> Plain:
-        """An OffsetDelete."""
+        """Send an OffsetDelete."""
 
         def make(side: Side) -> Struct:
             return OffsetDeleteRequest(
@@ -571,7 +568,7 @@ class Duel:
     # -- admin tools -----------------------------------------------------------------------------
 
     async def delete_group(self, *, version: int = 2, **how: Any) -> Plain:
-        """A DeleteGroups that names this group."""
+        """Send a DeleteGroups for this group."""
 
         def make(side: Side) -> Struct:
             return DeleteGroupsRequest(groups_names=(side.group,))
@@ -579,7 +576,7 @@ class Duel:
         return await self.ask("admin", f"DeleteGroups v{version}", make, version=version, **how)
 
     async def describe_classic(self, *, version: int = 6, **how: Any) -> Plain:
-        """A DescribeGroups."""
+        """Send a DescribeGroups."""
 
         def make(side: Side) -> Struct:
             return DescribeGroupsRequest(groups=(side.group,))
@@ -587,7 +584,7 @@ class Duel:
         return await self.ask("admin", f"DescribeGroups v{version}", make, version=version, **how)
 
     async def describe(self, *, version: int = 1, **how: Any) -> Plain:
-        """A ConsumerGroupDescribe."""
+        """Send a ConsumerGroupDescribe."""
 
         def make(side: Side) -> Struct:
             return ConsumerGroupDescribeRequest(
@@ -605,7 +602,7 @@ class Duel:
         version: int = 5,
         **how: Any,
     ) -> Plain:
-        """A ListGroups; of its answer, this group."""
+        """Send a ListGroups. Returns this group's entry."""
 
         def make(side: Side) -> Struct:
             return ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
@@ -616,7 +613,7 @@ class Duel:
     # -- situations ------------------------------------------------------------------------------
 
     async def enter(self, assign: Mapping[str, Owned], **how: Any) -> None:
-        """Classic members join one after the other; in the end they have these partitions."""
+        """Let classic members join one after the other until they have these partitions."""
         inside: list[str] = []
         for who in assign:
             joined = await self.join(who, **how)
@@ -632,18 +629,18 @@ class Duel:
 
     @property
     def run(self) -> str:
-        """A part of names that nobody else uses."""
+        """A unique part of names."""
         return self.sides[0].group
 
     async def create_topic(self, name: str, partitions: int) -> None:
-        """Create a topic, whose name nobody else uses."""
+        """Create a topic with a unique name."""
         self._tell(f"-- topic {name} of {partitions} partitions is created")
         made = await self.topic_admin.create(name, partitions)
         for side in self.sides:
             side.topics[name] = made.topic_id
 
     async def grow_topic(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions."""
+        """Add partitions to a topic."""
         self._tell(f"-- topic {name} has {partitions} partitions now")
         await self.topic_admin.grow(name, partitions)
 
@@ -661,7 +658,7 @@ def _listed(side: Side, held: Owned | Held) -> tuple[native.TopicPartitions, ...
 
 
 def _short(plain: Plain) -> Plain:
-    """Without what is empty."""
+    """The mapping without empty entries."""
     match plain:
         case dict():
             shown = {key: _short(value) for key, value in plain.items()}

@@ -1,7 +1,7 @@
-"""Answers as plain values that two servers can be compared by.
+"""Answers as plain values, so that those of two servers can be compared.
 
-What may differ is taken out: throttle times, the wording of error messages, generated ids (they
-become the script's names; only their shape counts), the order of lists that have none.
+Values that may differ are removed: throttle times, the wording of error messages, generated ids
+(they become the script's names, and only their form counts), and the order of unordered lists.
 """
 
 import re
@@ -36,7 +36,7 @@ _SHORT_UUID = re.compile(r"[-_0-9A-Za-z]{22}")
 
 
 def shape(member_id: str) -> str:
-    """An id without what is random in it."""
+    """An id without its random part."""
     if _SHORT_UUID.fullmatch(member_id):
         return "<22 characters>"
     return _UUID.sub("<uuid>", member_id)
@@ -44,18 +44,18 @@ def shape(member_id: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What a script calls the things of one side."""
+    """A script's names for the things of one side."""
 
     group: str
     members: Mapping[str, str]
-    """By member id."""
+    """Names by member id."""
     topics: Mapping[UUID, str]
 
     def plain(self, value: Any, field: str = "") -> Plain:
-        """A message, or a part of one, as plain values."""
+        """A message or a part of one as plain values."""
         match value:
             case LeaveGroupResponse(error_code=code, members=members):
-                # Its entries answer those of the request, in their order.
+                # Its entries are in the order of the request.
                 entries = tuple(self.plain(member) for member in members)
                 return {"error_code": int(code), "members": entries}
             case Struct():
@@ -89,7 +89,7 @@ class Names:
 
 
 def differences(ours: Plain, theirs: Plain, path: str = "") -> list[str]:
-    """Where two plain values differ, one line each."""
+    """The differences of two plain values, one line each."""
     if isinstance(ours, dict) and isinstance(theirs, dict) and ours.keys() == theirs.keys():
         return [
             line

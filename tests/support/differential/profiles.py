@@ -1,4 +1,4 @@
-"""Under which settings scripts run: the same ones for the broker and for the gateway."""
+"""The settings of scripts, equal for the broker and the gateway."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ QUICK = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.assignment.interval.ms": "0",
-    # It depends on nothing but ids, so that partitions can be compared one by one.
+    # It depends only on ids, so partitions can be compared one by one.
     "group.consumer.assignors": "range,uniform",
 }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """Settings by Kafka's own names, on top of those that make everything quick."""
+    """Settings by Kafka's names, on top of those with short times."""
 
     name: str
     own: Mapping[str, str]
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """All settings, for a broker's file."""
+        """All settings for a broker's file."""
         return {**QUICK, **self.own}
 
     def group_config(self) -> GroupConfig:
-        """The same, for a gateway; read as `groupferry serve` reads them."""
+        """The settings for a gateway, read like those of `groupferry serve`."""
         given = {key.replace(".", "_"): value for key, value in self.settings.items()}
         return load({"upstream": "127.0.0.1:1", **given}).group_config()
 

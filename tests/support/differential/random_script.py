@@ -1,8 +1,8 @@
-"""Scripts made up by a seed: well-behaved clients most of the time, and now and then anything.
+"""Random scripts from a seed: mostly well-behaved clients, sometimes arbitrary requests.
 
-Choices depend on the seed and on answers that were the same on both sides, so both sides are
-asked the same. What the engine may decide as it likes (who leads after the leader has left) ends a
-script, and so does a deviation: from there on the two groups are different ones.
+Choices depend only on the seed and on equal answers, so both sides receive the same requests. A
+script ends where the engine has a free choice (such as the next leader), and at a deviation,
+because the two groups differ from then on.
 """
 
 import random
@@ -26,7 +26,7 @@ PROFILES = (MAIN, MAIN, MAIN, UPGRADE, DOWNGRADE, DISABLED)
 
 @dataclass(slots=True)
 class Actor:
-    """What the script knows of one client."""
+    """The script's knowledge of one client."""
 
     name: str
     kind: str = "out"
@@ -46,13 +46,13 @@ class RandomScript:
     incarnations: int = 0
 
     async def play(self) -> None:
-        """So many steps, then a look at the group."""
+        """Play this many steps, then describe the group."""
         for _ in range(STEPS):
             await self.step()
         await self.look()
 
     async def step(self) -> None:
-        """One thing that somebody does."""
+        """Play one random step."""
         moves: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (6, self.arrive),
             (30, self.behave),
@@ -65,15 +65,15 @@ class RandomScript:
         move = self.chance.choices([each for _, each in moves], [weight for weight, _ in moves])[0]
         await move()
 
-    # -- moves -----------------------------------------------------------------------------------
+    # -- steps ------------------------------------------------------------------------------------
 
     async def arrive(self) -> None:
-        """A new client, or a static one that comes back."""
+        """A new client joins, or a static one returns."""
         free = [name for name in NAMES if name not in self.actors]
         if not free:
             return
         actor = Actor(name=self.chance.choice(free), topics=self.chance.choice(SUBSCRIPTIONS))
-        # With nothing from the start, Kafka's targets go wrong: see Deviation.NO_TOPICS.
+        # Without any topic at the start, Kafka's targets are wrong: see Deviation.NO_TOPICS.
         actor.topics = actor.topics or ("foo",)
         held = {each.instance for each in self.actors.values()}
         if self.chance.random() < 0.3:
@@ -93,7 +93,7 @@ class RandomScript:
             await self.join(actor)
 
     async def behave(self) -> None:
-        """Somebody does what its client would do now."""
+        """A client continues as its library would."""
         actor = self.somebody()
         if actor is None or self.duel.is_parked(actor.name):
             return
@@ -103,7 +103,7 @@ class RandomScript:
             await self.beat_classic(actor)
 
     async def misbehave(self) -> None:
-        """Anything, by anybody."""
+        """A client sends an arbitrary request."""
         actor = self.somebody()
         if actor is None:
             return
@@ -129,7 +129,7 @@ class RandomScript:
             await pick(wild)()
 
     async def depart(self) -> None:
-        """Somebody leaves, in one of the ways there are."""
+        """A client leaves in a random way."""
         actor = self.somebody()
         if actor is None or self.duel.is_parked(actor.name):
             return
@@ -143,7 +143,7 @@ class RandomScript:
         del self.actors[actor.name]
 
     async def resubscribe(self) -> None:
-        """Somebody wants other topics from now on."""
+        """A client changes its subscription."""
         actor = self.somebody()
         if actor is None or self.duel.is_parked(actor.name):
             return
@@ -154,7 +154,7 @@ class RandomScript:
             await self.join(actor)
 
     async def commit(self) -> None:
-        """Somebody commits something, rightly or not."""
+        """A client sends a commit, valid or not."""
         actor = self.somebody()
         if actor is None:
             return
@@ -165,14 +165,15 @@ class RandomScript:
         await self.duel.fetch(of={topic: (0, 1)})
 
     async def look(self) -> None:
-        """What admin tools see."""
+        """Query the group like an admin tool."""
         await self.duel.describe()
         await self.duel.list()
 
     # -- clients ---------------------------------------------------------------------------------
 
     async def join(self, actor: Actor) -> None:
-        """A JoinGroup, twice if an id comes first; eager, or cooperative."""
+        """Send a JoinGroup, twice if the first returns an id. The client is eager or
+        cooperative."""
         how: dict[str, Any] = {
             "topics": actor.topics,
             "protocol": actor.protocol,
@@ -181,7 +182,7 @@ class RandomScript:
         }
         name = actor.name
         if actor.instance is None and self.knows_no_id(name) and await self.is_consumer_group():
-            # An id of our own making, for a random one would sort at random.
+            # Use an id of the script's, because a random one would have a random order.
             joined = await self.duel.join(name, name, **{**how, "owned": None})
         else:
             joined = await self.duel.join(name, **how)
@@ -190,7 +191,7 @@ class RandomScript:
         await self.after(actor, joined)
 
     async def beat_classic(self, actor: Actor) -> None:
-        """A Heartbeat or, to learn what it was given, a SyncGroup."""
+        """Send a Heartbeat, or a SyncGroup to get the assignment."""
         if self.chance.random() < 0.4:
             answer = await self.duel.sync(
                 actor.name, self.made_up_assignment(), instance=actor.instance
@@ -200,11 +201,9 @@ class RandomScript:
         await self.after(actor, answer)
 
     async def enter_native(self, actor: Actor) -> None:
-        """A first heartbeat under an id that nobody had before.
-
-        Converting a group that rebalances is left to handwritten scripts: there the engine keeps
-        account of more than Kafka does, and the two groups are different ones from then on.
-        """
+        """Send the first heartbeat of a new id. Hand-written scripts cover the conversion of a
+        rebalancing group: there the engine keeps more state than Kafka, and the two groups differ
+        from then on."""
         self.incarnations += 1
         listed = (await self.duel.list())["groups"]
         rebalances = bool(listed) and listed[0]["group_state"] in REBALANCING
@@ -221,7 +220,7 @@ class RandomScript:
         await self.after(actor, answer)
 
     async def beat_native(self, actor: Actor, epoch: int | None = None) -> None:
-        """A ConsumerGroupHeartbeat; some say what they own, some all."""
+        """Send a ConsumerGroupHeartbeat. Some state owned partitions, some are full."""
         if epoch == 0:
             answer = await self.duel.native(
                 actor.name, 0, topics=actor.topics, instance=actor.instance
@@ -232,7 +231,7 @@ class RandomScript:
         await self.after(actor, answer)
 
     async def after(self, actor: Actor, answer: object) -> None:
-        """What a client does about an error: rejoin, or give up."""
+        """React to an error like a client: rejoin or give up."""
         match first_error(answer):
             case 27 | 22:
                 await self.join(actor)
@@ -244,7 +243,7 @@ class RandomScript:
                 self.actors.pop(actor.name, None)
 
     def made_up_assignment(self) -> dict[str, dict[str, tuple[int, ...]]]:
-        """A leader's: each partition to somebody, or to nobody."""
+        """A leader's assignment of each partition to one member or none."""
         names = sorted(self.actors)
         given: dict[str, dict[str, list[int]]] = {name: {} for name in names}
         for topic, count in (("foo", 3), ("bar", 2), ("six", 6)):
@@ -252,23 +251,23 @@ class RandomScript:
                 given[self.chance.choice(names)].setdefault(topic, []).append(number)
         return {n: {t: tuple(numbers) for t, numbers in got.items()} for n, got in given.items()}
 
-    # -- looking ---------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------
 
     def somebody(self) -> Actor | None:
-        """One of the clients."""
+        """A random client."""
         return self.chance.choice(list(self.actors.values())) if self.actors else None
 
     def knows_no_id(self, name: str) -> bool:
         return name not in self.duel.sides[0].ids
 
     async def is_consumer_group(self) -> bool:
-        """Whether the group is one with members now."""
+        """Whether the group has members."""
         described = await self.duel.describe()
         return bool(described["groups"][0]["members"])
 
 
 def random_scripts(seeds: Iterable[int]) -> list[Script]:
-    """A script per seed; the seed says the profile too."""
+    """A script per seed. The seed also chooses the profile."""
     return [_random_script(seed) for seed in seeds]
 
 

@@ -1,4 +1,4 @@
-"""What a differential script is, and where all of them are listed."""
+"""Differential scripts, and their registry."""
 
 import importlib
 from collections.abc import Awaitable, Callable
@@ -15,13 +15,13 @@ Play = Callable[[Duel], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One scenario, under one profile."""
+    """One scenario under one profile."""
 
     name: str
     profile: Profile
     play: Play
     may_deviate: bool = False
-    """Deviations are not announced; one ends the script."""
+    """Deviations are not announced, and the first one ends the script."""
 
 
 SCRIPTS: dict[str, Script] = {}
@@ -41,6 +41,6 @@ def script(*profiles: Profile) -> Callable[[Play], Play]:
 
 
 def load_scripts() -> None:
-    """Import every module of scripts, so that they are registered."""
+    """Import all modules of scripts, so that they are registered."""
     for path in sorted(FOLDER.glob("*.py")):
         importlib.import_module(f"tests.differential.scripts.{path.stem}")

@@ -1,4 +1,4 @@
-"""One of the two servers that a script is played to: its group, its ids, its connections."""
+"""One of the two servers of a script: its group, its ids, its connections."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -30,7 +30,7 @@ NO_ANSWER = "no answer: the connection ended"
 
 @dataclass(slots=True, kw_only=True)
 class Side:
-    """What a script's names stand for here, and what each member was told last."""
+    """The meaning of a script's names on this side, and each member's last answer."""
 
     name: str
     address: Address
@@ -47,18 +47,16 @@ class Side:
         await self._open.aclose()
 
     def id_of(self, who: str) -> str:
-        """The member's id; a name that nobody has is meant as it is."""
+        """The member's id. An unknown name stands for itself."""
         return self.ids.get(who, who)
 
     def topic_id(self, name: str) -> UUID:
-        """The topic's id; one that no topic has if there is none of this name."""
+        """The topic's id, or an unused one if no topic has this name."""
         return self.topics.get(name, UUID(int=0xBAD))
 
     async def ask(self, who: str, message: Struct, version: int | None) -> Struct | str:
-        """The answer to a request on a connection of the member's own, or why there is none.
-
-        A request that waits keeps its connection: the next one takes another.
-        """
+        """The answer to a request on the member's own connection, or the reason why there is none.
+        A parked request keeps its connection, and the next one uses another."""
         connections = self._idle.setdefault(who, [])
         if connections:
             connection = connections.pop()
@@ -68,7 +66,7 @@ class Side:
         try:
             answer: Struct = await connection.ask(message, version)
             while isinstance(answer, ListGroupsResponse) and answer.error_code == LOADING:
-                await trio.sleep(LOADING_S)  # some other group of this broker's, not ours
+                await trio.sleep(LOADING_S)  # other groups of this broker, not the script's
                 answer = await connection.ask(message, version)
         except UpstreamError:
             return NO_ANSWER
@@ -76,7 +74,7 @@ class Side:
         return answer
 
     def learn(self, who: str, answer: Struct | str) -> None:
-        """Take note of what a member was told of itself."""
+        """Record the member's data in an answer."""
         match answer:
             case JoinGroupResponse() if answer.member_id:
                 known = self.ids.values()
@@ -103,7 +101,7 @@ class Side:
                 pass
 
     def plain(self, answer: Struct | str) -> Plain:
-        """An answer in the script's words."""
+        """An answer in the script's names."""
         members: Mapping[str, str] = {member_id: who for who, member_id in self.ids.items()}
         topics = {topic_id: name for name, topic_id in self.topics.items()}
         if isinstance(answer, str):

@@ -1,6 +1,7 @@
-"""Plays scripts: one cluster with a broker per profile, a gateway per profile, many at a time.
+"""Plays scripts on one cluster, with a broker and a gateway per profile, many at a time.
 
-A script's group lives at the broker of its profile, because a group id is sought that does.
+A script's group belongs to the broker of its profile, because the stage looks for a group id that
+does.
 """
 
 import tempfile
@@ -36,7 +37,7 @@ MAX_GROUPS = 10_000
 WARM_UP_GROUPS = 10
 GROUP_IDS_TRIED = 50
 TOPICS = {"foo": 3, "bar": 2, "zar": 1, "six": 6}
-"""Topics of all scripts, with their partitions; nobody changes them."""
+"""The topics of all scripts with their partitions. They never change."""
 ONE_COPY = {
     "default.replication.factor": 1,
     "offsets.topic.replication.factor": 1,
@@ -47,7 +48,7 @@ ONE_COPY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a script ended."""
+    """The outcome of a script."""
 
     steps: int
     deviations: frozenset[Deviation]
@@ -57,13 +58,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A running cluster, whose brokers have these profiles, in this order."""
+    """A running cluster whose brokers have these profiles, in this order."""
 
     cluster: KafkaCluster
     profiles: Sequence[Profile]
 
     async def play(self, scripts: Sequence[Script]) -> dict[str, Outcome]:
-        """Play these scripts, each against its profile; the outcomes by name."""
+        """Play these scripts, each with its profile. Returns the outcomes by name."""
         outcomes: dict[str, Outcome] = {}
         limit = trio.CapacityLimiter(AT_A_TIME)
         topic_admin = TopicAdmin(self.cluster.addresses[0])
@@ -80,7 +81,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Hall:
-    """Where the scripts of one profile are played."""
+    """The broker and the gateway of one profile."""
 
     cluster: KafkaCluster
     node_id: int
@@ -93,7 +94,7 @@ class Hall:
         outcomes: dict[str, Outcome],
         limit: trio.CapacityLimiter,
     ) -> None:
-        """Play scripts, at most as many at a time as `limit` says for all profiles together."""
+        """Play scripts. `limit` is the most at a time over all profiles."""
         broker = self.cluster.addresses[self.node_id - 1]
         config = self.profile.group_config()
         topic_admin = TopicAdmin(broker)
@@ -123,7 +124,7 @@ class Hall:
         return kafka, gateway
 
     async def _group_ids(self, name: str, count: int) -> list[str]:
-        """New ids of groups that our broker coordinates."""
+        """New ids of groups that this broker coordinates."""
         found: list[str] = []
         async with await BrokerConnection.open(*self.cluster.addresses[0]) as connection:
             while len(found) < count:
@@ -133,7 +134,7 @@ class Hall:
         return found[:count]
 
     async def _warm_up(self, address: Address) -> None:
-        """First requests are slow: let no script mistake that for waiting."""
+        """Send some requests first, because slow first answers would look like parked requests."""
         for group in await self._group_ids("warm-up", WARM_UP_GROUPS):
             async with await BrokerConnection.open(*address) as connection:
                 client = GroupClient(connection, group)
@@ -159,10 +160,10 @@ async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAd
             with trio.fail_after(SCRIPT_TIMEOUT_S):
                 await script.play(duel)
         except Deviated:
-            pass  # the groups are different ones from here on
+            pass  # the groups differ from here on
         except Difference as difference:
             failure = str(difference)
-        except Exception:  # one script that breaks shall not take the others along
+        except Exception:  # one failing script must not stop the others
             failure = f"{duel.story}\n{traceback.format_exc()}"
         nursery.cancel_scope.cancel()
     with trio.CancelScope(shield=True):
@@ -188,7 +189,7 @@ def running_stage(profiles: Iterable[Profile]) -> Iterator[Stage]:
             ONE_COPY,
             of_brokers=[profile.settings for profile in chosen],
         )
-        # Scripts look at when something is answered: meanwhile nobody else starts a cluster.
+        # Scripts depend on the times of answers, so no other test may start a cluster meanwhile.
         with one_at_a_time(HEAVY):
             try:
                 trio.run(cluster.start)

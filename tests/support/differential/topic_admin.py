@@ -1,6 +1,6 @@
-"""Topics made, grown and deleted at a real broker, by hand-packed requests.
+"""Creates, grows and deletes topics at a real broker with hand-packed requests.
 
-The gateway relays these requests without looking at them, so the codecs do not know them.
+The gateway relays these requests without decoding them, so the codecs lack them.
 """
 
 import itertools
@@ -32,14 +32,14 @@ READY_TIMEOUT_S = 20
 
 
 class TopicAdmin:
-    """One broker's topics; each call returns when the broker's own metadata shows the change, and
-    `create` when its group coordinator knows the topic too, which is a moment later."""
+    """The topics of one broker. Each call returns when the broker's own metadata shows the change,
+    and `create` when its group coordinator knows the topic as well, which is a moment later."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
 
     async def create(self, name: str, partitions: int) -> MetadataResponseTopic:
-        """A new topic; returns what Metadata says of it."""
+        """Create a topic and return its Metadata."""
         body = _array(_text(name) + struct.pack(">ih", partitions, 1) + _array() + _array())
         await self._ask(ApiKey.CREATE_TOPICS, CREATE_VERSION, body + _timeout() + b"\0")
         made = await self._wait_until(name, partitions)
@@ -47,13 +47,13 @@ class TopicAdmin:
         return made
 
     async def grow(self, name: str, partitions: int) -> None:
-        """More partitions for a topic."""
+        """Add partitions to a topic."""
         body = _array(_text(name) + struct.pack(">ii", partitions, -1))
         await self._ask(ApiKey.CREATE_PARTITIONS, GROW_VERSION, body + _timeout() + b"\0")
         await self._wait_until(name, partitions)
 
     async def delete(self, name: str) -> None:
-        """No such topic any more."""
+        """Delete a topic."""
         body = _array(_text(name)) + _timeout()
         await self._ask(ApiKey.DELETE_TOPICS, DELETE_VERSION, body)
         await self._wait_until(name, 0)
@@ -65,7 +65,7 @@ class TopicAdmin:
             await wire.send(request_frame(key, version, 1, body))
             answer = await wire.frame()
         _, offset = decode_response_header(key, version, answer)
-        # Throttle time, one entry, its name, its error.
+        # The throttle time, one entry with its name, and its error.
         (length,) = struct.unpack_from(">h", answer, offset + 8)
         (error,) = struct.unpack_from(">h", answer, offset + 10 + length)
         assert error == 0, f"{key.name} failed with error {error}"
@@ -84,8 +84,8 @@ class TopicAdmin:
                     await trio.sleep(0.02)
 
     async def _wait_until_assigned(self, name: str) -> None:
-        """Somebody joins a group that this broker coordinates, and leaves it, until there is
-        something to have."""
+        """Join and leave a group of this broker repeatedly, until its coordinator assigns the
+        topic."""
         join = ConsumerGroupHeartbeatRequest(
             group_id="",
             member_id="nobody",
