@@ -65,7 +65,7 @@ def open_session(
     if master is not None:
         given["spark.master"] = master
     voice = Voice()
-    with java_home() as home, _jvm(home, app_name, given, voice) as gateway, _as_pipeline_errors():
+    with java_home() as home, _jvm(home, app_name, given, voice) as gateway, as_pipeline_errors():
         for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
             logger.addFilter(_is_no_interrupt)
         session = _start(gateway, given)
@@ -164,7 +164,7 @@ def _stop(session: SparkSession) -> None:
 
 
 @contextmanager
-def _as_pipeline_errors() -> Iterator[None]:
+def as_pipeline_errors() -> Iterator[None]:
     """Turn Spark's exceptions into PipelineError. A note keeps the full text, which only the living
     JVM can provide."""
     try:

