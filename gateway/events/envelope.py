@@ -34,7 +34,7 @@ class Envelope(BaseModel):
     began_ms: int | None = Field(default=None, ge=0)
     """For a group's event: when the group's sequence began, in milliseconds since 1970 (UTC). A
     forgotten group that returns begins another sequence, from 1. While the group has no sequence,
-    this is the time of the event."""
+    this is the time of the event. Null if an older groupferry began it."""
     after: int | None
     """For a group's event in a process sequence: the group's last sequence number before it."""
     at_ms: Moment

@@ -30,6 +30,7 @@ class _Place(NamedTuple):
     """The progress of a group's sequence."""
 
     began_ms: int
+    """0 if an older groupferry began it."""
     sequence: int
     at_ms: int
     """The time of the last event."""
@@ -136,7 +137,7 @@ class Journal:
             group_id=group_id,
             process_id=process_id,
             sequence=sequence,
-            began_ms=began_ms,
+            began_ms=began_ms or None,
             after=after,
             at_ms=at_ms,
             fields=event,
@@ -192,8 +193,7 @@ class Journal:
 
 
 def _place(envelope: Envelope) -> _Place:
-    assert envelope.began_ms is not None
-    return _Place(envelope.began_ms, envelope.sequence, envelope.at_ms)
+    return _Place(envelope.began_ms or 0, envelope.sequence, envelope.at_ms)
 
 
 def last_events(envelopes: Sequence[Sequence[Envelope]]) -> LastEvents | None:

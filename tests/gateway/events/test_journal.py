@@ -16,6 +16,7 @@ from gateway.events.group_events import GroupEpochBumped
 from gateway.events.journal import Journal, Sinks, Told, last_events
 from gateway.events.line_files import PATTERN, LineFiles
 from gateway.events.member_events import MemberLeft
+from gateway.state_log.last_events import LastEvents
 
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 
@@ -148,6 +149,19 @@ def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path) -> None:
         (5, 2),
         (5, 3),
     ]
+
+
+def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path) -> None:
+    """Its lines do not say when it began, so that readers see one sequence."""
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path)))
+    journal.take_up("a", LastEvents(sequence=7, lines=()))
+    (envelopes,) = journal.stamp_batch([Told((LEFT,), 9)], "a")
+    journal.pass_on(envelopes)
+    journal.tell(LEFT, "a")
+    assert [(each.began_ms, each.after) for each in written(tmp_path)] == [(None, None), (None, 8)]
+    last = last_events([envelopes])
+    assert last is not None
+    assert (last.sequence, last.began_ms) == (8, 0)
 
 
 class RecordedTopic(EventsTopic):

@@ -11,7 +11,7 @@ import trio
 
 from coordinator.records import DurableRecord, TargetAssignmentMetadata
 from gateway.state_log.compacted import CompactedLog
-from gateway.state_log.last_events import LastEvents
+from gateway.state_log.last_events import FORGOTTEN, LastEvents
 from gateway.state_log.log import StateLogError, StateLogUnsure
 from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite import BATCHES_MAX, SqliteLog, open_sqlite_log
@@ -56,8 +56,10 @@ async def test_it_has_the_content_of_every_log(tmp_path: Path) -> None:
     assert await stored(tmp_path) == {each: expected.read(each) for each in expected.group_ids()}
 
 
-async def test_the_last_events_of_a_group_survive_it(tmp_path: Path) -> None:
-    """They do not count as a group, because there is nothing to show of it."""
+async def test_the_last_events_of_a_group_outlive_it_until_they_are_forgotten(
+    tmp_path: Path,
+) -> None:
+    """They make no group, because there would be nothing to show of it."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1), LastEvents(sequence=1, lines=("one",))])
         gone = TargetAssignmentMetadata(epoch=None)
@@ -68,6 +70,9 @@ async def test_the_last_events_of_a_group_survive_it(tmp_path: Path) -> None:
         assert await log.told_group_ids() == (GROUP,)
         assert await log.last_events(GROUP) == LastEvents(sequence=2, lines=("two",))
         assert await log.last_events("other") is None
+        await log.append(GROUP, [FORGOTTEN])
+    async with open_sqlite_log(tmp_path) as log:
+        assert await log.told_group_ids() == ()
 
 
 # -- waiting ---------------------------------------------------------------------------------------
