@@ -30,7 +30,7 @@ OF_THE_CODECS_FOR_THE_COORDINATOR = {
 WITHOUT_A_TEST_OF_THEIR_OWN = {
     "anchor/errors.py": "test_membership.py raises each of them",
     "data_path/errors.py": "test_connection.py raises each of them",
-    "data_path/group_apis.py": "a protocol, with what is answered where nobody hosts groups",
+    "data_path/group_apis.py": "a protocol, and the answers of a data path without hosted groups",
     "pipeline": "tables and report are tested together, from events to numbers",
 }
 """Modules and folders of the gateway with logic but no test file of their own, and the tests that

@@ -1,12 +1,12 @@
-"""Runs real clients and writes down what they send: `python -m tests.captures.capture [NAME ...]`.
+"""Runs real clients and records what they send: `python -m tests.captures.capture [NAME ...]`.
 
-Call it in the top folder of the repository. Without a name all are captured; the names are the
-folders beside this file. The files of a client are written anew, those of others stay.
+Call it in the top folder of the repository. Without names all clients are captured; the names are
+the folders beside this file. The files of a captured client are replaced, and others stay.
 
-Each client runs twice where it can: as two members of a group behind the gateway, for what it
-sends (a recorder stands before the gateway), and directly at the embedded cluster, for answers
-that were encoded by somebody else. Some clients cannot do without the gateway there: the embedded
-cluster's coordinator has no flexible versions.
+Each client runs twice if possible: as two members of a group behind the gateway, with a recorder in
+front of the gateway, for its requests; and directly at the embedded cluster, for answers of another
+encoder. Some clients need the gateway in both cases, because the embedded cluster's coordinator has
+no flexible versions.
 """
 
 import argparse
@@ -61,7 +61,7 @@ LOOK_INTERVAL_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is captured: two members of a group, and perhaps an admin client that looks at it."""
+    """A program to capture: two members of a group, and perhaps an admin client."""
 
     client: Client
     is_direct: bool = False

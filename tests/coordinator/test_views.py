@@ -17,7 +17,7 @@ def test_a_missing_group_is_dead(group: GroupScript) -> None:
 
 
 def test_a_summary_is_the_view_without_the_members(group: GroupScript) -> None:
-    """Of each kind of group, and of none."""
+    """This holds for each kind of group, and without a group."""
     views = [(group.view(), group.engine.summarize())]
     group.given_classic_group(given_classic_group_member("a", FOO_0), generation=4)
     views.append((group.view(), group.engine.summarize()))

@@ -16,7 +16,7 @@ from tests.support.durable_records import BAR, FOO, GROUP, RECORDS
 
 
 def shown(capsys: pytest.CaptureFixture[str], folder: Path, *flags: str) -> list[dict[str, Any]]:
-    """What the command prints."""
+    """The output of the command."""
     assert cli.main(["state", "--state-dir", str(folder), *flags]) == 0
     told = capsys.readouterr()
     assert told.err == ""

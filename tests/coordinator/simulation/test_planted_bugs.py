@@ -1,4 +1,4 @@
-"""The simulator bites: every planted bug is found, and by a check that is meant for it."""
+"""The simulator finds every planted bug, through a check that is meant for it."""
 
 import re
 from pathlib import Path
@@ -24,24 +24,24 @@ def seed_on_the_page(bug: Bug) -> int:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug: Bug) -> None:
-    """Within 200 seeds, and not where something breaks without it. The page says which seed found
-    it last; if the simulator has changed since, the others have their turn."""
+    """The bug is found within 200 seeds, and the seed passes without it. The page names the seed
+    that found it last. If the simulator has changed since, the other seeds are played."""
     outcome = hunt(bug, first_seed=seed_on_the_page(bug))
-    assert outcome is not None, f"{SEEDS_MAX} seeds, and nobody noticed: {bug.what}"
+    assert outcome is not None, f"{SEEDS_MAX} seeds, without a violation: {bug.what}"
     assert outcome.invariant in bug.checks, failure(outcome)
-    # The seeds below are played by `test_run.py`.
+    # `test_run.py` plays the lower seeds.
     assert outcome.seed < FIXED_SEEDS or simulate(outcome.seed).invariant is None
 
 
-def test_every_invariant_has_a_bug_that_only_it_may_find() -> None:
-    """So that none of the ten stands there for show."""
+def test_every_numbered_invariant_has_a_bug_that_only_it_finds() -> None:
+    """Each of the ten checks is therefore necessary."""
     numbered = {check for check in Invariant if check[0].isdigit()}
     assert len(numbered) == 10
     assert numbered <= {bug.checks[0] for bug in BUGS if len(bug.checks) == 1}
 
 
-def test_the_page_tells_of_every_bug_and_every_check() -> None:
-    """The seeds in it are for the command to print: they change with the simulator."""
+def test_the_page_lists_every_bug_and_check() -> None:
+    """The command prints the seeds, which change with the simulator."""
     page = PAGE.read_text()
     assert [bug.name for bug in BUGS if f"| `{bug.name}` | {bug.what} |" not in page] == []
     assert [str(check) for check in Invariant if f"| {check} |" not in page] == []

@@ -79,7 +79,7 @@ async def test_a_removed_anchor_rejoins_at_once(autojump_clock: MockClock) -> No
         assert [line["event"] for line in lines] == ["anchor_lost", "anchor_taken"]
         assert "UNKNOWN_MEMBER_ID" in lines[0]["reason"]
         assert await scene.anchors.hold(GROUP) != before
-        assert scene.groups.looks == [], "nobody else can be inside, the join would have told"
+        assert scene.groups.looks == [], "the join would have revealed other members"
 
 
 async def test_a_commit_reveals_the_removal_sooner(autojump_clock: MockClock) -> None:

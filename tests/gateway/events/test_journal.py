@@ -165,7 +165,7 @@ def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path) -> None:
 
 
 class RecordedTopic(EventsTopic):
-    """What would be sent."""
+    """The lines that would be sent."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, str | None]] = []

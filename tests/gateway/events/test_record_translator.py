@@ -47,7 +47,7 @@ class Told(GroupScript):
 
     @property
     def names(self) -> list[str]:
-        """Of the last step's events."""
+        """The names of the last step's events."""
         return [event.name for event in self.last]
 
     def of(self, name: str) -> Fields:

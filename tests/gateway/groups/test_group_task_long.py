@@ -32,7 +32,7 @@ class Held:
         """The real result."""
         if sum(spec.partition_counts.values()) >= PARTITIONS:
             self._token.run_sync_soon(self.asked.set)
-            assert self.go_on.wait(LIMIT_S), "nobody else got a turn"
+            assert self.go_on.wait(LIMIT_S), "no other task got a turn"
         return self._assign(spec)
 
 

@@ -33,7 +33,7 @@ async def test_the_version_grows_only_with_a_change() -> None:
     cluster.change()
     assert await image.get([]) is first
     cluster.partition_counts["foo"] = 4
-    assert await image.get([]) is first, "nobody said that anything has changed"
+    assert await image.get([]) is first, "no change was announced"
     cluster.change()
     grown = await image.get([])
     assert grown.version > first.version

@@ -111,6 +111,6 @@ async def test_damage_is_refused_or_harmless(
         else:
             assert found == expected, f"{damage} of {name}, seed {seed}"
     if name == "state.sqlite-shm":
-        assert refused == 0, "it is made anew from the others"
+        assert refused == 0, "it is rebuilt from the others"
     else:
         assert refused > 0

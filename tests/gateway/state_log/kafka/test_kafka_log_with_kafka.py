@@ -397,7 +397,7 @@ async def delete_topic(cluster: KafkaCluster, name: str) -> None:
 
     await trio.to_thread.run_sync(delete)
     with trio.fail_after(30):
-        while await exists(cluster, name):  # nobody would tell
+        while await exists(cluster, name):  # no signal announces it
             await trio.sleep(0.1)
 
 
@@ -409,7 +409,7 @@ async def exists(cluster: KafkaCluster, name: str) -> bool:
 
 
 async def make_topic(cluster: KafkaCluster, name: str, config: Mapping[str, object]) -> None:
-    """With these settings, made by somebody else."""
+    """Create the topic with settings other than the gateway's."""
 
     def make() -> None:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
@@ -430,8 +430,7 @@ async def claim(cluster: KafkaCluster, topic: str) -> None:
 
 
 async def fence(cluster: KafkaCluster, transactional_id: str) -> None:
-    """As the cluster does with a transaction that lasts too long: the epoch of its producer ends,
-    and nobody has claimed anything."""
+    """Fence the producer without a claim, like a cluster after an overlong transaction."""
 
     def initialise() -> None:
         producer = Producer(

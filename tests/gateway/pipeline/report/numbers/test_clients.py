@@ -1,4 +1,4 @@
-"""Members by client version and by what they can do."""
+"""Members by client version and readiness."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def seen(members: int, protocol: str, can_convert: bool, knows: bool | None, **m
     }
 
 
-def test_each_member_is_counted_once_by_what_it_can_do(spark: SparkSession) -> None:
-    """Versions with most members first."""
+def test_each_member_is_counted_once_by_its_readiness(spark: SparkSession) -> None:
+    """Versions with most members come first."""
     from gateway.pipeline.report.numbers.clients import clients
 
     rows = [

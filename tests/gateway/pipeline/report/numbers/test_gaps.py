@@ -1,4 +1,4 @@
-"""Time without an owner that counts."""
+"""The relevant time without an owner."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_a_gap_counts_less_the_time_without_members(spark: SparkSession) -> None:
-    """Nobody misses what an empty group does not read; a gap that has not ended is not timed."""
+def test_a_gap_counts_without_the_groups_empty_time(spark: SparkSession) -> None:
+    """An empty group needs no owners, and a gap without an end has no length."""
     from gateway.pipeline.report.numbers.gaps import gaps
 
     rows = [owner("a", 0, 10), gap(10, 110, empty_ms=30), gap(200, None)]

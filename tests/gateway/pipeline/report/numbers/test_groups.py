@@ -1,4 +1,4 @@
-"""One row for each group; `test_whole` has what is in it."""
+"""One row for each group. `test_whole` checks its content."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_no_row_is_compared_with_every_other(spark: SparkSession) -> None:
-    """Tables may be of any size."""
+def test_no_pairs_of_all_rows_are_compared(spark: SparkSession) -> None:
+    """Tables may have any size."""
     from gateway.pipeline.report.numbers.gaps import gaps
     from gateway.pipeline.report.numbers.groups import groups
     from gateway.pipeline.report.numbers.shares import shares

@@ -1,4 +1,4 @@
-"""What is drawn of each group, and what is left out because it would be too much."""
+"""The partitions and intervals that a group's map shows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 ALL = ((0, 100), (0, 100))
 
 
-def test_the_worst_is_drawn_and_the_rest_counted(
+def test_the_worst_partitions_are_drawn_and_the_rest_counted(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Partitions owned twice, then those that waited longest; of a partition overlaps, gaps, and
-    then what is long. They are drawn in their own order."""
+    """Partitions with two owners come first, then those with the longest gaps. Of a partition's
+    intervals, overlaps precede gaps and long ones. Partitions are drawn in their own order."""
     from gateway.pipeline.report.numbers import maps
 
     monkeypatch.setattr(maps, "PARTITIONS_MAX", 2)
@@ -53,8 +53,8 @@ def test_the_worst_is_drawn_and_the_rest_counted(
     assert (found.partitions_left_out, found.intervals_left_out) == (1, 3)
 
 
-def test_only_the_time_shown_is_drawn(spark: SparkSession) -> None:
-    """What reaches beyond it is cut off there; what members said is not drawn, unless two did."""
+def test_intervals_are_cut_off_at_the_time_shown(spark: SparkSession) -> None:
+    """Members' claims are not drawn, unless two overlap."""
     from gateway.pipeline.report.numbers.maps import maps
 
     rows = [

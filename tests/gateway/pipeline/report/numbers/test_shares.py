@@ -1,4 +1,4 @@
-"""How many members of either protocol a group had, from change to change."""
+"""The number of a group's members of each protocol, from change to change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def shares_of(spark: SparkSession, *rows: Row) -> list[tuple[int, int | None, int, int]]:
-    """Of one group."""
+    """The changes of one group."""
     from gateway.pipeline.report.numbers.shares import shares
 
     found = shares(table(spark, "timeline", rows)).orderBy("from_ms").collect()
@@ -19,7 +19,8 @@ def shares_of(spark: SparkSession, *rows: Row) -> list[tuple[int, int | None, in
 
 
 def test_members_are_counted_from_change_to_change(spark: SparkSession) -> None:
-    """One switches, one leaves; a state that follows a state changes nothing."""
+    """One member switches, and one leaves. A change between states of the same protocol has no
+    effect."""
     assert shares_of(
         spark,
         member(None, None, 0, None),
@@ -30,11 +31,11 @@ def test_members_are_counted_from_change_to_change(spark: SparkSession) -> None:
     ) == [(0, 10, 0, 0), (10, 30, 2, 0), (30, 40, 1, 1), (40, None, 0, 1)]
 
 
-def test_a_group_whose_members_all_go_stays_without(spark: SparkSession) -> None:
-    """To the end, as far as is known."""
+def test_a_group_whose_members_all_left_stays_empty(spark: SparkSession) -> None:
+    """It is empty up to the last known time."""
     assert shares_of(spark, member("a", "classic", 10, 20)) == [(10, 20, 1, 0), (20, None, 0, 0)]
 
 
-def test_a_member_of_unknown_protocol_is_in_neither_count(spark: SparkSession) -> None:
-    """Nothing is made up."""
+def test_a_member_with_an_unknown_protocol_is_not_counted(spark: SparkSession) -> None:
+    """The report does not guess."""
     assert shares_of(spark, member("a", None, 10, 20)) == [(10, None, 0, 0)]

@@ -1,4 +1,4 @@
-"""The steps of migrations, and what they cost."""
+"""The steps of migrations, and their costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UP, DOWN = "classic->consumer", "consumer->classic"
 
 
 def steps_of(spark: SparkSession, **rows: Sequence[Row]) -> DataFrame:
-    """As the report makes them."""
+    """The tables as the report makes them."""
     from gateway.pipeline.report.numbers.gaps import gaps
     from gateway.pipeline.report.numbers.shares import shares
     from gateway.pipeline.report.numbers.steps import steps
@@ -26,7 +26,7 @@ def steps_of(spark: SparkSession, **rows: Sequence[Row]) -> DataFrame:
 
 
 def shown(steps: DataFrame) -> list[tuple[Any, ...]]:
-    """In order."""
+    """The steps in order."""
     rows = steps.orderBy("migration", "number").collect()
     return [
         (
@@ -54,7 +54,8 @@ ROLLED = [
 
 
 def test_a_step_lasts_from_one_arrival_to_the_next(spark: SparkSession) -> None:
-    """The last one to the end of the migration. Who only changes its state takes no step."""
+    """The last step lasts to the end of the migration. A member that only changes its state causes
+    no step."""
     migrations = [{"direction": UP, "from_ms": 100, "to_ms": 230}]
     stays = arrival("consumer", 210, switched_from="consumer")
     found = steps_of(spark, changes=[*ROLLED, stays], timeline=ROLL, migrations=migrations)
@@ -64,8 +65,8 @@ def test_a_step_lasts_from_one_arrival_to_the_next(spark: SparkSession) -> None:
     ]
 
 
-def test_time_without_an_owner_is_that_of_the_steps_in_which_it_lies(spark: SparkSession) -> None:
-    """A gap over two steps is shared out; what the group had no members is taken off evenly."""
+def test_unowned_time_belongs_to_the_steps_that_it_overlaps(spark: SparkSession) -> None:
+    """A gap across two steps is divided, and the group's empty time is deducted proportionally."""
     found = steps_of(
         spark,
         changes=ROLLED,
@@ -82,8 +83,8 @@ def test_time_without_an_owner_is_that_of_the_steps_in_which_it_lies(spark: Spar
     assert [unowned for *_, unowned in shown(found)] == [50 + 20, 50 + 20 + 10]
 
 
-def test_steps_have_all_that_counts_of_their_migration(spark: SparkSession) -> None:
-    """Before the first member came, and after the last old one had left."""
+def test_steps_include_the_whole_cost_of_their_migration(spark: SparkSession) -> None:
+    """This includes time before the first new member joined, and after the last old one left."""
     found = steps_of(
         spark,
         changes=[*ROLLED, arrival("consumer", 320)],
@@ -100,8 +101,9 @@ def test_steps_have_all_that_counts_of_their_migration(spark: SparkSession) -> N
     ]
 
 
-def test_each_migration_has_steps_of_its_own(spark: SparkSession) -> None:
-    """Back again: those who arrive at the classic protocol. One that goes on has no end."""
+def test_each_migration_has_its_own_steps(spark: SparkSession) -> None:
+    """On the way back, members join with the classic protocol. A migration in progress has no
+    end."""
     changes = [*ROLLED, arrival("classic", 500)]
     migrations = [
         {"direction": UP, "from_ms": 100, "to_ms": 200},
@@ -115,8 +117,8 @@ def test_each_migration_has_steps_of_its_own(spark: SparkSession) -> None:
     ]
 
 
-def test_who_goes_back_under_its_id_takes_a_step(spark: SparkSession) -> None:
-    """That it had been of that protocol before does not matter."""
+def test_a_member_that_switches_back_under_its_id_causes_a_step(spark: SparkSession) -> None:
+    """Its earlier use of that protocol does not matter."""
     changes = [
         arrival("classic", 0),
         arrival("classic", 0),
@@ -141,7 +143,7 @@ def test_who_goes_back_under_its_id_takes_a_step(spark: SparkSession) -> None:
 
 
 def test_arrivals_in_one_millisecond_are_one_step(spark: SparkSession) -> None:
-    """Their cost could not be told apart."""
+    """Their costs could not be separated."""
     changes = [arrival("consumer", 100), arrival("consumer", 100)]
     timeline = [member("c", "consumer", 100, None), member("d", "consumer", 100, None)]
     migrations = [{"direction": UP, "from_ms": 100, "to_ms": 230}]
@@ -149,8 +151,8 @@ def test_arrivals_in_one_millisecond_are_one_step(spark: SparkSession) -> None:
     assert [step[:3] for step in shown(found)] == [((1, 1), (100, 230), (0, 2))]
 
 
-def test_costs_are_added_up_by_number(spark: SparkSession) -> None:
-    """Over all groups; those beyond the limit are counted."""
+def test_costs_are_summed_by_the_number_of_the_step(spark: SparkSession) -> None:
+    """The sums cover all groups. Steps beyond the limit are counted."""
     from gateway.pipeline.report.numbers import steps
 
     rows = [("g", n, 1000.0 * n) for n in range(1, 31)] + [("h", 1, 500.0)]

@@ -1,4 +1,4 @@
-"""The whole report of a few groups, worked out by hand."""
+"""The complete report of a few hand-written groups."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class AnyRow(BaseModel, use_attribute_docstrings=True):
     """Stands in for the models of all rows."""
 
     cluster_id: str
-    """Which cluster."""
+    """The cluster's id."""
     group_id: str
 
 
 class Line(BaseModel):
-    """Of the rejected ones."""
+    """The table of rejected lines."""
 
     file: str
     place: str
@@ -35,7 +35,7 @@ ROWS_OF: dict[str, type[BaseModel]] = {**dict.fromkeys(COLUMNS, AnyRow), "reject
 
 
 def of(group_id: str, *rows: Row) -> list[Row]:
-    """The rows, of that group."""
+    """The rows of that group."""
     return [{**row, "group_id": group_id} for row in rows]
 
 
@@ -84,7 +84,7 @@ MOVED = {"members_disturbed": 2, "partitions_moved": 5, "partitions_moved_least"
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession) -> Report:
-    """With sections for two of the three groups."""
+    """A report with sections for two of the three groups."""
     from gateway.pipeline.report.numbers.whole import report
 
     found = tables(
@@ -129,8 +129,8 @@ def made(spark: SparkSession) -> Report:
     return report(found, ROWS_OF, 2)
 
 
-def test_totals_are_of_all_groups(made: Report) -> None:
-    """Of those too that have no section; and of what is of no group."""
+def test_totals_include_all_groups(made: Report) -> None:
+    """They include groups without a section, and lines without a group."""
     assert made.totals.model_dump() == {
         "from_ms": 0,
         "to_ms": 200 * S,
@@ -162,19 +162,19 @@ def test_totals_are_of_all_groups(made: Report) -> None:
     }
 
 
-def test_groups_with_findings_come_first_then_those_that_waited_longest(made: Report) -> None:
-    """What has more rebalances is not worse."""
+def test_groups_with_findings_come_first_then_the_longest_unowned(made: Report) -> None:
+    """The number of rebalances does not matter."""
     assert [group.group_id for group in made.groups] == ["bad", "slow"]
 
 
 def section(made: Report, group_id: str) -> GroupStory:
-    """Of that group."""
+    """The rows of that group."""
     (found,) = (group for group in made.groups if group.group_id == group_id)
     return found
 
 
-def test_a_section_has_what_was_found(made: Report) -> None:
-    """With its times, and a map of where it was; what nobody saw begin, when it ended."""
+def test_a_section_has_its_findings(made: Report) -> None:
+    """Each has its times and a map. One without a known start has its end."""
     bad = section(made, "bad")
     assert (bad.findings, bad.partitions, bad.rebalances) == (8, 1, 1)
     assert bad.finding_times_ms == (20 * S, 30 * S, 50 * S, 55 * S, 60 * S)
@@ -197,8 +197,8 @@ def test_a_section_has_what_was_found(made: Report) -> None:
     ]
 
 
-def test_a_group_that_ended_is_shown_until_its_end(made: Report) -> None:
-    """What is nobody's after that is no time without an owner."""
+def test_a_deleted_group_is_shown_until_its_end(made: Report) -> None:
+    """Time without owners after that does not count."""
     slow = section(made, "slow")
     assert (slow.unowned_partition_s, slow.unowned_at_end) == (10.0, 0)
     assert slow.ownership is not None
@@ -213,16 +213,16 @@ def test_a_group_that_ended_is_shown_until_its_end(made: Report) -> None:
     ]
 
 
-def test_steps_and_client_versions_are_of_all_groups(made: Report) -> None:
-    """They answer what the next ones will cost, and who they are."""
+def test_steps_and_client_versions_include_all_groups(made: Report) -> None:
+    """They predict the cost of later migrations, and the members concerned."""
     (cost,) = made.step_costs
     assert (cost.number, cost.steps, cost.unowned_partition_s) == (1, 1, 1.5)
     (client,) = made.clients
     assert (client.software_name, client.ready, client.groups) == ("lib", 4, 1)
 
 
-def test_evidence_is_rows_with_their_meaning(made: Report) -> None:
-    """Of each kind."""
+def test_evidence_has_rows_with_explained_columns(made: Report) -> None:
+    """There is evidence of each kind."""
     regressions = made.evidence["regressions"]
     assert regressions.rows == ({"cluster_id": "", "group_id": "bad"},)
     assert (regressions.columns[0].name, regressions.columns[0].meaning) == (
@@ -234,6 +234,6 @@ def test_evidence_is_rows_with_their_meaning(made: Report) -> None:
     assert made.evidence["contradictions"].count == 2
     assert made.evidence["differences"].count == 0
     assert made.evidence["rejected_lines"].rows == (
-        {"file": "g", "place": "1"},  # the gravest first: an event of a group
+        {"file": "g", "place": "1"},  # the most serious first: an event of a group
         {"file": "f", "place": "7"},
     )
