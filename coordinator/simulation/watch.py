@@ -50,7 +50,7 @@ from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 
 SAMPLE = 32
-"""Expensive checks run at every so many steps."""
+"""The number of steps between expensive checks."""
 
 
 class Watch:

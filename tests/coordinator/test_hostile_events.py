@@ -284,11 +284,11 @@ def test_bad_input_harms_no_other_member(situation: str, event: Request) -> None
     group.feed(event)
     if is_refused(group):
         is_first_join = isinstance(event, JoinGroupReceived) and not had_members
-        assert is_first_join or group.last_step.records == (), group.story()
+        assert is_first_join or group.last_step.records == (), group.transcript()
     after = others(group.engine.state, named)
-    assert after.keys() >= before.keys(), group.story()
+    assert after.keys() >= before.keys(), group.transcript()
     if type(group.engine.state.group) is kind:
-        assert {id_: after[id_] for id_ in before} == before, group.story()
+        assert {id_: after[id_] for id_ in before} == before, group.transcript()
     group.view()
 
 

@@ -17,7 +17,7 @@ def main() -> int:
     """Play the scripts that the arguments name. The exit status is 1 if an answer differed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=["*"], help="patterns of script names")
-    parser.add_argument("--story", action="store_true", help="show what was asked and answered")
+    parser.add_argument("--transcript", action="store_true", help="show all requests and answers")
     parser.add_argument("--seeds", type=int, default=0, help="how many random scripts instead")
     parser.add_argument("--first-seed", type=int, default=0)
     given = parser.parse_args()
@@ -32,8 +32,8 @@ def main() -> int:
         outcomes = trio.run(stage.play, chosen)
         took_s = time.monotonic() - began_s
     for name, outcome in outcomes.items():
-        if outcome.failure or given.story:
-            print(f"\n===== {name}\n{outcome.failure or outcome.story}")
+        if outcome.failure or given.transcript:
+            print(f"\n===== {name}\n{outcome.failure or outcome.transcript}")
     met = Counter(d for outcome in outcomes.values() for d in outcome.deviations)
     print(f"\ndeviations: {dict(met)}")
     failed = sum(outcome.failure is not None for outcome in outcomes.values())

@@ -45,7 +45,7 @@ def test_kafka_and_the_gateway_answer_alike(name: str, outcomes: Mapping[str, Ou
     if outcome.failure is not None:
         pytest.fail(outcome.failure, pytrace=False)
     declared = {deviation for deviation, names in SHOWN_BY.items() if name in names}
-    assert outcome.deviations == declared, outcome.story
+    assert outcome.deviations == declared, outcome.transcript
 
 
 @pytest.mark.parametrize("name", MADE_UP)

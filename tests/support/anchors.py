@@ -108,7 +108,7 @@ def anchors_off(nursery: trio.Nursery) -> Anchors:
     """Anchors that are switched off, as in front of the embedded cluster."""
 
     async def nobody(group_id: str) -> int:
-        raise AssertionError(f"an anchor that is off asks for nobody's coordinator: {group_id}")
+        raise AssertionError(f"an anchor that is off must not look up a coordinator: {group_id}")
 
     return Anchors(
         gateway=OURS,

@@ -142,7 +142,7 @@ async def answer_size(wire: Wire, header: RequestHeader, body: bytes) -> None:
 
 
 def together(count: int, handler: Handler) -> Handler:
-    """Answers requests of a connection only once so many have arrived."""
+    """Answer a connection's requests only once this many have arrived."""
 
     async def wait_for_all(wire: Wire, header: RequestHeader, body: bytes) -> None:
         requests = [(header, body)]

@@ -111,7 +111,9 @@ class GroupScript:
         before = snapshot(self.engine.state)
         step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
         self.conversation += [f"> {event}", *(f"  {r}" for r in step.records)]
-        assert snapshot(self.engine.state) == before, "handle changed the state\n" + self.story()
+        assert snapshot(self.engine.state) == before, (
+            "handle changed the state\n" + self.transcript()
+        )
         assert not (step.resolution and self.engine.state.resolution), "two resolutions at a time"
         if self.log_is_broken and step.durable:
             self._refuse(event)
@@ -143,7 +145,7 @@ class GroupScript:
             assert self._asked - self.answers.keys() == parked_tokens(self.engine.state)
             assert self._group_epoch() == 0 or self._group_epoch() >= epoch_before
         except AssertionError as broken:
-            raise AssertionError(f"{broken}\n{self.story()}") from broken
+            raise AssertionError(f"{broken}\n{self.transcript()}") from broken
 
     def _check_classic_replies(self) -> None:
         """A consumer group answers a classic member with its member epoch and its assignment."""
@@ -224,15 +226,15 @@ class GroupScript:
 
     def answer(self, token: int, kind: type[R]) -> R:
         """The answer to a request. It must exist."""
-        assert token in self.answers, "not answered yet\n" + self.story()
+        assert token in self.answers, "not answered yet\n" + self.transcript()
         reply = self.answers[token]
-        assert isinstance(reply, kind), self.story()
+        assert isinstance(reply, kind), self.transcript()
         return reply
 
     def is_parked(self, token: int) -> bool:
         return token not in self.answers
 
-    def story(self) -> str:
+    def transcript(self) -> str:
         """The whole conversation, for the message of a failing test."""
         return "\n".join(self.conversation)
 
@@ -324,7 +326,7 @@ class GroupScript:
     def synced(self, member_id: str, generation: int, **how: Any) -> dict[str, tuple[int, ...]]:
         """Send a SyncGroup and return the assignment."""
         reply = self.sync(member_id, generation, **how)
-        assert reply.error == 0, self.story()
+        assert reply.error == 0, self.transcript()
         return read_assignment(reply.assignment)
 
     def beat(
@@ -394,7 +396,7 @@ class GroupScript:
     def resolve(self, *, fails: bool = False) -> Step:
         """Match the pending regular expressions against the present topics."""
         resolution = self.engine.state.resolution
-        assert resolution is not None, "nothing is being resolved\n" + self.story()
+        assert resolution is not None, "nothing is being resolved\n" + self.transcript()
         matched = None if fails else match_topics(resolution.regexes, self.topics.by_name)
         return self.feed(RegexesResolved(topics=matched, version=self.topics.names_version))
 
@@ -474,12 +476,12 @@ class GroupScript:
 
     @property
     def classic(self) -> ClassicGroup:
-        assert isinstance(self.engine.state.group, ClassicGroup), self.story()
+        assert isinstance(self.engine.state.group, ClassicGroup), self.transcript()
         return self.engine.state.group
 
     @property
     def consumer(self) -> ConsumerGroup:
-        assert isinstance(self.engine.state.group, ConsumerGroup), self.story()
+        assert isinstance(self.engine.state.group, ConsumerGroup), self.transcript()
         return self.engine.state.group
 
     def current(self, member_id: str) -> Assignment:
@@ -500,7 +502,7 @@ class GroupScript:
 
     def named(self, held: Iterable[Partition] | None) -> dict[str, tuple[int, ...]]:
         """Partitions as names and numbers."""
-        assert held is not None, self.story()
+        assert held is not None, self.transcript()
         return self.topics.names(held)
 
     # -- situations ------------------------------------------------------------------------------

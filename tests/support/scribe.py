@@ -89,7 +89,7 @@ class Scribe:
 
 
 Told = Callable[[Scribe], None]
-"""One group's story."""
+"""Writes the history of one group."""
 
 
 def lines_of(told: Mapping[str, Told]) -> list[str]:

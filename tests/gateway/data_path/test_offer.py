@@ -131,7 +131,7 @@ def test_a_cluster_without_features_gets_an_epoch() -> None:
     [("lib", "1.2-a", True), ("l", "1", True), ("", "1", False), ("lib", "1_2", False)],
 )
 def test_software_names_follow_kip_511(name: str, version: str, good: bool) -> None:
-    """Before v3 there are none."""
+    """Versions before v3 have none."""
     request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
     assert offer.well_formed(request, 3) is good
     assert offer.well_formed(request, 2)

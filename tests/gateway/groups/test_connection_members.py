@@ -83,7 +83,7 @@ def test_the_latest_member_counts() -> None:
 
 
 def test_a_refused_client_is_no_member() -> None:
-    """An id that was only handed out is none either."""
+    """Neither is a client that has only received an id."""
     connection_members, connection = ConnectionMembers(), Connection()
     connection_members.note(
         connection.request(JOIN), joined("m", error_code=ErrorCode.MEMBER_ID_REQUIRED)

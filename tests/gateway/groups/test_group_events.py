@@ -149,7 +149,7 @@ async def create_and_delete(groups: HostedGroups) -> None:
 async def test_a_deleted_groups_sequence_is_forgotten(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """If the group comes back, another one begins, and no reader takes its events for repeats."""
+    """A group of the same id has another sequence, so readers do not skip its events as repeats."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         await create_and_delete(groups)

@@ -18,7 +18,7 @@ async def test_a_group_is_restored_after_every_kind_of_change() -> None:
         engine = GroupEngine("orders", script.config)
         engine.load(await log.read("orders"), now_ms=script.now_ms)
         expected = durable_state(script.engine.state)
-        assert durable_state(engine.state) == expected, script.story()
+        assert durable_state(engine.state) == expected, script.transcript()
 
     ids = script.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     await check()

@@ -120,13 +120,13 @@ class Duel:
         self.deviations: set[Deviation] = set()
         self.parked: list[Asked] = []
         self._waited: dict[str, Asked] = {}
-        self._story: list[str] = []
+        self._transcript: list[str] = []
         self._nursery = nursery
 
     @property
-    def story(self) -> str:
+    def transcript(self) -> str:
         """All requests and answers."""
-        return "\n".join(self._story)
+        return "\n".join(self._transcript)
 
     def is_parked(self, who: str) -> bool:
         """Whether a request of this member is parked."""
@@ -161,7 +161,7 @@ class Duel:
         await self._settle([] if asked in self.parked else [asked])
         if error is not None:
             code = None if asked.plain is None else first_error(asked.plain)
-            assert code == error, f"wanted error {error}, both say {code}\n{self.story}"
+            assert code == error, f"wanted error {error}, both say {code}\n{self.transcript}"
         return asked.plain
 
     async def answers(self, who: str, *, within_s: float = ANSWER_WITHIN_S) -> Plain:
@@ -189,7 +189,7 @@ class Duel:
             await side.ask("probe", DescribeGroupsRequest(groups=(side.group,)), None)
 
     def _tell(self, line: str) -> None:
-        self._story.append(line)
+        self._transcript.append(line)
 
     async def _exchange(self, asked: Asked, side: Side, make: Make, version: int | None) -> None:
         answer = await side.ask(asked.who, make(side), version)
@@ -230,7 +230,9 @@ class Duel:
             raise Deviated
         elif lines:
             shown = "\n".join(f"  {line}" for line in lines)
-            raise Difference(f"{self.story}\n    gateway: {_short(gateway)}\nDIFFERENT:\n{shown}")
+            raise Difference(
+                f"{self.transcript}\n    gateway: {_short(gateway)}\nDIFFERENT:\n{shown}"
+            )
         asked.plain = kafka
 
     def _is_repeated(self, asked: Asked, kafka: Plain, gateway: Plain) -> bool:
@@ -253,9 +255,11 @@ class Duel:
 
     def _check_deviation(self, unlike: Unlike, kafka: Plain, gateway: Plain) -> None:
         self._tell(f"    gateway, {unlike.deviation}: {_short(gateway)}")
-        assert kafka == {**kafka, **unlike.kafka}, f"kafka says otherwise\n{self.story}"
-        assert gateway == {**gateway, **unlike.gateway}, f"gateway says otherwise\n{self.story}"
-        assert kafka != gateway, f"not seen: {unlike.deviation}\n{self.story}"
+        assert kafka == {**kafka, **unlike.kafka}, f"kafka says otherwise\n{self.transcript}"
+        assert gateway == {**gateway, **unlike.gateway}, (
+            f"gateway says otherwise\n{self.transcript}"
+        )
+        assert kafka != gateway, f"not seen: {unlike.deviation}\n{self.transcript}"
         self.deviations.add(unlike.deviation)
 
     # -- classic requests ------------------------------------------------------------------------
@@ -622,10 +626,10 @@ class Duel:
             for other in inside:
                 await self.join(other, **how)
             inside.append(who)
-            assert not self.parked, self.story
+            assert not self.parked, self.transcript
             for each in inside:
                 await self.sync(each, assign, protocol=how.get("protocol", "range"))
-            assert not self.parked, self.story
+            assert not self.parked, self.transcript
 
     @property
     def run(self) -> str:

@@ -52,7 +52,7 @@ class Outcome:
 
     steps: int
     deviations: frozenset[Deviation]
-    story: str
+    transcript: str
     failure: str | None = None
 
 
@@ -164,7 +164,7 @@ async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAd
         except Difference as difference:
             failure = str(difference)
         except Exception:  # one failing script must not stop the others
-            failure = f"{duel.story}\n{traceback.format_exc()}"
+            failure = f"{duel.transcript}\n{traceback.format_exc()}"
         nursery.cancel_scope.cancel()
     with trio.CancelScope(shield=True):
         await kafka.close()
@@ -172,7 +172,7 @@ async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAd
     return Outcome(
         steps=duel.steps,
         deviations=frozenset(duel.deviations),
-        story=duel.story,
+        transcript=duel.transcript,
         failure=failure,
     )
 
