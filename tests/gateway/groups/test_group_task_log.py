@@ -209,9 +209,9 @@ async def test_a_member_whose_heartbeat_waited_does_not_time_out(autojump_clock:
 async def test_requests_to_an_unreadable_group_are_retried(
     autojump_clock: MockClock,
 ) -> None:
-    """They are refused at once, as by a coordinator that is loading. SyncGroup gets a code that
-    clients tolerate, and a classic Heartbeat none. One log line reports it, and the group is loaded
-    once the log recovers."""
+    """They are refused at once, as by a coordinator that is loading. SyncGroup is asked to rejoin,
+    and a classic Heartbeat succeeds. One log line reports it, and the group is loaded once the log
+    recovers."""
     async with hosted_groups() as groups:
         groups.log.is_unreadable = True
         with capture_logs() as lines:

@@ -116,8 +116,8 @@ def test_a_sync_during_a_load_is_asked_to_rejoin(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(BEAT))
-def test_a_classic_heartbeat_during_a_load_gets_not_coordinator(version: int) -> None:
-    """The loading error is fatal to aiokafka. Success would be wrong, because no one may be keeping
-    the session."""
+def test_a_classic_heartbeat_during_a_load_gets_coordinator_not_available(version: int) -> None:
+    """The loading error is fatal to aiokafka. Success would be wrong, because the session may
+    end."""
     answer: Any = refusal(BEAT, version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "away")
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
