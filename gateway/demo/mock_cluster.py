@@ -87,7 +87,7 @@ def host(topic: str, partitions: int) -> None:
     library = _librdkafka()
     reason = ctypes.create_string_buffer(512)
     config = library.rd_kafka_conf_new()
-    # At the default level it warns that no bootstrap server is configured.
+    # At the default level librdkafka warns that no bootstrap server is configured.
     library.rd_kafka_conf_set(config, b"log_level", b"4", reason, len(reason))
     client = library.rd_kafka_new(_PRODUCER_HANDLE, config, reason, len(reason))
     if not client:
