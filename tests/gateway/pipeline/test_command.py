@@ -100,18 +100,21 @@ def lose_commit(events: Path) -> str:
     return f"{topic}-{starts[0]['partition']}"
 
 
-@pytest.mark.timeout(2 * TIMEOUT_S)
-def test_a_check_of_a_demo_finds_planted_faults(
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """It works beside a file of garbage, which is counted. The demo itself is safe: a second run
-    over its own events replaces all results of the first."""
+@pytest.fixture
+def spark_is_open(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command, run in this process, uses the session of the tests."""
     from gateway.pipeline import command  # needs PySpark
 
     monkeypatch.setattr(command, "open_session", lambda *_, **__: nullcontext(spark))
+
+
+@pytest.mark.usefixtures("spark_is_open")
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_a_check_of_a_demo_finds_planted_faults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It works beside a file of garbage, which is counted. The demo itself is safe: a second run
+    over its own events replaces all results of the first."""
     events, output = demo(tmp_path / "demo"), tmp_path / "report"
     check = ["report", f"{events.parent}", "--output", f"{output}", "--check"]
     sound, lost_in = events.read_text(), lose_commit(events)
@@ -183,9 +186,8 @@ def test_a_failed_run_leaves_the_old_report_and_its_tables(
 
 @pytest.mark.spark
 @pytest.mark.timeout(2 * TIMEOUT_S)
-def test_incomplete_events_are_not_called_safe(tmp_path: Path) -> None:
-    """Garbage names no group. A group may have an event that cannot be read: its number is known,
-    but not the partitions that it assigned."""
+def test_events_without_a_group_are_not_called_safe(tmp_path: Path) -> None:
+    """The command runs in a process and a JVM of its own."""
     need_spark()
     events, output = tmp_path / "events", tmp_path / "report"
     events.mkdir()
@@ -197,15 +199,23 @@ def test_incomplete_events_are_not_called_safe(tmp_path: Path) -> None:
     assert first == "nothing to judge: the events mention no group"
     assert re.fullmatch(r"\d+ lines could not be read: tables/rejected", second)
 
+
+@pytest.mark.usefixtures("spark_is_open")
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_a_group_with_an_unreadable_event_is_not_called_safe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The number of the event is known, but not the partitions that it assigned."""
+    events, output = tmp_path / "events", tmp_path / "report"
     scribe = sound()
     scribe.tell(3, assigned("b", 0))
     scribe.lines[-1] = scribe.lines[-1].replace('"schema_version":1', '"schema_version":2')
-    (events / "garbage").write_text("\n".join([*scribe.lines, ""]))
-    found = report(str(events), "--output", str(output), "--check")
-    assert found.returncode == 1, found.stderr
+    events.write_text("\n".join([*scribe.lines, ""]))
+    assert commands.run(["report", str(events), "--output", str(output), "--check"]) == 1
+    said = capsys.readouterr().out
     told = "partitions_assigned of schema version 2 is not known"
-    assert "1 events that could not be read:" in found.stdout
-    assert f"  group sound: file:{events}/garbage line {len(scribe.lines)}: {told}" in found.stdout
+    assert "1 events that could not be read:" in said
+    assert f"  group sound: file:{events} line {len(scribe.lines)}: {told}" in said
     assert "Not proven safe: 1 event of a group could" in (output / "report.html").read_text()
 
 

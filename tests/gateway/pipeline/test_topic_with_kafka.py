@@ -23,7 +23,7 @@ from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.ports import HOST, free_port
 from tests.support.serve_process import serving
-from tests.support.spark import kafka_source, need_spark
+from tests.support.spark import SETTINGS, kafka_source, need_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -148,7 +148,8 @@ def test_a_killed_stream_equals_a_batch(spark: SparkSession, told: Told, tmp_pat
     half = len(records) // 2
     told.produce(name, [*records[:half], *BAD_RECORDS])
     jars = f"--jars={','.join(map(str, kafka_source()))}"
-    flags = ["--follow", "--interval=1", jars, "--conf=spark.sql.shuffle.partitions=2"]
+    settings = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
+    flags = ["--follow", "--interval=1", jars, *settings]
     with subprocess.Popen(command(told, name, output, *flags)) as child:
         try:
             until_s = time.monotonic() + CHILD_S_MAX
