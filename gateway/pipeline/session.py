@@ -37,6 +37,8 @@ EVERYWHERE = {
     # Reading data kept on disk holds this many batches of 10,000 rows. With the default of 100, ten
     # million events exceeded a heap of 1 GiB.
     "spark.serializer.objectStreamReset": "1",
+    # PySpark would record the line of our code behind each column, with several calls to the JVM.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 HERE = {
     # Spark's default of 200 is for clusters; 16 is few for small inputs, and fits a heap of 1 GiB.
@@ -46,6 +48,14 @@ HERE = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 """Further settings for local mode, including local-cluster."""
+
+# PySpark looks these up in the JVM at every use, and each time the JVM searches all its jars.
+_LOOKED_UP_ONCE = (
+    "functions",
+    "org.apache.spark.sql.functions",
+    "PythonSQLUtils",
+    "PythonUtils",
+)
 
 _END_S_MAX = 20
 
@@ -153,6 +163,8 @@ def _start(gateway: JavaGateway, given: Mapping[str, str]) -> SparkSession:
         signal.signal(signal.SIGINT, on_interrupt)
     if is_local and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable  # on other machines this path may not exist
+    for name in _LOOKED_UP_ONCE:
+        setattr(gateway.jvm, name, getattr(gateway.jvm, name))
     return SparkSession(context)
 
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = {
-    "spark.sql.shuffle.partitions": "3",
-    "spark.default.parallelism": "3",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
     # To compile a plan takes far longer than the few rows of a test.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 """More than one, so that what depends on order shows; few, because inputs are tiny."""
 

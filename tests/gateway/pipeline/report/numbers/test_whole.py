@@ -227,7 +227,7 @@ def test_evidence_has_rows_with_explained_columns(made: Report) -> None:
     assert regressions.rows == ({"cluster_id": "", "group_id": "bad"},)
     assert (regressions.columns[0].name, regressions.columns[0].meaning) == (
         "cluster_id",
-        "Which cluster.",
+        "The cluster's id.",
     )
     assert made.evidence["moves_back"].count == 1
     assert made.evidence["missing_events"].count == 2
