@@ -1,4 +1,4 @@
-"""What tests of more than one folder share."""
+"""Fixtures and scheduling for all tests."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from tests.support.spark import running_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A slow machine is no failure: time is measured in tests/bench/ only.
+# A slow machine must not fail a test. Time is measured in tests/bench/ only.
 hypothesis.settings.register_profile("groupferry", deadline=None, max_examples=examples())
 hypothesis.settings.load_profile("groupferry")
 
 SPARK_TIMEOUT_S = 600
 RELEASES = ("3.9", "4.3")
-"""Of Apache Kafka: the last one without the new protocol, and a late one that has it."""
+"""The last release of Apache Kafka without KIP-848, and a recent one with it."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
-    """Mark as `spark` whatever asks for the session, before `-m` chooses, and give all that is so
-    marked the time that a JVM takes to start on a busy machine; and after pytest has put its order,
-    give a worker of pytest-xdist another one."""
+    """Mark tests with the fixture `spark` before `-m` selects, and allow them the time in which a
+    JVM starts on a busy machine. Once pytest has sorted the tests, put slow ones first."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
@@ -45,20 +44,20 @@ def pytest_collection_modifyitems(
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByShareOrFile:
-    """Who hands the tests out to the workers."""
+    """Choose the scheduler."""
     return ByShareOrFile(config, log)
 
 
 @pytest.fixture(scope="session", params=["spark"])
 def spark() -> Iterator[SparkSession]:
-    """Spark in this process, for all tests that use it: there can be only one."""
+    """The only Spark session of this process."""
     with running_spark() as session:
         yield session
 
 
 @pytest.fixture(scope="session", params=RELEASES, ids="kafka-{}".format)
 def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """Two brokers, for tests that leave them as they are."""
+    """Two brokers, for tests that do not stop them."""
     with running_kafka(request.param) as cluster:
         yield cluster
 
@@ -71,13 +70,13 @@ def _three_brokers(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 async def three_brokers(_three_brokers: KafkaCluster) -> KafkaCluster:
-    """Three brokers, for tests that stop or kill some: what the one before broke is mended."""
+    """Three brokers that tests may stop or kill. All of them run when a test starts."""
     await _three_brokers.start()
     return _three_brokers
 
 
 @pytest.fixture(params=RELEASES)
 def one_broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A cluster of one broker, for a single test that may do to it what it likes."""
+    """A cluster of one broker for a single test, which may change it."""
     with running_kafka(request.param, brokers=1) as cluster:
         yield cluster

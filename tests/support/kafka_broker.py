@@ -1,7 +1,7 @@
 """Real Apache Kafka for tests: a KRaft cluster on the loopback, one Java process per node.
 
-No Docker. The controller is a node of its own, so that any broker may be killed, even all of them.
-Brokers keep their ports and data; one may be added later. `kafka/pom.xml` says which versions.
+The controller is a separate node, so that a test may kill any broker, even all of them. Brokers
+keep their ports and data, and a test may add one. `kafka/pom.xml` has the versions.
 """
 
 import itertools
@@ -30,7 +30,7 @@ Address = tuple[str, int]
 TOPIC = "numbers"
 PARTITIONS = 3
 REPLICAS_MAX = 3
-_GROUPS_LOOKED_AT = 12  # enough to meet every coordinator
+_GROUPS_LOOKED_AT = 12  # enough groups to reach every coordinator
 _LOOK_INTERVAL_S = 0.05
 
 
@@ -46,15 +46,15 @@ class KafkaCluster:
         *,
         of_brokers: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        """Of a release in `kafka/pom.xml`, for example "4.3"; `settings` go to every node, and
-        `of_brokers` to the first brokers, one by one."""
+        """`release` is one of `kafka/pom.xml`, for example "4.3". Every node has `settings`; the
+        first brokers have those of `of_brokers` as well, in order."""
         self.release = release
         self._files = kafka_release(release)
         self._folder = folder
         controller_port = free_port()
         replicas = min(brokers, REPLICAS_MAX)
-        # Small and quick: one partition of the offsets per broker, no waiting for more members,
-        # a dead broker is noticed soon.
+        # Small and fast: one offsets partition per broker, no initial rebalance delay, and a short
+        # broker session.
         self._settings: dict[str, object] = {
             "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{controller_port}",
             "controller.listener.names": "CONTROLLER",
@@ -76,32 +76,32 @@ class KafkaCluster:
         self._of_brokers = of_brokers
         self._controller = self._new_controller(controller_port)
         self.brokers: dict[int, KafkaNode] = {}
-        """By node id, from 1 on."""
+        """Keyed by node id, from 1."""
         for _ in range(brokers):
             self._new_broker()
 
     @property
     def has_new_protocol(self) -> bool:
-        """Whether its coordinators know KIP-848."""
+        """Whether its coordinators support KIP-848."""
         return int(self.release.partition(".")[0]) >= 4
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """What a consumer's `group.protocol` may be."""
+        """The values of `group.protocol` that its coordinators support."""
         return ("classic", "consumer") if self.has_new_protocol else ("classic",)
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """Of all brokers, by node id, also of those that are down."""
+        """The addresses of all brokers by node id, including those of brokers that are down."""
         return tuple((HOST, broker.port) for broker in self.brokers.values())
 
     @property
     def bootstrap_servers(self) -> str:
-        """As clients are told."""
+        """The clients' setting `bootstrap.servers`."""
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
     async def start(self) -> None:
-        """Start every node that is not running, and wait until the cluster is whole."""
+        """Start all nodes that are down, and wait until the cluster is whole."""
         down = [self._controller, *self.brokers.values()]
         async with trio.open_nursery() as nursery:
             for node in down:
@@ -110,20 +110,20 @@ class KafkaCluster:
         await self.until_whole()
 
     async def add_broker(self) -> int:
-        """Start one more broker, wait until it is one of them, and return its node id."""
+        """Add a broker, wait until the cluster has it, and return its node id."""
         node_id = self._new_broker()
         await self.start()
         return node_id
 
     async def make_topic(self, name: str) -> None:
-        """Make it, if it is not there, and wait until every broker knows it: to a consumer that
-        meets one which does not, it appears later, with a rebalance."""
+        """Create the topic if it is missing, and wait until every broker has it: otherwise it might
+        appear to a consumer later and cause a rebalance."""
         for address in self.addresses:
             await _make_topic(address, name)
 
     async def until_whole(self) -> None:
-        """Wait until all brokers know each other, every coordinator has loaded its groups, and
-        every partition has all its replicas in sync. Makes the topic, if it is not there."""
+        """Wait until all brokers know each other, all coordinators have loaded their groups, and
+        all replicas are in sync. Creates the topic `numbers` if it is missing."""
         with trio.fail_after(START_TIMEOUT_S):
             await self.make_topic(TOPIC)
             for number in range(_GROUPS_LOOKED_AT):
@@ -132,7 +132,7 @@ class KafkaCluster:
                 await _until_in_sync(address, set(self.brokers))
 
     def kill_now(self) -> None:
-        """Kill every node, at the end of everything; what they hold goes with the folder."""
+        """Kill all nodes at the end of all tests. Their data is in the temporary folder."""
         for node in (self._controller, *self.brokers.values()):
             node.kill_now()
 
@@ -167,7 +167,7 @@ class KafkaCluster:
 def running_kafka(
     release: str, brokers: int = 2, settings: Mapping[str, object] | None = None
 ) -> Iterator[KafkaCluster]:
-    """Run a cluster for the length of the block; `settings` are server properties."""
+    """Run a cluster within the block. `settings` are server properties."""
     with tempfile.TemporaryDirectory(prefix="groupferry-kafka-") as folder:
         cluster = KafkaCluster(release, Path(folder), brokers, settings or {})
         try:
@@ -178,11 +178,11 @@ def running_kafka(
             cluster.kill_now()
 
 
-# With requests of our own: librdkafka's admin client crashed now and then doing this.
+# The gateway's own client sends these: librdkafka's admin client sometimes crashed here.
 
 
 async def _make_topic(address: Address, name: str) -> None:
-    """Wait until a broker knows it with all its leaders."""
+    """Wait until the broker knows the topic and all leaders of its partitions."""
     topic = MetadataRequestTopic(name=name)
     request = MetadataRequest(topics=(topic,), allow_auto_topic_creation=True)
     led = 0
@@ -192,7 +192,7 @@ async def _make_topic(address: Address, name: str) -> None:
 
 
 async def _until_in_sync(address: Address, brokers: set[int]) -> None:
-    """Wait until a broker knows all the others, and no partition misses a replica."""
+    """Wait until the broker knows all brokers, and every partition is fully replicated."""
     while True:
         seen = await _ask(address, MetadataRequest(topics=None, allow_auto_topic_creation=False))
         partitions = itertools.chain.from_iterable(topic.partitions for topic in seen.topics)
@@ -211,7 +211,7 @@ async def _ask(address: Address, request: MetadataRequest) -> MetadataResponse:
 
 
 async def _look_at_offsets(address: Address, group: str) -> None:
-    """Wait until the group has a coordinator that has loaded its part of the offsets."""
+    """Wait until the group's coordinator has loaded its offsets partition."""
     while True:
         try:
             async with group_client(address, group) as client:
@@ -219,5 +219,5 @@ async def _look_at_offsets(address: Address, group: str) -> None:
                 if (await client.connection.ask(request, 5)).error_code == 0:
                     return
         except UpstreamError:
-            pass  # its coordinator is just going down
+            pass  # its coordinator is shutting down
         await trio.sleep(_LOOK_INTERVAL_S)

@@ -1,7 +1,7 @@
 """One node of a real Kafka cluster: a Java process with ports and a folder that outlive it.
 
-A node is stopped or killed and started again as often as a test likes; ports and data stay. It
-must not know the cluster it is in: whoever makes it writes its settings.
+A test may stop or kill a node and start it again; its port and data stay. `kafka_broker.py` writes
+its settings.
 """
 
 import ctypes
@@ -26,12 +26,12 @@ _LOG_BYTES_SHOWN = 4000
 
 
 class KafkaNode:
-    """A broker or a controller, not running at first."""
+    """A broker or a controller, which is not running at first."""
 
     def __init__(
         self, release: KafkaRelease, home: Path, settings: Mapping[str, object], port: int
     ) -> None:
-        """`port` is the one that shows by its being open that the node has started."""
+        """The node has started once `port` is open."""
         self._release = release
         self._home = home
         self._settings = home / "server.properties"
@@ -43,21 +43,21 @@ class KafkaNode:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Whether its process is running."""
         return self._process is not None and self._process.poll() is None
 
     def format_broker(self, node_id: int) -> None:
-        """Prepare its storage, once, as Kafka's storage tool does for a broker, but quicker."""
+        """Prepare a broker's storage once. Kafka's own tool does the same in a process."""
         (self._home / "data").mkdir()
         properties = f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={node_id}\n"
         (self._home / "data" / "meta.properties").write_text(properties)
 
     def format_controller(self) -> None:
-        """Prepare its storage, once, for a controller."""
+        """Prepare a controller's storage once."""
         self._release.format_controller(self._home / "data")
 
     async def start(self) -> None:
-        """Start it, again or for the first time, and wait until its port is open."""
+        """Start the node and wait until its port is open."""
         self._process = self._spawned()
         with trio.move_on_after(START_TIMEOUT_S):
             while self.is_running:
@@ -68,23 +68,23 @@ class KafkaNode:
         raise RuntimeError(f"the node at port {self.port} did not start:\n{log_end}")
 
     async def stop(self) -> None:
-        """End it in good order: a broker hands its partitions over first."""
+        """Shut down with SIGTERM: a broker hands its partitions over first."""
         await self._end(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """End it with SIGKILL."""
+        """Kill the process with SIGKILL."""
         await self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Let it hang, with SIGSTOP: its connections stay open, and nobody answers."""
+        """Stop the process with SIGSTOP: its connections stay open without answers."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue the process."""
         self._signal(signal.SIGCONT)
 
     def kill_now(self) -> None:
-        """The same, at the end of everything and outside of trio."""
+        """Kill the process at the end of all tests, outside of trio."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(STOP_TIMEOUT_S)
@@ -97,7 +97,7 @@ class KafkaNode:
         assert self._process is not None
         self._signal(how)
         with trio.fail_after(STOP_TIMEOUT_S):
-            while self._process.poll() is None:  # the process is not trio's
+            while self._process.poll() is None:  # trio did not start the process
                 await trio.sleep(LOOK_INTERVAL_S)
 
     def _spawned(self) -> subprocess.Popen[bytes]:
@@ -107,8 +107,8 @@ class KafkaNode:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                process_group=0,  # Ctrl-C is for the tests, which then stop it
-                preexec_fn=_die_with_parent,  # noqa: PLW1509  # the tests' own process may be killed
+                process_group=0,  # Ctrl-C reaches the tests only, which then stop the node
+                preexec_fn=_die_with_parent,  # noqa: PLW1509  # the tests may be killed
             )
 
 

@@ -1,7 +1,7 @@
-"""A release of Kafka, ready to be started: its jars, and what each start would do alike.
+"""A release of Kafka that is ready to start: its jars, a class archive and a formatted storage.
 
-Half of a node's start is loading classes, and formatting the storage of a controller takes a
-process of its own. Both are done once on each machine.
+Half of a node's start is loading classes, and formatting a controller's storage takes a process.
+Both are done once per machine.
 """
 
 import shutil
@@ -26,24 +26,25 @@ _FORMAT = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaRelease:
-    """Where its files are."""
+    """The files of a release."""
 
     jars: Path
     prepared: Path
 
     def start_command(self, settings: Path) -> list[str]:
-        """Start a node with the settings in this file."""
-        archive = f"-XX:SharedArchiveFile={_classes(self.prepared)}"  # if it does not fit: ignored
+        """The command that starts a node with the settings in this file."""
+        # The JVM ignores an archive that does not fit.
+        archive = f"-XX:SharedArchiveFile={_classes(self.prepared)}"
         return _java(self.jars, archive, "kafka.Kafka", f"{settings}")
 
     def format_controller(self, data: Path) -> None:
-        """Prepare the storage of a controller, with the features of its release."""
+        """Prepare a controller's storage with the features of its release."""
         shutil.copytree(_storage(self.prepared), data)
 
 
 @cache
 def kafka_release(name: str) -> KafkaRelease:
-    """One of those in `kafka/pom.xml`; made ready if this machine does not have it yet."""
+    """A release in `kafka/pom.xml`, installed if this machine lacks it."""
     jars = kafka_jars(name)
     source = f"{jars} {_OPTIONS} {_FORMAT}".encode()
     prepared = installed(f"kafka-{name}-prepared", source, partial(_prepare, jars))
@@ -51,7 +52,7 @@ def kafka_release(name: str) -> KafkaRelease:
 
 
 def _prepare(jars: Path, folder: Path) -> None:
-    """Start a cluster that is a single node, and keep what comes of it."""
+    """Start a cluster of one node, and keep its formatted storage and its loaded classes."""
     port, controller_port, data = free_port(), free_port(), folder / "data"
     settings = folder / "server.properties"
     settings.write_text(

@@ -1,7 +1,7 @@
-"""Which tests run one after another in one worker of pytest-xdist, and which workers begin with.
+"""How pytest-xdist distributes the tests among its workers.
 
-Most of the time of the slow tests is waiting, hence several at a time. Tests that share a cluster
-or Spark stay together, since these are dear to start; all others stay with their file.
+Slow tests mostly wait, so several run at a time. Tests that share a cluster or Spark run in one
+worker, because these are expensive to start. All other tests of a file run in one worker.
 """
 
 import re
@@ -10,21 +10,20 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 _SHARED_ID = re.compile(r"\b((kafka|three-brokers)-\d+\.\d+|spark)\b")
-"""Names what is dear to start among the parameters of a test: see tests/conftest.py."""
+"""The shared clusters and Spark, in the ids of parametrized tests: see tests/conftest.py."""
 _FIRST = ("long", "spark", "kafka")
-"""Marks of the tests that take longest."""
+"""The marks of the slowest tests."""
 
 
 class ByShareOrFile(LoadScopeScheduling):  # type: ignore[misc]  # has no types
-    """Gives a worker all tests that share something dear, or a file, at once."""
+    """Assigns all tests of a scope to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
 
 
 def scope(nodeid: str) -> str:
-    """What tests have in common that one worker runs; their folder as well, or one of the workers
-    would have half of all."""
+    """The scope of a test: what it shares, and its folder, which keeps scopes small."""
     file, _, name = nodeid.partition("::")
     shared = _SHARED_ID.search(name)
     folder = "/".join(file.split("/")[:2])
@@ -32,7 +31,7 @@ def scope(nodeid: str) -> str:
 
 
 def slow_ones_first(items: list[pytest.Item]) -> None:
-    """What is quick then fills the gaps at the end."""
+    """Sort slow tests first, so that quick ones fill the gaps at the end."""
     items.sort(key=_rank)
 
 

@@ -1,6 +1,6 @@
-"""The one Spark session that all tests of a process share: small, and on this machine.
+"""The Spark session that all tests of a process share: small, and on this machine.
 
-PySpark is imported only by who asks for it: the other tests run without it.
+Only functions import PySpark, so that other tests run without it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
-    # To compile a plan takes far longer than the few rows of a test.
+    # Compiling a plan takes far longer than the few rows of a test.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""More than one, so that what depends on order shows; few, because inputs are tiny."""
+"""More than one partition, so that errors of order show. Few, because inputs are tiny."""
 
 
 def need_spark() -> None:
@@ -42,7 +42,7 @@ def need_spark() -> None:
 
 @contextmanager
 def running_spark() -> Iterator[SparkSession]:
-    """A session in local mode, for as long as it is needed."""
+    """A session in local mode within the block."""
     need_spark()
     from gateway.pipeline.session import open_session  # needs PySpark
 
