@@ -10,13 +10,16 @@ from tests.support.side_by_side import scope
 
 
 def test_the_tests_of_a_cluster_stay_together() -> None:
-    """They have the same folder and release, from any file, whatever their other parameters."""
+    """They have the same release, from any file, whatever their other parameters. The many tests on
+    two brokers also have the same folder."""
     assert (
         scope("tests/e2e/test_a.py::test_one[kafka-3.9]")
         == scope("tests/e2e/deep/test_b.py::test_two[classic-kafka-3.9-x]")
         == "tests/e2e on kafka-3.9"
     )
-    assert scope("tests/gateway/x/test_a.py::test_one[spark]") == "tests/gateway on spark"
+    for shared in ("spark", "three-brokers-4.3"):
+        assert scope(f"tests/gateway/x/test_a.py::test_one[{shared}]") == shared
+        assert scope(f"tests/e2e/test_b.py::test_two[x-{shared}]") == shared
     others = {
         "tests/e2e/test_a.py::test_one[kafka-4.3]",
         "tests/e2e/test_a.py::test_one[three-brokers-3.9]",

@@ -9,7 +9,7 @@ import re
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_SHARED_ID = re.compile(r"\b((kafka|three-brokers)-\d+\.\d+|spark)\b")
+_SHARED_ID = re.compile(r"\b(?:(kafka-\d+\.\d+)|three-brokers-\d+\.\d+|spark)\b")
 """The shared clusters and Spark, in the ids of parametrized tests: see tests/conftest.py."""
 _FIRST = ("long", "spark", "kafka")
 """The marks of the slowest tests."""
@@ -23,11 +23,13 @@ class ByShareOrFile(LoadScopeScheduling):  # type: ignore[misc]  # has no types
 
 
 def scope(nodeid: str) -> str:
-    """The scope of a test: what it shares, and its folder, which keeps scopes small."""
+    """The scope of a test: what it shares. The many tests on `kafka` are divided by folder."""
     file, _, name = nodeid.partition("::")
     shared = _SHARED_ID.search(name)
+    if shared is None:
+        return file
     folder = "/".join(file.split("/")[:2])
-    return f"{folder} on {shared[0]}" if shared else file
+    return f"{folder} on {shared[0]}" if shared[1] else shared[0]
 
 
 def slow_ones_first(items: list[pytest.Item]) -> None:
