@@ -330,4 +330,5 @@ async def a_group_that_is_full(duel: Duel) -> None:
     await duel.native("N", 0)
     await duel.native("O", 3)
     await duel.native("M", -1)
+    await duel.sleep(1.8)  # longer than the assignment interval, so both sides compute a target
     await duel.native("O", 0)
