@@ -35,7 +35,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
 
 
 @EVERY_MESSAGE
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(5))
 @given(data=st.data())
 def test_both_codecs_read_each_others_messages(
     message_type: type[Struct], version: int, data: st.DataObject

@@ -17,7 +17,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
 
 
 @EVERY_MESSAGE
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(5))
 @given(data=st.data())
 def test_a_decoded_message_equals_the_encoded_one(
     message_type: type[Struct], version: int, data: st.DataObject
@@ -65,7 +65,7 @@ def test_one_wrong_byte_is_an_error_or_another_message(
 
 
 @EVERY_MESSAGE
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(wire=st.binary(max_size=256))
 def test_random_bytes_fail_only_with_wire_error(
     message_type: type[Struct], version: int, wire: bytes
