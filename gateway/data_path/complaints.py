@@ -17,7 +17,7 @@ INTERVAL_S = 60.0
 KINDS_MAX = 1_000
 """Pairs of kind and address counted apart. Beyond that, new addresses are counted together."""
 
-EVERYBODY = "(others)"
+OTHER_CLIENTS = "(others)"
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Complaints:
     def tell(self, event: str, client_host: str, **fields: object) -> None:
         """Log the occurrence, or count it if the last line is too recent."""
         if (event, client_host) not in self._said and len(self._said) >= KINDS_MAX:
-            client_host = EVERYBODY
+            client_host = OTHER_CLIENTS
         said = self._said.get((event, client_host))
         if said is not None and trio.current_time() - said.at_s < INTERVAL_S:
             said.more += 1

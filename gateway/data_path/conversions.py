@@ -73,7 +73,7 @@ async def _one_by_one(
     keys = tuple(dict.fromkeys(request.coordinator_keys))
     if request.key_type not in {CoordinatorType.GROUP, CoordinatorType.TRANSACTION}:
         # Share groups came with v6, which this upstream does not support.
-        return nobody(keys, ErrorCode.INVALID_REQUEST)
+        return without_coordinator(keys, ErrorCode.INVALID_REQUEST)
     version = min(upstream.versions[ApiKey.FIND_COORDINATOR][1], _LAST_WITH_ONE_KEY)
     asked = [
         FindCoordinatorRequest(key=key, key_type=request.key_type)
@@ -91,11 +91,11 @@ async def _one_by_one(
         )
         for key, answer in zip(keys, answers, strict=False)
     )
-    rest = nobody(keys[COORDINATOR_KEYS_MAX:], ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    rest = without_coordinator(keys[COORDINATOR_KEYS_MAX:], ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return replace(rest, coordinators=(*found, *rest.coordinators))
 
 
-def nobody(keys: Iterable[str], code: ErrorCode) -> FindCoordinatorResponse:
+def without_coordinator(keys: Iterable[str], code: ErrorCode) -> FindCoordinatorResponse:
     """The answer to a batch that names no coordinator, with an error for each key."""
     return FindCoordinatorResponse(
         coordinators=tuple(

@@ -12,7 +12,7 @@ import trio
 from gateway.batches import batches
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path.conversions import ask_for_coordinators, nobody
+from gateway.data_path.conversions import ask_for_coordinators, without_coordinator
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
 from kafka_codecs.error_codes import ErrorCode
@@ -142,4 +142,4 @@ def _nobody(keys: Iterable[str], *, is_batch: bool) -> FindCoordinatorResponse:
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if not is_batch:
         return FindCoordinatorResponse(error_code=code, node_id=-1, port=-1)
-    return nobody(keys, code)
+    return without_coordinator(keys, code)

@@ -48,11 +48,11 @@ def test_an_empty_group_accepts_commits_without_epoch(group: GroupScript) -> Non
     assert group.commit("n1", 0, FOO_0)[1].error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-ANEW = Topic(name="foo", topic_id=topic_id("foo, made anew"), partition_count=1)
+RECREATED = Topic(name="foo", topic_id=topic_id("foo, created again"), partition_count=1)
 
 
 @pytest.mark.parametrize("member", [given_native, given_classic])
-@pytest.mark.parametrize("foo", [(), (ANEW,)], ids=["gone", "made anew"])
+@pytest.mark.parametrize("foo", [(), (RECREATED,)], ids=["gone", "created again"])
 def test_a_last_commit_for_a_deleted_topic_is_not_stored(
     group: GroupScript, member: Callable[..., GivenMember], foo: Sequence[Topic]
 ) -> None:

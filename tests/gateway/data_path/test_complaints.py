@@ -4,7 +4,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from gateway.data_path import complaints
-from gateway.data_path.complaints import EVERYBODY, INTERVAL_S, KINDS_MAX, Complaints
+from gateway.data_path.complaints import INTERVAL_S, KINDS_MAX, OTHER_CLIENTS, Complaints
 
 
 async def test_equal_errors_of_one_address_are_one_line_per_interval(mock_clock: MockClock) -> None:
@@ -42,6 +42,6 @@ async def test_a_limited_number_of_addresses_has_separate_lines(mock_clock: Mock
         for number in range(KINDS_MAX + 10):
             told.tell("bad_frame_received", str(number))
     assert len(lines) == KINDS_MAX + 1
-    assert lines[-1]["client_host"] == EVERYBODY
+    assert lines[-1]["client_host"] == OTHER_CLIENTS
     assert len(told._said) == KINDS_MAX + 1  # noqa: SLF001, RUF100
     assert complaints.INTERVAL_S == INTERVAL_S

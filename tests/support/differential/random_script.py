@@ -94,7 +94,7 @@ class RandomScript:
 
     async def behave(self) -> None:
         """A client continues as its library would."""
-        actor = self.somebody()
+        actor = self.random_actor()
         if actor is None or self.duel.is_parked(actor.name):
             return
         if actor.kind == "native":
@@ -104,7 +104,7 @@ class RandomScript:
 
     async def misbehave(self) -> None:
         """A client sends an arbitrary request."""
-        actor = self.somebody()
+        actor = self.random_actor()
         if actor is None:
             return
         name, pick = actor.name, self.chance.choice
@@ -130,7 +130,7 @@ class RandomScript:
 
     async def depart(self) -> None:
         """A client leaves in a random way."""
-        actor = self.somebody()
+        actor = self.random_actor()
         if actor is None or self.duel.is_parked(actor.name):
             return
         if actor.kind == "native":
@@ -144,7 +144,7 @@ class RandomScript:
 
     async def resubscribe(self) -> None:
         """A client changes its subscription."""
-        actor = self.somebody()
+        actor = self.random_actor()
         if actor is None or self.duel.is_parked(actor.name):
             return
         actor.topics = self.chance.choice(SUBSCRIPTIONS)
@@ -155,7 +155,7 @@ class RandomScript:
 
     async def commit(self) -> None:
         """A client sends a commit, valid or not."""
-        actor = self.somebody()
+        actor = self.random_actor()
         if actor is None:
             return
         topic = self.chance.choice(("foo", "bar", "six"))
@@ -253,7 +253,7 @@ class RandomScript:
 
     # -- queries ----------------------------------------------------------------------------------
 
-    def somebody(self) -> Actor | None:
+    def random_actor(self) -> Actor | None:
         """A random client."""
         return self.chance.choice(list(self.actors.values())) if self.actors else None
 
