@@ -43,4 +43,4 @@ def test_scenarios_elsewhere_name_their_number(number: int) -> None:
     """The docstrings name it."""
     path, name = ELSEWHERE[number]
     (test,) = (test for test in functions_of(TESTS / path) if test.name == name)
-    assert re.search(rf"\bscenario {number}\b", ast.get_docstring(test) or "", re.IGNORECASE)
+    assert re.search(rf"\bscenario\s+{number}\b", ast.get_docstring(test) or "", re.IGNORECASE)
