@@ -37,7 +37,7 @@ async def test_a_hanging_broker_is_down_until_it_answers(
         connection.close()
         broker.handlers[ApiKey.API_VERSIONS] = hang
         with capture_logs() as lines:
-            with pytest.raises(UpstreamError, match="does not answer"):
+            with pytest.raises(UpstreamError, match="did not answer in"):
                 await route.connect(SOFTWARE)
             for _ in range(10):
                 with pytest.raises(UpstreamError, match="is away"):
