@@ -22,16 +22,19 @@ AWAY_S = 15
 HANG_S = 0.5
 UNDER_WAY_S = 2
 """By then unanswered commits and fetches have begun."""
+LONGER_SESSIONS = "--session-timeout-ms=12000"
+"""Two commits in a row may hold up the heartbeats behind them for six seconds: one waits for its
+answer, the next for the anchor."""
 DRAIN_TIMEOUT_S = 3
 ANCHORS_LEAVE_TIMEOUT_S = 5
 SLACK_S = 3
 
 
-async def mixed(group: GroupStage) -> None:
+async def mixed(group: GroupStage, *options: str) -> None:
     """Two classic members and a native one."""
-    await group.join("a", CLASSIC)
-    await group.join("b", CLASSIC)
-    await group.join("c", NATIVE)
+    await group.join("a", CLASSIC, *options)
+    await group.join("b", CLASSIC, *options)
+    await group.join("c", NATIVE, *options)
     await group.settled("consumer")
     await group.progress()
 
@@ -104,7 +107,7 @@ async def test_a_group_survives_an_outage_of_the_whole_cluster(
 async def test_the_coordinator_hangs(three_brokers: KafkaCluster, tmp_path: Path) -> None:
     """Its connections stay open without answers, and the cluster chooses another coordinator."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
-        await mixed(group)
+        await mixed(group, LONGER_SESSIONS)
         before = len(group.gateway.events("member_joined"))
         coordinator = (await find_coordinator(three_brokers.addresses[0], group.group)).node_id
         three_brokers.brokers[coordinator].pause()
