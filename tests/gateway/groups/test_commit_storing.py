@@ -209,3 +209,17 @@ async def test_commits_of_a_disconnected_client_end() -> None:
             assignment = (await on.client.native("n")).assignment
             topics = assignment.topic_partitions if assignment else ()
             given = {partition for each in topics for partition in each.partitions}
+
+
+async def test_the_anchor_gets_a_new_id_if_a_client_disconnects_during_its_commit() -> None:
+    """The cluster then refuses the commit if it arrives late, after the next owner's."""
+    async with open_scene() as on:
+        anchor = on.broker.coordinator.group("g")
+        before = anchor.member_id
+        on.broker.gate = trio.Event()
+        await on.wire.send(on.commit(0))
+        await on.broker.asked.wait()
+        await on.wire.stream.aclose()
+        while anchor.member_id == before:
+            await trio.sleep(0.01)
+        on.broker.gate.set()

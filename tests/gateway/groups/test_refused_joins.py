@@ -102,3 +102,14 @@ async def test_joining_and_leaving_under_many_names_takes_few_groups() -> None:
         assert codes == [0] * most + [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * (4 - most)
         held = [name for name in range(4) if broker.coordinator.group(f"g{name}").member_id]
         assert len(held) == most
+
+
+async def test_one_address_begins_a_limited_number_of_groups() -> None:
+    """Groups that have members count; a further one is refused before it takes an anchor."""
+    async with open_scene(max_groups_per_address=1) as (broker, client):
+        codes = []
+        for name in range(2):
+            client.group = f"g{name}"
+            codes.append((await client.native("n")).error_code)
+        assert codes == [0, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert not broker.coordinator.group("g1").member_id
