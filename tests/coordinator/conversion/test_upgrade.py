@@ -162,13 +162,13 @@ def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScr
 
 def test_a_topic_that_grew_before_an_upgrade_is_not_forgotten(group: GroupScript) -> None:
     """c1 led and no longer watched its topics when it restarted as a native member. That alone
-    bumps nothing, and the new partition would never be assigned."""
+    bumps nothing, and the new partition would never be assigned. The other topic is complete."""
     group.given_classic_group(
         given_classic_group_member("c1", {"foo": (0,)}, instance_id="i1"),
-        given_classic_group_member("c2", {"foo": (1, 2)}),
+        given_classic_group_member("c2", {"foo": (1, 2), "bar": (0,)}, topics=("foo", "bar")),
         generation=4,
     )
-    group.topics = make_topics(foo=4)
+    group.topics = make_topics(foo=4, bar=1)
     reply = group.native("n1", instance_id="i1")
     assert reply.member_epoch == 5
     assert group.named(reply.assignment) == {"foo": (0, 3)}
