@@ -30,7 +30,7 @@ from tests.support.configs import SESSION
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
-from tests.support.hosted_groups import GROUP, hosted_groups, lone_request
+from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups, lone_request
 from tests.support.offset_broker import OffsetBroker
 
 EMPTY_GROUP = (
@@ -82,6 +82,17 @@ async def open_scene(
             group_client(gateway.address, "g") as client,
         ):
             yield Scene(broker, gateway, client)
+
+
+def admin_of(groups: HostedGroups) -> AdminApis:
+    """The admin APIs of these groups, without anchors."""
+    return AdminApis(
+        groups.registry,
+        groups.hosting,
+        Coordinators(groups.cluster),
+        anchors_off(groups.nursery),
+        shows_members=True,
+    )
 
 
 async def test_one_answer_describes_hosted_groups_and_the_clusters_own() -> None:
@@ -241,13 +252,7 @@ async def test_groups_are_listed_while_one_of_them_is_being_loaded(
         groups.cluster.failure = UpstreamError("its topics cannot be looked at")
         await groups.registry.resume()
         await wait_all_tasks_blocked()
-        admin = AdminApis(
-            groups.registry,
-            groups.hosting,
-            Coordinators(groups.cluster),
-            anchors_off(groups.nursery),
-            shows_members=True,
-        )
+        admin = admin_of(groups)
         listed: Any = await admin.answer(lone_request(ListGroupsRequest(), 5), ListGroupsRequest())
         assert listed.error_code == ErrorCode.NONE
         assert {group.group_id: group.group_state for group in listed.groups} == {
@@ -273,13 +278,7 @@ async def test_an_unreadable_log_hides_only_its_group(
         await groups.native("m", -1, group="gone")
         await trio.sleep(2)
         groups.log.is_unreadable = True
-        admin = AdminApis(
-            groups.registry,
-            groups.hosting,
-            Coordinators(groups.cluster),
-            anchors_off(groups.nursery),
-            shows_members=True,
-        )
+        admin = admin_of(groups)
         asked = (GROUP, "gone")
         described = DescribeGroupsRequest(groups=asked)
         answer: Any = await admin.answer(lone_request(described, 6), described)
@@ -429,13 +428,7 @@ async def test_groups_beyond_the_limit_of_an_answer_are_not_described(
             return await view(group_id)
 
         monkeypatch.setattr(groups.registry, "view", noting)
-        admin = AdminApis(
-            groups.registry,
-            groups.hosting,
-            Coordinators(groups.cluster),
-            anchors_off(groups.nursery),
-            shows_members=True,
-        )
+        admin = admin_of(groups)
         for asked, version in (
             (DescribeGroupsRequest(groups=names), 6),
             (ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=False), 1),
