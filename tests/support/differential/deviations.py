@@ -127,6 +127,11 @@ class Unlike:
     kafka: Mapping[str, Any]
     gateway: Mapping[str, Any]
 
+    @property
+    def sides(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Kafka's answer and the gateway's."""
+        return (self.kafka, self.gateway)
+
     @classmethod
     def error(cls, deviation: Deviation, *, kafka: int, gateway: int) -> "Unlike":
         """Two error codes."""

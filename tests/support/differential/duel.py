@@ -204,8 +204,8 @@ class Duel:
         progressed = [each for each in self.parked if each.answers]
         self.parked = [each for each in self.parked if each not in progressed]
         answered = [*(each for each in asked if each not in progressed), *progressed]
-        announced = all(each.unlike for each in answered)
-        with trio.move_on_after(PARKED_AFTER_S if announced else ANSWER_WITHIN_S):
+        one_waits = any(each.unlike and WAITS in each.unlike.sides for each in answered)
+        with trio.move_on_after(PARKED_AFTER_S if one_waits else ANSWER_WITHIN_S):
             while any(len(each.answers) < len(self.sides) for each in answered):
                 await trio.sleep(0.005)
         for each in answered:
