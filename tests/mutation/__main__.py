@@ -9,13 +9,16 @@ until one fails. `gateway/docs/mutation.md` says what became of the survivors.
 
 import argparse
 import json
+import math
 import os
 import queue
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +40,9 @@ TESTS_S_MAX = 20.0
 START_S_MAX = 30.0
 """Time for an interpreter and its imports on a busy machine. Tests that take three times their
 usual time plus this are in an endless loop."""
+LOOK_INTERVAL_S = 0.1
+
+_interrupted = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +71,9 @@ class Coverage:
 
 
 def main() -> int:
-    """Print the survivors."""
+    """Print the survivors. Ctrl-C ends the run with what it has tried."""
     options = _options()
+    signal.signal(signal.SIGINT, lambda *_: _interrupted.set())
     until_s = time.monotonic() + options.minutes * 60
     mutants = [each for each in _all_mutants() if each.file.startswith(options.only)]
     sample = random.Random(options.seed).sample(mutants, min(options.mutants, len(mutants)))
@@ -79,14 +86,16 @@ def main() -> int:
             free.put(each)
 
         def survives(mutant: Mutant) -> bool | None:
-            """Returns None once the time is over."""
-            if time.monotonic() > until_s:
+            """Returns None if the run has ended."""
+            if _interrupted.is_set() or time.monotonic() > until_s:
                 return None
             copy = free.get()
             try:
                 has_survived = _survives(mutant, coverage, copy)
             finally:
                 free.put(copy)
+            if _interrupted.is_set():
+                return None
             if has_survived:
                 nobody = "" if coverage.tests_of(mutant) else "  (no test calls it)"
                 _say(f"survived: {mutant}{nobody}")
@@ -96,7 +105,7 @@ def main() -> int:
             results = list(pool.map(survives, sample))
     tried, survivors = len(results) - results.count(None), results.count(True)
     _say(f"{tried} of {len(sample)} tried, {tried - survivors} noticed, {survivors} survived")
-    return 0
+    return 128 + signal.SIGINT if _interrupted.is_set() else 0
 
 
 def _options() -> argparse.Namespace:
@@ -132,9 +141,11 @@ def _copy(folder: Path) -> Path:
 def _coverage(copy: Path, only: str) -> Coverage:
     calls = copy / "calls.json"
     tests = [each for each in TESTS if f"tests/{only}".startswith(each)] or TESTS
-    done = _pytest(copy, "-p", "tests.mutation.calls", *NOT_RUN, *tests, calls=calls)
+    _, output = _pytest(copy, "-p", "tests.mutation.calls", *NOT_RUN, *tests, calls=calls)
+    if _interrupted.is_set():
+        return Coverage({}, {})
     if not calls.exists():
-        sys.exit(f"the tests do not run:\n{done.stdout}")
+        sys.exit(f"the tests do not run:\n{output}")
     return Coverage(**json.loads(calls.read_text()))
 
 
@@ -148,35 +159,41 @@ def _survives(mutant: Mutant, coverage: Coverage, copy: Path) -> bool:
     path = copy / mutant.file
     source = path.read_bytes()
     path.write_bytes(mutant.applied_to(source))
-    try:
-        done = _pytest(copy, "-x", *NOT_RUN, f"@{chosen}", timeout_s=timeout_s)
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        path.write_bytes(source)
-    return done.returncode == 0
+    status, _ = _pytest(copy, "-x", *NOT_RUN, f"@{chosen}", timeout_s=timeout_s)
+    path.write_bytes(source)
+    return status == 0
 
 
 def _pytest(
-    copy: Path, *arguments: str, timeout_s: float | None = None, calls: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run in a process of its own, without bytecode, because a mutant's would survive it."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
-        cwd=copy,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join((str(copy), str(copy / "codecs"))),
-            "PYTHONDONTWRITEBYTECODE": "" if calls else "1",
-            CALLS: str(calls or ""),
-        },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=timeout_s,
-    )
+    copy: Path, *arguments: str, timeout_s: float = math.inf, calls: Path | None = None
+) -> tuple[int, str]:
+    """Run in a process of its own, without bytecode, because a mutant's would survive it.
+
+    Returns the exit status and the output. Tests are killed when their time is over or the run is
+    interrupted. Ctrl-C does not reach them, or they would seem to have failed.
+    """
+    until_s = time.monotonic() + timeout_s
+    with (copy / "pytest-output").open("w+", errors="replace") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+            cwd=copy,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join((str(copy), str(copy / "codecs"))),
+                "PYTHONDONTWRITEBYTECODE": "" if calls else "1",
+                CALLS: str(calls or ""),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        while process.poll() is None:
+            if _interrupted.wait(LOOK_INTERVAL_S) or time.monotonic() > until_s:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        output.seek(0)
+        return process.returncode, output.read()
 
 
 def _say(line: str) -> None:
