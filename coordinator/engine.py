@@ -8,16 +8,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self, assert_never
 
-from coordinator import classic_requests, group_configs, offsets
 from coordinator.classic.durability import store_removals
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import GroupConfig
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.regexes import regexes_resolved
 from coordinator.conversion import classic_only
-from coordinator.deadlines import DeadlineQueue
-from coordinator.errors import GroupError, InvariantError
-from coordinator.events import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.deadline_queue import DeadlineQueue
+from coordinator.group.load import arm_after_load, newest
+from coordinator.group.state import DURABLE_TYPES, GroupState, Record
+from coordinator.group.step_builder import StepBuilder
+from coordinator.handlers import classic_requests, group_configs, offsets
+from coordinator.handlers.expired_deadlines import deadline_reached
+from coordinator.handlers.group_lost import fence_all_members
+from coordinator.handlers.size_limits import check_size
+from coordinator.handlers.views import describe, summarize
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import GroupError, InvariantError
+from coordinator.interface.events import (
     ConfigsReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
@@ -36,18 +43,10 @@ from coordinator.events import (
     SyncGroupReceived,
     TimePassed,
 )
-from coordinator.group_lost import fence_all_members
-from coordinator.load import arm_after_load, newest
-from coordinator.native.heartbeat import heartbeat as consumer_heartbeat
-from coordinator.records import DurableRecord, GroupConfigs
-from coordinator.replies import ConfigView, GroupView, Reply
-from coordinator.sizes import check_size
-from coordinator.state import DURABLE_TYPES, GroupState, Record
-from coordinator.step_builder import StepBuilder
-from coordinator.timers import deadline_reached
-from coordinator.topics import Topics
-from coordinator.views import describe, summarize
-from coordinator.volatile import (
+from coordinator.interface.records import DurableRecord, GroupConfigs
+from coordinator.interface.replies import ConfigView, GroupView, Reply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import (
     CommitStarted,
     DeadlineKind,
     DeadlineSet,
@@ -55,6 +54,7 @@ from coordinator.volatile import (
     RegexResolutionMoved,
     Token,
 )
+from coordinator.native.heartbeat import heartbeat as consumer_heartbeat
 from kafka_codecs.error_codes import ErrorCode
 
 

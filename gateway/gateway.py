@@ -8,7 +8,7 @@ from importlib.metadata import version
 import structlog
 import trio
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.anchor.anchors import Anchors
 from gateway.anchor.coordinator_connections import CoordinatorConnections
 from gateway.anchor.identity import Gateway

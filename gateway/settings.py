@@ -25,8 +25,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from coordinator.config import INT32_MAX, GroupConfig, MigrationPolicy
 from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
+from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy
 from gateway.cluster.topics import TOPIC_NAME
 from gateway.logs import LogFormat, LogLevel
 

@@ -7,6 +7,7 @@ in one direction, and every module of the two has its own test file.
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -36,14 +37,20 @@ WITHOUT_A_TEST_OF_THEIR_OWN = {
 """Modules and folders of the gateway with logic but no test file of their own, and the tests that
 cover them."""
 BENEATH = {
-    "classic": (),
-    "assignors": (),
-    "consumer": ("classic", "assignors"),
-    "conversion": ("classic", "consumer"),
-    "native": ("consumer", "conversion"),
-    "mixed": ("classic", "consumer", "conversion"),
+    "interface": (),
+    "copy_on_write": (),
+    "group": ("interface", "copy_on_write"),
+    "assignors": ("interface", "group"),
+    "classic": ("interface", "group"),
+    "consumer": ("interface", "group", "assignors"),
+    "conversion": ("interface", "group", "classic", "consumer"),
+    "native": ("interface", "group", "consumer", "conversion"),
+    "mixed": ("interface", "group", "classic", "consumer", "conversion"),
+    "handlers": ("interface", "group", "classic", "consumer", "conversion", "mixed"),
+    "engine": ("interface", "group", "classic", "consumer", "conversion", "native", "handlers"),
+    "simulation": ("interface", "group", "consumer", "handlers", "engine"),
 }
-"""The packages of the coordinator, and the packages that each may import."""
+"""The packages of the coordinator and its front door, lowest first, and what each imports."""
 # Split into name and ending, because this file is searched as well.
 PACKAGE_HOSTS = [("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("maven", "org")]
 PACKAGE_HOSTS += [("npmjs", "com"), ("maven.apache", "org")]
@@ -97,6 +104,24 @@ def wrong_directions(source: str, package: str) -> list[str]:
         if not allowed or is_under(name, "tests"):
             wrong.append(name)
     return wrong
+
+
+def packages_imported(source: str) -> set[str]:
+    """The packages of the coordinator that a module imports; its front door counts as one."""
+    names = [name.split(".") for name in imports(ast.parse(source))]
+    return {parts[1] for parts in names if parts[0] == "coordinator" and len(parts) > 1}
+
+
+def name_of_module(path: Path) -> str:
+    """The dotted name of a module or package."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def modules_of(package: str) -> list[Path]:
+    """The modules of a package of the coordinator, or the module of its front door."""
+    folder = COORDINATOR / package
+    return modules(folder) if folder.is_dir() else [folder.with_suffix(".py")]
 
 
 def modules(folder: Path) -> list[Path]:
@@ -157,27 +182,50 @@ def test_imports_point_in_one_direction(module: Path, package: str) -> None:
 
 @pytest.mark.parametrize("package", BENEATH)
 def test_the_packages_of_the_engine_import_only_lower_ones(package: str) -> None:
-    """A package imports neither those above it nor those beside it."""
-    known = {*BENEATH[package], package}
+    """No import leads back up, and the table permits none that is not needed."""
+    above = list(BENEATH)[list(BENEATH).index(package) :]
+    assert not set(above) & set(BENEATH[package])
     found = {
-        name
-        for module in modules(COORDINATOR / package)
-        for name in imports(ast.parse(module.read_text()))
-        for other in BENEATH
-        if is_under(name, f"coordinator.{other}") and other not in known
+        other
+        for module in modules_of(package)
+        for other in packages_imported(module.read_text())
+        if other != package
     }
-    assert found == set()
+    assert found == set(BENEATH[package])
 
 
-@pytest.mark.parametrize(
-    "module",
-    [module for module in modules(COORDINATOR) if SIMULATION not in module.parents],
-    ids=name_of,
-)
-def test_the_engine_does_not_know_the_simulation(module: Path) -> None:
-    """The simulation is test equipment."""
-    names = imports(ast.parse(module.read_text()))
-    assert not [name for name in names if is_under(name, "coordinator.simulation")]
+def test_every_module_of_the_coordinator_lies_in_a_package() -> None:
+    """Except its front door."""
+    folders = {path.parent.name for path in COORDINATOR.glob("*/__init__.py")}
+    loose = {path.stem for path in COORDINATOR.glob("*.py")}
+    assert loose == {"__init__", "engine"}
+    assert folders | {"engine"} == set(BENEATH)
+    assert not packages_imported((COORDINATOR / "__init__.py").read_text())
+
+
+def test_the_modules_of_a_package_import_each_other_without_cycles() -> None:
+    """The sorter raises CycleError otherwise. The packages themselves have none either."""
+    named = {name_of_module(path): path for path in modules(COORDINATOR)}
+    order = TopologicalSorter(
+        {
+            module: {
+                part
+                for name in imports(ast.parse(path.read_text()))
+                for part in (name, name.rpartition(".")[0])
+                if part in named
+            }
+            - {module}
+            for module, path in named.items()
+        }
+    )
+    assert "coordinator.engine" in set(order.static_order())
+
+
+def test_the_architecture_lists_the_packages_of_the_engine_from_the_lowest_on() -> None:
+    """A reader of the page sees the order that this test file checks."""
+    page = (GATEWAY / "docs" / "architecture.md").read_text()
+    listed = re.findall(r"^\| `coordinator/(\w+)(?:/|\.py)` \|", page, re.MULTILINE)
+    assert listed == list(BENEATH)
 
 
 @pytest.mark.parametrize(
@@ -287,6 +335,21 @@ def test_a_planted_impurity_is_found(planted: str, found: list[str]) -> None:
 def test_a_planted_import_is_found(package: str, planted: str, wrong: list[str]) -> None:
     """Each forbidden direction is found."""
     assert wrong_directions(planted, package) == wrong
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        ("from coordinator.handlers.offsets import commit", {"handlers"}),
+        ("from coordinator.handlers import offsets", {"handlers"}),
+        ("from coordinator import handlers", {"handlers"}),
+        ("def f():\n    import coordinator.engine as e", {"engine"}),
+        ("from kafka_codecs import WireError\nimport heapq", set[str]()),
+    ],
+)
+def test_a_planted_import_of_a_package_is_found(planted: str, found: set[str]) -> None:
+    """However it is written."""
+    assert packages_imported(planted) == found
 
 
 def test_a_planted_host_is_found() -> None:

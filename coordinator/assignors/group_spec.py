@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from coordinator.assignors.loads import Loads
-from coordinator.assignors.owners import Owners
-from coordinator.errors import GroupError
-from coordinator.topics import Partition
+from coordinator.group.target_loads import Loads
+from coordinator.group.target_owners import Owners
+from coordinator.interface.errors import GroupError
+from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 
 Target = Mapping[str, frozenset[Partition]]

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from uuid import UUID
 
 from coordinator.assignors.group_spec import NOTHING, GroupSpec, Target
-from coordinator.topics import Partition
+from coordinator.interface.topics import Partition
 
 BALANCING_PASSES_MAX = 16
 

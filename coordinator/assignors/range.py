@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from coordinator.assignors.group_spec import GroupSpec, Subscriber, Target
-from coordinator.topics import Partition
+from coordinator.interface.topics import Partition
 
 
 def assign_range(spec: GroupSpec) -> Target:

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from coordinator.assignors.group_spec import NOTHING, GroupSpec, Target
 from coordinator.assignors.heterogeneous import assign_heterogeneously
-from coordinator.assignors.loads import Loads
-from coordinator.topics import Partition
+from coordinator.group.target_loads import Loads
+from coordinator.interface.topics import Partition
 
 
 def assign_uniformly(spec: GroupSpec) -> Target:

@@ -5,10 +5,14 @@ empty. DEV D61: each removal in between writes one small record. Without it a re
 the member back, and its partitions would have no owner until its session expired.
 """
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.records import ClassicGroupMetadata, ClassicGroupValue, ClassicMemberRemoval
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import ClassicGroupMemberDropped
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import (
+    ClassicGroupMetadata,
+    ClassicGroupValue,
+    ClassicMemberRemoval,
+)
+from coordinator.interface.volatile_records import ClassicGroupMemberDropped
 
 
 def store_group(step: StepBuilder, value: ClassicGroupValue | None) -> None:

@@ -1,8 +1,8 @@
 """Checks shared by several requests to a classic group."""
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.errors import GroupError
-from coordinator.records import ClassicGroupMember
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.interface.errors import GroupError
+from coordinator.interface.records import ClassicGroupMember
 from kafka_codecs.error_codes import ErrorCode
 
 

@@ -3,10 +3,10 @@
 from coordinator.classic.guards import check_generation, is_laggard, known_member
 from coordinator.classic.rebalance import prepare_rebalance, restart_session
 from coordinator.classic.subscriptions import notice_unwatched_change
-from coordinator.events import HeartbeatReceived
-from coordinator.replies import HeartbeatReply
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import ClassicPhase
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import HeartbeatReceived
+from coordinator.interface.replies import HeartbeatReply
+from coordinator.interface.volatile_records import ClassicPhase
 from kafka_codecs.error_codes import ErrorCode
 
 

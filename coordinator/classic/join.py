@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from coordinator.classic.durability import store_group
-from coordinator.classic.group import ClassicGroup
 from coordinator.classic.guards import known_member
 from coordinator.classic.protocols import is_acceptable, selected
 from coordinator.classic.rebalance import (
@@ -21,17 +20,18 @@ from coordinator.classic.rebalance import (
     restart_session,
 )
 from coordinator.classic.subscriptions import have_topics_changed, subscribes_alike, watch_topics
-from coordinator.errors import GroupError
-from coordinator.events import JoinGroupReceived
-from coordinator.records import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.records import (
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
     RemovalCause,
 )
-from coordinator.replies import JoinGroupReply
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import (
+from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.volatile_records import (
     ClassicCoreMoved,
     ClassicGroupMemberDropped,
     ClassicGroupMemberPut,

@@ -7,11 +7,11 @@ from coordinator.classic.rebalance import (
     maybe_complete_join,
     rebalance_or_complete,
 )
-from coordinator.errors import GroupError
-from coordinator.events import LeaveGroupReceived, Leaver
-from coordinator.records import RemovalCause
-from coordinator.replies import LeaveGroupReply, LeftMember
-from coordinator.step_builder import StepBuilder
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import LeaveGroupReceived, Leaver
+from coordinator.interface.records import RemovalCause
+from coordinator.interface.replies import LeaveGroupReply, LeftMember
 from kafka_codecs.error_codes import ErrorCode
 
 

@@ -2,10 +2,10 @@
 
 from coordinator.classic.guards import check_generation, is_laggard, known_member
 from coordinator.classic.rebalance import is_join_phase_over, restart_session
-from coordinator.errors import GroupError
-from coordinator.events import OffsetCommitReceived
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import ClassicPhase
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import OffsetCommitReceived
+from coordinator.interface.volatile_records import ClassicPhase
 from kafka_codecs.error_codes import ErrorCode
 
 

@@ -3,19 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from coordinator.records import Protocols
-
-
-def names(protocols: Protocols) -> tuple[str, ...]:
-    """Each name once, preferred first."""
-    return tuple(dict.fromkeys(name for name, _ in protocols))
+from coordinator.interface.records import Protocols, protocol_names
 
 
 def supported_by_all(lists: Iterable[Protocols]) -> frozenset[str]:
     """The protocol names that every list contains; empty if there is no list."""
     common: frozenset[str] | None = None
     for protocols in lists:
-        offered = frozenset(names(protocols))
+        offered = frozenset(protocol_names(protocols))
         common = offered if common is None else common & offered
     return common or frozenset()
 
@@ -27,7 +22,7 @@ def is_acceptable(offered: Protocols, offers: Mapping[str, int], member_count: i
     DEV D38: a list with a repeated name is refused, because its metadata is ambiguous. Kafka fails
     on it later.
     """
-    candidates = names(offered)
+    candidates = protocol_names(offered)
     if len(candidates) < len(offered):
         return False
     if not member_count:
@@ -42,6 +37,7 @@ def selected(lists: Sequence[Protocols]) -> str:
     """
     candidates = supported_by_all(lists)
     votes = Counter(
-        next(name for name in names(protocols) if name in candidates) for protocols in lists
+        next(name for name in protocol_names(protocols) if name in candidates)
+        for protocols in lists
     )
     return max(sorted(votes), key=lambda name: votes[name])

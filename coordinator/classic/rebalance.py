@@ -7,14 +7,14 @@ heartbeats.
 from dataclasses import replace
 
 from coordinator.classic.durability import store_group
-from coordinator.classic.group import ClassicGroup
 from coordinator.classic.protocols import selected
 from coordinator.classic.subscriptions import subscribed_topics
-from coordinator.events import JoinGroupReceived
-from coordinator.records import ClassicGroupMember, RemovalCause
-from coordinator.replies import JoinedMember, JoinGroupReply, SyncGroupReply
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.records import ClassicGroupMember, RemovalCause
+from coordinator.interface.replies import JoinedMember, JoinGroupReply, SyncGroupReply
+from coordinator.interface.volatile_records import (
     ClassicCoreMoved,
     ClassicGroupMemberDropped,
     ClassicGroupMemberPut,

@@ -8,10 +8,10 @@ heartbeats until a join phase elects a leader that knows.
 
 from dataclasses import replace
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.records import ClassicGroupMember
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import ClassicCoreMoved
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import ClassicGroupMember
+from coordinator.interface.volatile_records import ClassicCoreMoved
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
 

@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from coordinator.classic.durability import store_group
-from coordinator.classic.group import ClassicGroup
 from coordinator.classic.guards import check_generation, is_laggard, known_member
 from coordinator.classic.rebalance import release_sync, restart_session
-from coordinator.errors import GroupError
-from coordinator.events import SyncGroupReceived
-from coordinator.records import ClassicGroupMember
-from coordinator.replies import SyncGroupReply
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import SyncGroupReceived
+from coordinator.interface.records import ClassicGroupMember
+from coordinator.interface.replies import SyncGroupReply
+from coordinator.interface.volatile_records import (
     ClassicPhase,
     DeadlineKind,
     SyncParked,

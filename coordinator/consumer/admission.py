@@ -1,14 +1,13 @@
 """Finds the member of a ConsumerGroupHeartbeat and checks its epoch (rules 3.3, 3.4)."""
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member, replace_member
-from coordinator.consumer.validation import JOIN_EPOCH, STATIC_LEAVE_EPOCH
-from coordinator.errors import GroupError
-from coordinator.events import ConsumerHeartbeatReceived
-from coordinator.records import Assignment, EpochCause, Member, RemovalCause
-from coordinator.step_builder import StepBuilder
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ConsumerHeartbeatReceived
+from coordinator.interface.records import Assignment, EpochCause, Member, RemovalCause
 from kafka_codecs.error_codes import ErrorCode
 
 

@@ -1,8 +1,8 @@
 """Bumps the group epoch, at most once per request (rule 3.5)."""
 
-from coordinator.records import EpochCause, GroupEpoch
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import TopicsChecked
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import EpochCause, GroupEpoch
+from coordinator.interface.volatile_records import TopicsChecked
 
 
 def bump_epoch_if_needed(step: StepBuilder, cause: EpochCause | None) -> None:

@@ -1,9 +1,9 @@
 """Offset commits and fetches of a consumer group: membership and epoch checks (rule 3.15)."""
 
-from coordinator.errors import GroupError
-from coordinator.events import OffsetCommitReceived, OffsetFetchReceived
-from coordinator.records import Assignment, Member
-from coordinator.step_builder import StepBuilder
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived
+from coordinator.interface.records import Assignment, Member
 from kafka_codecs.error_codes import ErrorCode
 
 

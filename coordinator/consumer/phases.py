@@ -13,9 +13,9 @@ PrepareRebalance.
 from collections.abc import Mapping
 from enum import Enum, auto
 
-from coordinator.errors import ensure
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import DeadlineKind, MemberPhase, MemberPhaseMoved
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import ensure
+from coordinator.interface.volatile_records import DeadlineKind, MemberPhase, MemberPhaseMoved
 
 
 class PhaseEvent(Enum):

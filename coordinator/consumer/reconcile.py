@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from coordinator.records import Assignment, CurrentAssignment, Member, MemberState
-from coordinator.step_builder import StepBuilder
-from coordinator.topics import Partition
-from coordinator.volatile import DeadlineKind
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import Assignment, CurrentAssignment, Member, MemberState
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import DeadlineKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,13 @@ of that request may DESCRIBE. The engine knows no principals.
 """
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.errors import GroupError
-from coordinator.events import RegexesResolved
-from coordinator.records import EpochCause, RegularExpression, ResolvedRegex
-from coordinator.step_builder import StepBuilder
-from coordinator.topic_regex import compile_regex
-from coordinator.volatile import RegexResolution, RegexResolutionMoved
+from coordinator.consumer.topic_regex import compile_regex
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import RegexesResolved
+from coordinator.interface.records import EpochCause, RegularExpression, ResolvedRegex
+from coordinator.interface.volatile_records import RegexResolution, RegexResolutionMoved
 from kafka_codecs.error_codes import ErrorCode
 
 RESOLUTIONS_APART_MS = 10_000

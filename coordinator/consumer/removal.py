@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from coordinator.consumer.phases import end_phase
-from coordinator.records import (
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import (
     Assignment,
     CurrentAssignment,
     MemberMetadata,
     RemovalCause,
     TargetAssignmentMember,
 )
-from coordinator.step_builder import StepBuilder
-from coordinator.topics import Partition
-from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind, DeadlineSet
 
 
 def delete_member(step: StepBuilder, member_id: str, cause: RemovalCause) -> None:

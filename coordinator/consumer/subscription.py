@@ -1,15 +1,15 @@
 """Stores a member's description, and decides whether it bumps the group epoch (rule 3.5)."""
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.regexes import (
     check_new_regex,
     forget_unused_regexes,
     start_resolution_if_due,
 )
 from coordinator.consumer.target import preferred_assignor
-from coordinator.records import EpochCause, Member, MemberMetadata
-from coordinator.step_builder import StepBuilder
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import EpochCause, Member, MemberMetadata
 
 
 def put_member(

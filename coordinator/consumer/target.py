@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
-from coordinator.config import GroupConfig
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.errors import LongComputation
-from coordinator.records import TargetAssignmentMember, TargetAssignmentMetadata
-from coordinator.step_builder import StepBuilder
-from coordinator.topics import Topics
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import LongComputation
+from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
+from coordinator.interface.topics import Topics
 
 SHORT_COMPUTATION_MAX = 1_000
 """Members plus partitions up to which a computation takes about ten milliseconds."""

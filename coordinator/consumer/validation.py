@@ -1,13 +1,15 @@
 """Validates a ConsumerGroupHeartbeat independently of its group (rule 3.2)."""
 
-from coordinator.config import GroupConfig
-from coordinator.errors import GroupError
-from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerHeartbeatReceived,
+)
 from kafka_codecs.error_codes import ErrorCode
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-STATIC_LEAVE_EPOCH = -2
 # From ConsumerGroupHeartbeat v1 on, clients generate their member id (KIP-1082).
 FIRST_VERSION_WITH_CLIENT_MADE_ID = 1
 

@@ -9,9 +9,9 @@ policy that allows it.
 
 from coordinator.consumer.target import target_due_at_ms, update_target
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
-from coordinator.errors import GroupError
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import DeadlineKind
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.volatile_records import DeadlineKind
 
 TARGET_RETRY_MS = 1_000
 """The delay before the group computes its target again after its assignor failed."""

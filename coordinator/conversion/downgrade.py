@@ -14,9 +14,10 @@ from coordinator.classic.protocols import selected
 from coordinator.classic.rebalance import park_join, prepare_rebalance
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import stop_timers
-from coordinator.conversion.embedded import version_of, write_assignment
-from coordinator.events import JoinGroupReceived
-from coordinator.records import (
+from coordinator.group.embedded_protocol import version_of, write_assignment
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.records import (
     Assignment,
     ClassicGroupMember,
     ClassicGroupMetadata,
@@ -30,10 +31,9 @@ from coordinator.records import (
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
-from coordinator.replies import JoinGroupReply
-from coordinator.step_builder import StepBuilder
-from coordinator.topics import Topics
-from coordinator.volatile import ClassicCoreMoved, DeadlineKind, MemberPhase
+from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import ClassicCoreMoved, DeadlineKind, MemberPhase
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
-from coordinator.records import EpochCause, GroupEpoch, RemovalCause
-from coordinator.step_builder import StepBuilder
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import EpochCause, GroupEpoch, RemovalCause
 
 
 def fence(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:

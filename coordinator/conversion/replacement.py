@@ -4,8 +4,8 @@ The joiner then creates a classic group. `upgrade.py` handles the reverse case, 
 joins an empty classic group.
 """
 
-from coordinator.records import EpochCause, GroupEpoch, TargetAssignmentMetadata
-from coordinator.step_builder import StepBuilder
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import EpochCause, GroupEpoch, TargetAssignmentMetadata
 
 
 def remove_empty_consumer_group(step: StepBuilder) -> None:

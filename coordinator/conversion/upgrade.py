@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.classic.durability import store_group
-from coordinator.classic.group import ClassicGroup
 from coordinator.classic.protocols import selected, supported_by_all
 from coordinator.classic.rebalance import release_join, release_sync
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.phases import PhaseEvent, move_phase
-from coordinator.consumer.validation import JOIN_EPOCH
-from coordinator.conversion.embedded import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.embedded_protocol import (
     owned_partitions,
     read_stored_assignment,
     read_subscription,
 )
-from coordinator.errors import GroupError
-from coordinator.events import ConsumerHeartbeatReceived
-from coordinator.records import (
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived
+from coordinator.interface.records import (
     Assignment,
     ClassicGroupMember,
     ClassicMetadata,
@@ -34,9 +34,8 @@ from coordinator.records import (
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
-from coordinator.step_builder import StepBuilder
-from coordinator.topics import Partition, Topics
-from coordinator.volatile import ClassicPhase, DeadlineCleared, DeadlineKind
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import ClassicPhase, DeadlineCleared, DeadlineKind
 from kafka_codecs.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     NO_GENERATION,

@@ -1,9 +1,9 @@
 """Checks shared by SyncGroup and Heartbeat of a classic member (rule 5.6 rows 3 to 6)."""
 
 from coordinator.consumer.admission import check_instance
-from coordinator.errors import GroupError
-from coordinator.records import Member
-from coordinator.step_builder import StepBuilder
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.records import Member
 from kafka_codecs.error_codes import ErrorCode
 
 

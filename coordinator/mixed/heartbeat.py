@@ -3,12 +3,12 @@
 from coordinator.consumer.epoch import notice_changed_topics
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.reconcile import are_lacking_partitions_free
-from coordinator.events import HeartbeatReceived
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import HeartbeatReceived
+from coordinator.interface.records import MemberState
+from coordinator.interface.replies import HeartbeatReply
+from coordinator.interface.volatile_records import DeadlineKind
 from coordinator.mixed.guards import classic_member
-from coordinator.records import MemberState
-from coordinator.replies import HeartbeatReply
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 
 

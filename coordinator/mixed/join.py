@@ -5,24 +5,24 @@ There is no barrier and no leader: the answer does not wait for other members.
 
 from coordinator.classic.join import FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
 from coordinator.classic.protocols import is_acceptable
-from coordinator.config import MigrationPolicy
 from coordinator.consumer.admission import check_instance, check_room, is_away
-from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.member_ids import member_id_from
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.removal import replace_member
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.conversion.downgrade import downgrade_by_replacement, may_downgrade_without
-from coordinator.conversion.embedded import read_subscription
-from coordinator.errors import GroupError
-from coordinator.events import JoinGroupReceived
-from coordinator.member_ids import member_id_from
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.embedded_protocol import read_subscription
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.config import MigrationPolicy
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.records import ClassicMetadata, Member
+from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.volatile_records import DeadlineKind
 from coordinator.mixed.ownership import owned_by_sender
-from coordinator.records import ClassicMetadata, Member
-from coordinator.replies import JoinGroupReply
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import DeadlineKind
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription
 from kafka_codecs.error_codes import ErrorCode
 

@@ -2,11 +2,11 @@
 
 from coordinator.consumer.admission import check_instance
 from coordinator.conversion.fence import fence
-from coordinator.errors import GroupError
-from coordinator.events import LeaveGroupReceived, Leaver
-from coordinator.records import RemovalCause
-from coordinator.replies import LeaveGroupReply, LeftMember
-from coordinator.step_builder import StepBuilder
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import LeaveGroupReceived, Leaver
+from coordinator.interface.records import RemovalCause
+from coordinator.interface.replies import LeaveGroupReply, LeftMember
 from kafka_codecs.error_codes import ErrorCode
 
 

@@ -12,8 +12,8 @@ v1), from a client that starts, or from librdkafka's eager assignors, which alwa
 
 from collections.abc import Mapping
 
-from coordinator.conversion.embedded import owned_partitions
-from coordinator.topics import Partition, Topics
+from coordinator.group.embedded_protocol import owned_partitions
+from coordinator.interface.topics import Partition, Topics
 from kafka_codecs.consumer_protocol import NO_GENERATION, Subscription
 
 

@@ -1,14 +1,14 @@
 """SyncGroup on a consumer group: returns the granted partitions (rule 5.6)."""
 
 from coordinator.consumer.phases import PhaseEvent, move_phase
-from coordinator.conversion.embedded import version_of, write_assignment
-from coordinator.errors import GroupError
-from coordinator.events import SyncGroupReceived
+from coordinator.group.embedded_protocol import version_of, write_assignment
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import SyncGroupReceived
+from coordinator.interface.records import ClassicMetadata, Member, MemberState
+from coordinator.interface.replies import SyncGroupReply
+from coordinator.interface.volatile_records import DeadlineKind
 from coordinator.mixed.guards import classic_member
-from coordinator.records import ClassicMetadata, Member, MemberState
-from coordinator.replies import SyncGroupReply
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import DeadlineKind
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
 

@@ -3,21 +3,21 @@
 from collections.abc import Set
 
 from coordinator.consumer.admission import admit
+from coordinator.consumer.member_ids import member_id_from
 from coordinator.consumer.phases import end_phase
 from coordinator.consumer.reconcile import reassign_member, reconcile_member
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
-from coordinator.consumer.validation import JOIN_EPOCH, check_heartbeat
+from coordinator.consumer.validation import check_heartbeat
 from coordinator.conversion.upgrade import enter_consumer_group
-from coordinator.errors import GroupError
-from coordinator.events import ConsumerHeartbeatReceived
-from coordinator.member_ids import member_id_from
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived
+from coordinator.interface.records import Assignment, Member
+from coordinator.interface.replies import ConsumerHeartbeatReply
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import DeadlineKind, Repetition, RepetitionMoved
 from coordinator.native.leave import leave
-from coordinator.records import Assignment, Member
-from coordinator.replies import ConsumerHeartbeatReply
-from coordinator.step_builder import StepBuilder
-from coordinator.topics import Partition
-from coordinator.volatile import DeadlineKind, Repetition, RepetitionMoved
 from kafka_codecs.error_codes import ErrorCode
 
 

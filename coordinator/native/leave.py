@@ -3,15 +3,14 @@
 from dataclasses import replace
 
 from coordinator.consumer.admission import check_instance
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
 from coordinator.conversion.fence import fence
-from coordinator.errors import GroupError
-from coordinator.events import ConsumerHeartbeatReceived
-from coordinator.records import CurrentAssignment, RemovalCause
-from coordinator.replies import ConsumerHeartbeatReply
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import DeadlineKind
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import STATIC_LEAVE_EPOCH, ConsumerHeartbeatReceived
+from coordinator.interface.records import CurrentAssignment, RemovalCause
+from coordinator.interface.replies import ConsumerHeartbeatReply
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 
 

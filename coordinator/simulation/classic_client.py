@@ -7,18 +7,18 @@ when its generation is reset.
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
-from coordinator.events import (
+from coordinator.interface.events import (
     HeartbeatReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
     Leaver,
     SyncGroupReceived,
 )
-from coordinator.replies import JoinGroupReply, SyncGroupReply
+from coordinator.interface.replies import JoinGroupReply, SyncGroupReply
+from coordinator.interface.topics import Partition, Topics
 from coordinator.simulation import leader
 from coordinator.simulation.client import RETRIABLE, Client, ClientContext, Spec
 from coordinator.simulation.driver import Answer
-from coordinator.topics import Partition, Topics
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,

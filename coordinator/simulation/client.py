@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from coordinator.events import OffsetCommitReceived, OffsetFetchReceived, Request
+from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived, Request
+from coordinator.interface.topics import Partition, Topics
 from coordinator.simulation.cluster import CONSUMED_MAX
 from coordinator.simulation.driver import Answer
 from coordinator.simulation.network import Ask, Line, Network
 from coordinator.simulation.world import World
-from coordinator.topics import Partition, Topics
 from kafka_codecs.error_codes import ErrorCode
 
 COMMIT_INTERVAL_MS = 2_000

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from coordinator.interface.topics import Partition, Topic, Topics
 from coordinator.simulation.world import World
-from coordinator.topics import Partition, Topic, Topics
 
 PARTITIONS_MAX = 6
 RACKS = ("a", "b", "c")

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-from coordinator.config import GroupConfig, MigrationPolicy
+from coordinator.consumer.topic_regex import match_topics
 from coordinator.engine import GroupEngine, Step
-from coordinator.errors import GroupError
-from coordinator.events import (
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     Event,
     GroupLost,
@@ -26,14 +27,13 @@ from coordinator.events import (
     SyncGroupReceived,
     TimePassed,
 )
-from coordinator.records import DurableRecord, TargetAssignmentMetadata
-from coordinator.replies import Reply
+from coordinator.interface.records import DurableRecord, TargetAssignmentMetadata
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import CommitEnded, RegexResolution
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.replay import compacted
 from coordinator.simulation.world import World
-from coordinator.topic_regex import match_topics
-from coordinator.topics import Partition, Topics
-from coordinator.volatile import CommitEnded, RegexResolution
 from kafka_codecs.error_codes import ErrorCode
 
 GROUP = "orders"

@@ -10,20 +10,24 @@ The offset checks ignore a partition for the rest of the run once a claim to it 
 
 from collections.abc import Callable, Sequence, Set
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import INT32_MAX
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.consumer.validation import JOIN_EPOCH
 from coordinator.engine import Step
-from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived, Request
-from coordinator.records import ClassicGroupMetadata, EpochCause, GroupEpoch
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.config import INT32_MAX
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ConsumerHeartbeatReceived,
+    JoinGroupReceived,
+    Request,
+)
+from coordinator.interface.records import ClassicGroupMetadata, EpochCause, GroupEpoch
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import ClassicCoreMoved, ClassicPhase, JoinReleased
 from coordinator.simulation import leader
 from coordinator.simulation.client import Claim, Client
 from coordinator.simulation.watch_members import removed_members
 from coordinator.simulation.world import World
-from coordinator.state import GroupState
-from coordinator.topics import Partition
-from coordinator.volatile import ClassicCoreMoved, ClassicPhase, JoinReleased
 from kafka_codecs.consumer_protocol import NO_GENERATION, decode_subscription
 
 # An embedded subscription states its generation from version 2 on.

@@ -4,7 +4,7 @@ It reveals mistakes that a busy group hides, because no other heartbeat repairs 
 conversion or a growing topic left undone. After each step the group must settle again.
 """
 
-from coordinator.consumer.group import ConsumerGroup
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.simulation.client import Client
 from coordinator.simulation.cluster import PARTITIONS_MAX
 from coordinator.simulation.invariants import Invariant, require

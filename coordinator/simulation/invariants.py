@@ -9,13 +9,18 @@ from collections.abc import Iterable
 from enum import StrEnum
 from itertools import chain
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.consumer.validation import STATIC_LEAVE_EPOCH
-from coordinator.records import MemberState
-from coordinator.state import GroupState
-from coordinator.topics import Partition, Topics
-from coordinator.volatile import ClassicPhase, DeadlineKey, DeadlineKind, MemberPhase
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.events import STATIC_LEAVE_EPOCH
+from coordinator.interface.records import MemberState
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import (
+    ClassicPhase,
+    DeadlineKey,
+    DeadlineKind,
+    MemberPhase,
+)
 
 
 class Invariant(StrEnum):

@@ -7,8 +7,8 @@ owner, and withholds a moving partition until its owner has given it up.
 from collections.abc import Iterable, Mapping
 from itertools import cycle
 
-from coordinator.replies import JoinedMember
-from coordinator.topics import Topics
+from coordinator.interface.replies import JoinedMember
+from coordinator.interface.topics import Topics
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
     Assignment,

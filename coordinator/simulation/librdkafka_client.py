@@ -7,8 +7,8 @@ abandons a heartbeat that is not answered within the heartbeat interval.
 
 from dataclasses import replace
 
-from coordinator.events import ConsumerHeartbeatReceived
-from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.interface.events import ConsumerHeartbeatReceived
+from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.simulation.client import RETRY_MS, ClientContext, Spec
 from coordinator.simulation.driver import Answer
 from coordinator.simulation.native_client import NativeClient

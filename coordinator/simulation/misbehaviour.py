@@ -7,8 +7,10 @@ simulator records them, and exempts the claims of members that follow them.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from coordinator.consumer.validation import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from coordinator.events import (
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
@@ -19,14 +21,14 @@ from coordinator.events import (
     Request,
     SyncGroupReceived,
 )
-from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply
+from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
+from coordinator.interface.topics import Partition
 from coordinator.simulation import leader
 from coordinator.simulation.classic_client import ClassicClient
 from coordinator.simulation.client import Client, ClientContext, Spec
 from coordinator.simulation.driver import Answer
 from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.world import World
-from coordinator.topics import Partition
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription, encode_subscription
 from kafka_codecs.error_codes import ErrorCode
 

@@ -7,12 +7,16 @@ heartbeats do not state the owned partitions.
 import re
 from dataclasses import replace
 
-from coordinator.consumer.validation import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from coordinator.events import ConsumerHeartbeatReceived
-from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerHeartbeatReceived,
+)
+from coordinator.interface.replies import ConsumerHeartbeatReply
+from coordinator.interface.topics import Partition
 from coordinator.simulation.client import RETRIABLE, RETRY_MS, Client, ClientContext, Spec
 from coordinator.simulation.driver import Answer
-from coordinator.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 
 SOON_MS = 5

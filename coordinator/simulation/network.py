@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from coordinator.consumer.validation import JOIN_EPOCH
-from coordinator.errors import GroupError
-from coordinator.events import (
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import (
+    JOIN_EPOCH,
     ConsumerHeartbeatReceived,
     JoinGroupReceived,
     OffsetCommitEnded,
@@ -22,11 +22,16 @@ from coordinator.events import (
     OffsetFetchReceived,
     Request,
 )
-from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    Reply,
+    SyncGroupReply,
+)
+from coordinator.interface.topics import Partition
 from coordinator.simulation.cluster import Cluster, Commit
 from coordinator.simulation.driver import Answer, Driver
 from coordinator.simulation.world import World
-from coordinator.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 
 DELAY_MS_MAX = 40

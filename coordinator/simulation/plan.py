@@ -6,7 +6,7 @@ others further. Timeouts are short, so that much happens in little simulated tim
 
 from dataclasses import dataclass
 
-from coordinator.config import GroupConfig, MigrationPolicy
+from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.simulation.client import Spec
 from coordinator.simulation.cluster import RACKS
 from coordinator.simulation.leader import STICKY

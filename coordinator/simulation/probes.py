@@ -7,18 +7,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import GroupConfig
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.consumer.validation import JOIN_EPOCH
 from coordinator.engine import GroupEngine, Step
-from coordinator.events import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import (
+    JOIN_EPOCH,
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
     Request,
 )
-from coordinator.records import (
+from coordinator.interface.records import (
     ClassicGroupMember,
     CurrentAssignment,
     GroupEpoch,
@@ -26,12 +27,11 @@ from coordinator.records import (
     MemberState,
     Protocols,
 )
-from coordinator.replies import JoinGroupReply, Reply
+from coordinator.interface.replies import JoinGroupReply, Reply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import ClassicPhase
 from coordinator.simulation import leader
 from coordinator.simulation.invariants import Invariant, require
-from coordinator.state import GroupState
-from coordinator.topics import Topics
-from coordinator.volatile import ClassicPhase
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,

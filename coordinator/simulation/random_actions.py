@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from types import MappingProxyType
 
-from coordinator.config import MigrationPolicy
-from coordinator.events import (
+from coordinator.handlers.group_configs import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT
+from coordinator.interface.config import MigrationPolicy
+from coordinator.interface.events import (
     ConfigChange,
     ConfigOperation,
     ConfigsReceived,
@@ -15,7 +16,7 @@ from coordinator.events import (
     OffsetDeleteReceived,
     Request,
 )
-from coordinator.group_configs import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT
+from coordinator.interface.topics import Partition
 from coordinator.simulation.classic_client import ClassicClient
 from coordinator.simulation.client import Client, ClientContext, Spec
 from coordinator.simulation.cluster import Positions
@@ -25,7 +26,6 @@ from coordinator.simulation.misbehaviour import DISHONEST
 from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.network import ADMIN, Ask, Line
 from coordinator.simulation.plan import CLIENTS_MAX, TOPIC_NAMES, Plan, draw_spec, draw_topics
-from coordinator.topics import Partition
 
 FROZEN_MS_MAX = 12_000
 DOWN_MS_MAX = 1_500

@@ -3,14 +3,14 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import GroupConfig
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import GroupEngine
-from coordinator.records import ClassicGroupValue, DurableRecord, is_tombstone
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.records import ClassicGroupValue, DurableRecord, is_tombstone
+from coordinator.interface.volatile_records import ClassicPhase
 from coordinator.simulation.invariants import Invariant, check_group, require
-from coordinator.state import GroupState
-from coordinator.volatile import ClassicPhase
 
 
 def snapshot(state: GroupState) -> str:

@@ -8,7 +8,8 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coordinator.events import Request
+from coordinator.interface.events import Request
+from coordinator.interface.topics import Partition
 from coordinator.simulation import transcript
 from coordinator.simulation.client import Client, ClientContext
 from coordinator.simulation.cluster import Cluster
@@ -23,7 +24,6 @@ from coordinator.simulation.settling import settle
 from coordinator.simulation.watch import Watch
 from coordinator.simulation.watch_owners import OwnerWatch
 from coordinator.simulation.world import World
-from coordinator.topics import Partition
 
 TAIL_LINES = 60
 LAG_MS_WHEN_LOG_FAILS = 5_000

@@ -7,11 +7,11 @@ restart.
 from collections.abc import Mapping
 
 from coordinator.engine import Step
-from coordinator.records import TargetAssignmentMetadata
+from coordinator.interface.records import TargetAssignmentMetadata
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import ClassicCoreMoved, ClassicPhase
 from coordinator.simulation.client import Client
 from coordinator.simulation.world import World
-from coordinator.topics import Partition
-from coordinator.volatile import ClassicCoreMoved, ClassicPhase
 
 
 class RunCosts:

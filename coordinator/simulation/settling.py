@@ -3,8 +3,9 @@
 from collections import Counter
 from typing import Protocol
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.consumer.group import ConsumerGroup
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.topics import Partition
 from coordinator.simulation.client import Client
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.driver import Driver
@@ -13,7 +14,6 @@ from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.network import Network
 from coordinator.simulation.random_actions import RandomActions
 from coordinator.simulation.world import World
-from coordinator.topics import Partition
 
 ROUND_MS = 1_000
 ROUNDS_MAX = 90

@@ -6,9 +6,9 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from coordinator.interface.topics import Partition
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.world import START_MS, World
-from coordinator.topics import Partition
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
     decode_assignment,

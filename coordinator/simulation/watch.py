@@ -3,21 +3,29 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import INT32_MAX
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.events import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState, RecordBesideTheGroup
+from coordinator.handlers.group_configs import in_force
+from coordinator.handlers.offsets import NO_MEMBER
+from coordinator.interface.config import INT32_MAX
+from coordinator.interface.events import (
     Event,
     GroupLost,
     HeartbeatReceived,
     OffsetCommitReceived,
     SyncGroupReceived,
 )
-from coordinator.group_configs import in_force
-from coordinator.offsets import NO_MEMBER
-from coordinator.records import CurrentAssignment
-from coordinator.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply, SyncGroupReply
+from coordinator.interface.records import CurrentAssignment
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    Reply,
+    SyncGroupReply,
+)
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import ClassicCoreMoved, ClassicPhase, Token
 from coordinator.simulation.driver import GROUP, Batch, Driver
 from coordinator.simulation.invariants import (
     Invariant,
@@ -43,9 +51,6 @@ from coordinator.simulation.watch_intervals import IntervalWatch
 from coordinator.simulation.watch_members import EpochWatch, SilenceWatch
 from coordinator.simulation.watch_owners import OwnerWatch
 from coordinator.simulation.world import World
-from coordinator.state import GroupState, RecordBesideTheGroup
-from coordinator.topics import Partition
-from coordinator.volatile import ClassicCoreMoved, ClassicPhase, Token
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 

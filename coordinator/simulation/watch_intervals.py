@@ -3,15 +3,19 @@
 It inspects only the engine. Times are those of the gateway's clock.
 """
 
-from coordinator.config import GroupConfig
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
-from coordinator.consumer.validation import JOIN_EPOCH
 from coordinator.engine import Step
-from coordinator.events import ConsumerHeartbeatReceived, Event, JoinGroupReceived
-from coordinator.records import TargetAssignmentMetadata
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ConsumerHeartbeatReceived,
+    Event,
+    JoinGroupReceived,
+)
+from coordinator.interface.records import TargetAssignmentMetadata
 from coordinator.simulation.invariants import Invariant, require
-from coordinator.state import GroupState
 
 
 class IntervalWatch:

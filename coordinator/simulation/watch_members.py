@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import NoneType
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.consumer.validation import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from coordinator.engine import Step
-from coordinator.events import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState, Record
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
     ConsumerHeartbeatReceived,
     Event,
     HeartbeatReceived,
@@ -17,7 +19,7 @@ from coordinator.events import (
     OffsetCommitReceived,
     SyncGroupReceived,
 )
-from coordinator.records import (
+from coordinator.interface.records import (
     ClassicGroupMetadata,
     CurrentAssignment,
     GroupEpoch,
@@ -25,9 +27,13 @@ from coordinator.records import (
     MemberState,
     RemovalCause,
 )
+from coordinator.interface.volatile_records import (
+    ClassicGroupMemberDropped,
+    JoinReleased,
+    MemberPhase,
+    SyncReleased,
+)
 from coordinator.simulation.invariants import Invariant, require
-from coordinator.state import GroupState, Record
-from coordinator.volatile import ClassicGroupMemberDropped, JoinReleased, MemberPhase, SyncReleased
 from kafka_codecs.error_codes import ErrorCode
 
 TIMER_LAG_MS = 100

@@ -6,9 +6,11 @@ It compares the engine's grants with the claims of honest clients, except those 
 
 from collections.abc import Callable, Sequence, Set
 
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.events import OffsetCommitReceived, Request
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.events import OffsetCommitReceived, Request
+from coordinator.interface.topics import Partition
 from coordinator.simulation.client import Client
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.exempt_claims import ExemptClaims
@@ -17,8 +19,6 @@ from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.network import ADMIN
 from coordinator.simulation.run_costs import RunCosts
 from coordinator.simulation.world import World
-from coordinator.state import GroupState
-from coordinator.topics import Partition
 
 
 class OwnerWatch:

@@ -14,8 +14,8 @@ from typing import Protocol
 import structlog
 import trio
 
-from coordinator.events import OffsetCommitEnded
-from coordinator.volatile import Token
+from coordinator.interface.events import OffsetCommitEnded
+from coordinator.interface.volatile_records import Token
 from gateway.anchor.errors import AnchorDisplaced, AnchorRefused, AnswerLost
 from gateway.anchor.identity import AnchorIds
 from gateway.anchor.membership import Membership

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 import trio
 
-from coordinator.events import OffsetCommitEnded
-from coordinator.volatile import Token
+from coordinator.interface.events import OffsetCommitEnded
+from coordinator.interface.volatile_records import Token
 from gateway.anchor.anchor import Anchor, Groups
 from gateway.anchor.errors import AnchorDisplaced, NotAnchored
 from gateway.anchor.identity import AnchorIds, Gateway

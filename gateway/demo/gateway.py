@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.data_path.config import DataPathConfig
 from gateway.events.event import Listener
 from gateway.events.journal import Sinks

@@ -15,7 +15,7 @@ import structlog
 import trio
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.errors import ListenError
 from gateway.demo import reports

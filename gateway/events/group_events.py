@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
-from coordinator.records import EpochCause
-from coordinator.volatile import ClassicPhase
+from coordinator.interface.records import EpochCause
+from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent, Level
 
 Direction: TypeAlias = Literal["classic->consumer", "consumer->classic"]

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
-from coordinator.records import RemovalCause
-from coordinator.volatile import MemberPhase
+from coordinator.interface.records import RemovalCause
+from coordinator.interface.volatile_records import MemberPhase
 from gateway.events.event import GatewayEvent, Level
 
 Protocol: TypeAlias = Literal["classic", "consumer"]

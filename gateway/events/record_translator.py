@@ -5,11 +5,12 @@ All events of groups that follow from records are made here, so events and state
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.conversion.embedded import read_stored_assignment
-from coordinator.errors import GroupError
-from coordinator.records import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.embedded_protocol import read_stored_assignment
+from coordinator.group.state import GroupState, Record
+from coordinator.interface.errors import GroupError
+from coordinator.interface.records import (
     Assignment,
     ClassicGroupMember,
     ClassicGroupMetadata,
@@ -26,9 +27,8 @@ from coordinator.records import (
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
-from coordinator.state import GroupState, Record
-from coordinator.topics import Partition, Topics
-from coordinator.volatile import (
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import (
     ClassicCore,
     ClassicCoreMoved,
     ClassicGroupMemberDropped,

@@ -4,10 +4,10 @@ A JoinGroup response cannot carry the reason, so this module takes it from the e
 native members, and for refusals by the cluster, see `gateway/groups/clients_seen.py`.
 """
 
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.events import Event, JoinGroupReceived
-from coordinator.state import GroupState
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.events import Event, JoinGroupReceived
 from gateway.events.group_events import ConversionRefused
 from kafka_codecs.error_codes import ErrorCode
 

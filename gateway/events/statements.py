@@ -4,8 +4,8 @@ The engine's records say what was granted. The report compares the two.
 """
 
 from coordinator.engine import Step
-from coordinator.events import ConsumerHeartbeatReceived, Event, JoinGroupReceived
-from coordinator.topics import Topics
+from coordinator.interface.events import ConsumerHeartbeatReceived, Event, JoinGroupReceived
+from coordinator.interface.topics import Topics
 from gateway.events.member_events import PartitionsStated
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
 from kafka_codecs.errors import WireError

@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 
 import trio
 
-from coordinator.events import DeleteGroupReceived
-from coordinator.replies import GroupView, MemberView
-from coordinator.topics import Topics
+from coordinator.interface.events import DeleteGroupReceived
+from coordinator.interface.replies import GroupView, MemberView
+from coordinator.interface.topics import Topics
 from gateway.anchor.anchors import Anchors
 from gateway.anchor.errors import NotAnchored
 from gateway.anchor.identity import PROTOCOL_TYPE as ANCHOR_PROTOCOL_TYPE

@@ -3,7 +3,7 @@
 A group that another holder has taken gives way here: its members are fenced.
 """
 
-from coordinator.events import OffsetCommitEnded
+from coordinator.interface.events import OffsetCommitEnded
 from gateway.anchor.anchor import GroupHolder
 from gateway.events.event import Tell
 from gateway.events.group_events import GroupTaken

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.engine import GroupEngine, Step
-from coordinator.errors import LongComputation
-from coordinator.events import Event, Request
-from coordinator.records import DurableRecord
-from coordinator.replies import Reply
-from coordinator.topics import Topics
+from coordinator.interface.errors import LongComputation
+from coordinator.interface.events import Event, Request
+from coordinator.interface.records import DurableRecord
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Topics
 from gateway.events.journal import Told
 from gateway.events.record_translator import tell
 from gateway.events.refusals import refused_conversion

@@ -4,7 +4,7 @@ Also reports a native client that was refused because its group cannot become a 
 answer to that client is the only other place with the reason.
 """
 
-from coordinator.conversion.embedded import version_of
+from coordinator.group.embedded_protocol import version_of
 from gateway.cluster.broker_connection import SOFTWARE_NAME
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.group_apis import GroupRequest

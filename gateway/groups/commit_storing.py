@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import trio
 
-from coordinator.events import OffsetCommitEnded
-from coordinator.volatile import Token
+from coordinator.interface.events import OffsetCommitEnded
+from coordinator.interface.volatile_records import Token
 from gateway.anchor.anchors import MEMBER_PATIENCE_S, Anchors
 from gateway.anchor.errors import ABOUT_THE_ANCHOR, AnchorDisplaced, NotAnchored
 from gateway.anchor.identity import (

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import structlog
 import trio
 
-from coordinator.errors import GroupError
-from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
-from coordinator.group_configs import KEYS
-from coordinator.replies import ConfigView
+from coordinator.handlers.group_configs import KEYS
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
+from coordinator.interface.replies import ConfigView
 from gateway.batches import batches
 from gateway.data_path.config_addresses import (
     altered_without_addresses,

@@ -8,15 +8,15 @@ from collections.abc import Callable
 import structlog
 import trio
 
-from coordinator.events import (
+from coordinator.handlers.group_configs import KEYS
+from coordinator.interface.events import (
     ConfigChange,
     ConfigOperation,
     ConfigsReceived,
     DeleteGroupReceived,
     Request,
 )
-from coordinator.group_configs import KEYS
-from coordinator.topics import Topics
+from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.groups.group_task import GroupFailed
 from gateway.groups.hosting import LOOKED_AT_ONCE_MAX, Hosting

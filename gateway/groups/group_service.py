@@ -13,7 +13,7 @@ from uuid import uuid4
 import structlog
 import trio
 
-from coordinator.replies import (
+from coordinator.interface.replies import (
     HeartbeatReply,
     JoinGroupReply,
     LeaveGroupReply,

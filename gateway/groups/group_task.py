@@ -11,12 +11,13 @@ from functools import partial
 import structlog
 import trio
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import GroupConfig
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import GroupEngine
-from coordinator.errors import GroupError, LongComputation
-from coordinator.events import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.topic_names import topics_of_group, topics_of_request
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import GroupError, LongComputation
+from coordinator.interface.events import (
     Event,
     GroupLost,
     Happening,
@@ -26,7 +27,7 @@ from coordinator.events import (
     OffsetCommitReceived,
     RegexesResolved,
 )
-from coordinator.replies import (
+from coordinator.interface.replies import (
     ConfigView,
     ConsumerHeartbeatReply,
     GroupView,
@@ -34,9 +35,8 @@ from coordinator.replies import (
     Reply,
     SyncGroupReply,
 )
-from coordinator.topic_names import topics_of_group, topics_of_request
-from coordinator.topics import Topics
-from coordinator.volatile import RegexResolution
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import RegexResolution
 from gateway.cluster.errors import UpstreamError
 from gateway.events.envelope import Envelope
 from gateway.events.group_events import TopicsGone

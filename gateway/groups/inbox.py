@@ -11,9 +11,9 @@ from types import TracebackType
 
 import trio
 
-from coordinator.events import Happening, Request, TimePassed
-from coordinator.replies import Reply
-from coordinator.topics import Topics
+from coordinator.interface.events import Happening, Request, TimePassed
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Topics
 from gateway.groups.clock import Clock
 from gateway.groups.process_pauses import ProcessPauses
 

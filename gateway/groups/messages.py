@@ -5,7 +5,7 @@ Versions matter only where a field changes its meaning.
 
 from uuid import UUID
 
-from coordinator.events import (
+from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
@@ -13,14 +13,14 @@ from coordinator.events import (
     Leaver,
     SyncGroupReceived,
 )
-from coordinator.replies import (
+from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     HeartbeatReply,
     JoinGroupReply,
     LeaveGroupReply,
     SyncGroupReply,
 )
-from coordinator.topics import Partition, by_topic
+from coordinator.interface.topics import Partition, by_topic
 from kafka_codecs import consumer_group_heartbeat
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -10,10 +10,14 @@ from typing import cast
 
 import trio
 
-from coordinator.events import OffsetCommitEnded, OffsetCommitReceived, OffsetDeleteReceived
-from coordinator.replies import OffsetDeleteVerdict, OffsetVerdict
-from coordinator.topics import Topics
-from coordinator.volatile import Token
+from coordinator.interface.events import (
+    OffsetCommitEnded,
+    OffsetCommitReceived,
+    OffsetDeleteReceived,
+)
+from coordinator.interface.replies import OffsetDeleteVerdict, OffsetVerdict
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
 from gateway.anchor.anchors import Anchors
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups import offset_delete

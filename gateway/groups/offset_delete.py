@@ -6,7 +6,7 @@ Pure: the image of the topics says what exists, the engine's verdict which topic
 from collections.abc import Callable
 from dataclasses import replace
 
-from coordinator.topics import Topics
+from coordinator.interface.topics import Topics
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import trio
 
-from coordinator.events import OffsetFetchReceived
-from coordinator.topics import Topics
+from coordinator.interface.events import OffsetFetchReceived
+from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.data_path.group_apis import GroupRequest
 from gateway.events.offset_events import NO_MEMBER

@@ -1,6 +1,6 @@
 """Answers that consist of one error, for the apis about a single group."""
 
-from coordinator.replies import JoinGroupReply, LeaveGroupReply, SyncGroupReply
+from coordinator.interface.replies import JoinGroupReply, LeaveGroupReply, SyncGroupReply
 from gateway.groups import messages
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -9,8 +9,8 @@ from collections.abc import Collection
 import structlog
 import trio
 
-from coordinator.events import RegexesResolved
-from coordinator.topic_regex import match_topics
+from coordinator.consumer.topic_regex import match_topics
+from coordinator.interface.events import RegexesResolved
 from gateway.cluster.cluster import TOPICS_MAX, Cluster
 from gateway.cluster.errors import UpstreamError
 

@@ -8,13 +8,13 @@ from functools import partial
 import structlog
 import trio
 
-from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
-from coordinator.events import OffsetCommitEnded
-from coordinator.group_configs import describe as describe_configs
-from coordinator.load import has_group, has_members, overrides_in
-from coordinator.replies import ConfigView, GroupView, Reply
-from coordinator.topics import Topics
+from coordinator.group.load import has_group, has_members, overrides_in
+from coordinator.handlers.group_configs import describe as describe_configs
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import OffsetCommitEnded
+from coordinator.interface.replies import ConfigView, GroupView, Reply
+from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.cluster.cluster import Cluster
 from gateway.events.journal import Journal

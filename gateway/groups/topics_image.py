@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
-from coordinator.topics import Topic, Topics
+from coordinator.interface.topics import Topic, Topics
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic as ToldTopic

@@ -6,7 +6,7 @@ It shares its values with the engines.
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 
-from coordinator.records import DurableRecord, GroupConfigs, is_tombstone
+from coordinator.interface.records import DurableRecord, GroupConfigs, is_tombstone
 from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
 from gateway.state_log.log import StateLogUnreadable
 

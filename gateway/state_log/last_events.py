@@ -6,7 +6,7 @@ are certainly written; then the gateway deletes it.
 
 from dataclasses import dataclass
 
-from coordinator.records import DurableRecord
+from coordinator.interface.records import DurableRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from uuid import uuid4
 
-from coordinator.records import DurableRecord
+from coordinator.interface.records import DurableRecord
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.last_events import LastEvents, LogRecord
 

@@ -7,7 +7,7 @@ its batch have it.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, assert_never
 
-from coordinator.records import (
+from coordinator.interface.records import (
     Assignment,
     ClassicGroupMember,
     ClassicGroupMetadata,
@@ -29,7 +29,7 @@ from coordinator.records import (
     TargetAssignmentMetadata,
     is_tombstone,
 )
-from coordinator.topics import Partition, by_topic
+from coordinator.interface.topics import Partition, by_topic
 from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
 from kafka_codecs import state_records as wire
 from kafka_codecs.errors import WireError

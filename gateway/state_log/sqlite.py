@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 import trio
 
-from coordinator.records import DurableRecord
+from coordinator.interface.records import DurableRecord
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLogError, StateLogRefused, StateLogUnsure

@@ -12,9 +12,9 @@ import statistics
 import sys
 
 from coordinator.assignors import ASSIGNORS
-from coordinator.consumer.group import ConsumerRecord
 from coordinator.consumer.target import group_spec
-from coordinator.records import (
+from coordinator.group.consumer_group import ConsumerRecord
+from coordinator.interface.records import (
     CurrentAssignment,
     MemberMetadata,
     RemovalCause,

@@ -10,9 +10,9 @@ import statistics
 import sys
 from collections.abc import Sequence
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.replies import JoinGroupReply
-from coordinator.volatile import ClassicPhase
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.volatile_records import ClassicPhase
 from tests.support.engine_stage import (
     CLASSIC,
     PARTITIONS_PER_MEMBER,

@@ -19,7 +19,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from coordinator.records import EpochCause, RemovalCause
+from coordinator.interface.records import EpochCause, RemovalCause
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.group_events import (

@@ -22,10 +22,10 @@ from uuid import uuid4
 import structlog
 import trio
 
-from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
-from coordinator.events import ConsumerHeartbeatReceived, Request
-from coordinator.records import (
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import ConsumerHeartbeatReceived, Request
+from coordinator.interface.records import (
     Assignment,
     CurrentAssignment,
     DurableRecord,
@@ -36,7 +36,7 @@ from coordinator.records import (
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
-from coordinator.topics import Partition, Topics
+from coordinator.interface.topics import Partition, Topics
 from gateway.anchor.identity import Gateway
 from gateway.events.journal import Journal
 from gateway.groups.clock import Clock

@@ -4,20 +4,20 @@ from uuid import UUID
 
 import pytest
 
-from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
-from coordinator.events import (
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
     Request,
     TimePassed,
 )
-from coordinator.records import GroupConfigs
-from coordinator.replies import HeartbeatReply, JoinGroupReply
+from coordinator.interface.records import GroupConfigs
+from coordinator.interface.replies import HeartbeatReply, JoinGroupReply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind, DeadlineSet
 from coordinator.simulation.replay import snapshot
-from coordinator.topics import Topics
-from coordinator.volatile import DeadlineKey, DeadlineKind, DeadlineSet
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript

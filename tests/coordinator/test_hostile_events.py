@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.events import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
@@ -23,10 +24,9 @@ from coordinator.events import (
     Request,
     SyncGroupReceived,
 )
-from coordinator.records import MemberState
-from coordinator.replies import LeaveGroupReply
-from coordinator.state import GroupState
-from coordinator.topics import Partition
+from coordinator.interface.records import MemberState
+from coordinator.interface.replies import LeaveGroupReply
+from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.effort import examples
 from tests.support.group_records import given_classic, given_classic_group_member, given_native

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from coordinator.records import TargetAssignmentMember
+from coordinator.interface.records import TargetAssignmentMember
 from gateway.state_log.sqlite import open_sqlite_log
 
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"

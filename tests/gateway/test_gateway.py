@@ -5,7 +5,7 @@ from dataclasses import replace
 import trio
 from structlog.testing import capture_logs
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.events.event import GatewayEvent
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker

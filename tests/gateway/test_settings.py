@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.config import GroupConfig, MigrationPolicy
+from coordinator.interface.config import GroupConfig, MigrationPolicy
 from gateway.settings import Address, Settings, SettingsError, file_key, flag, load
 
 

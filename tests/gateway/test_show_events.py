@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.records import RemovalCause
+from coordinator.interface.records import RemovalCause
 from gateway import cli
 from gateway.events.gateway_events import UpstreamLost
 from gateway.events.member_events import MemberLeft

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from coordinator.events import OffsetCommitEnded
+from coordinator.interface.events import OffsetCommitEnded
 from gateway.anchor.anchor import GroupHolder
 from gateway.anchor.anchors import Anchors
 from gateway.anchor.errors import NotAnchored

@@ -8,9 +8,9 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from coordinator.assignors import Assignor, GroupSpec, Subscriber, Target
-from coordinator.assignors.loads import Loads
-from coordinator.assignors.owners import Owners
-from coordinator.topics import Partition
+from coordinator.group.target_loads import Loads
+from coordinator.group.target_owners import Owners
+from coordinator.interface.topics import Partition
 from tests.support.group_values import topic_id
 
 TOPIC_IDS = sorted(topic_id(name) for name in ("foo", "bar", "zar", "qux"))

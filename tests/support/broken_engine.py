@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.engine import GroupEngine, Step
-from coordinator.events import Event
+from coordinator.interface.events import Event
 
 
 def break_engine(monkeypatch: pytest.MonkeyPatch, kind: type[Event], bug: BaseException) -> None:

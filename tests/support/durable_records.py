@@ -6,7 +6,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from coordinator.records import (
+from coordinator.interface.records import (
     Assignment,
     ClassicGroupMember,
     ClassicGroupMetadata,
@@ -27,7 +27,7 @@ from coordinator.records import (
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
-from coordinator.topics import Partition
+from coordinator.interface.topics import Partition
 
 GROUP = "orders"
 FOO, BAR = UUID(int=1 << 100), UUID("0198c0de-0000-7000-8000-00000000002a")

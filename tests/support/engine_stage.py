@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
-from coordinator.config import GroupConfig
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import GroupEngine
-from coordinator.events import (
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     Event,
     HeartbeatReceived,
@@ -16,7 +16,7 @@ from coordinator.events import (
     SyncGroupReceived,
     TimePassed,
 )
-from coordinator.records import (
+from coordinator.interface.records import (
     Assignment,
     ClassicMetadata,
     CurrentAssignment,
@@ -26,8 +26,8 @@ from coordinator.records import (
     Member,
     MemberMetadata,
 )
-from coordinator.replies import ConsumerHeartbeatReply, Reply
-from coordinator.topics import Topics
+from coordinator.interface.replies import ConsumerHeartbeatReply, Reply
+from coordinator.interface.topics import Topics
 from tests.support.group_values import make_topics, subscription
 
 PARTITIONS_PER_MEMBER = 10

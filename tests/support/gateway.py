@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.events import gateway_events

@@ -1,7 +1,7 @@
 """Short constructors for events of groups and members, for hand-written histories."""
 
-from coordinator.records import EpochCause, RemovalCause
-from coordinator.volatile import ClassicPhase, MemberPhase
+from coordinator.interface.records import EpochCause, RemovalCause
+from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
 from gateway.events.group_events import (
     Direction,
     GroupConverted,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from coordinator.records import (
+from coordinator.interface.records import (
     Assignment,
     ClassicGroupMember,
     ClassicGroupMetadata,
@@ -22,7 +22,7 @@ from coordinator.records import (
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
-from coordinator.topics import Topics
+from coordinator.interface.topics import Topics
 from tests.support.group_values import Owned, embedded_assignment, partitions, subscription
 
 CLIENT_ID = "client"

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from uuid import uuid5
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import GroupConfig
-from coordinator.consumer.group import ConsumerGroup
+from coordinator.consumer.topic_regex import match_topics
 from coordinator.engine import GroupEngine, Step
-from coordinator.errors import GroupError
-from coordinator.events import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import (
     ConfigChange,
     ConfigOperation,
     ConfigsReceived,
@@ -34,8 +35,8 @@ from coordinator.events import (
     SyncGroupReceived,
     TimePassed,
 )
-from coordinator.records import Assignment, ClassicGroupMember, DurableRecord, Protocols
-from coordinator.replies import (
+from coordinator.interface.records import Assignment, ClassicGroupMember, DurableRecord, Protocols
+from coordinator.interface.replies import (
     ConfigsReply,
     ConsumerHeartbeatReply,
     DeleteGroupReply,
@@ -48,6 +49,8 @@ from coordinator.replies import (
     Reply,
     SyncGroupReply,
 )
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind, RepetitionMoved
 from coordinator.simulation.invariants import check_group
 from coordinator.simulation.replay import (
     DurableState,
@@ -56,9 +59,6 @@ from coordinator.simulation.replay import (
     parked_tokens,
     snapshot,
 )
-from coordinator.topic_regex import match_topics
-from coordinator.topics import Partition, Topics
-from coordinator.volatile import DeadlineKey, DeadlineKind, RepetitionMoved
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import GivenMember, classic_group, consumer_group
 from tests.support.group_values import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from uuid import UUID, uuid5
 
-from coordinator.topics import Partition, Topic, Topics
+from coordinator.interface.topics import Partition, Topic, Topics
 from kafka_codecs.consumer_protocol import (
     Assignment,
     Subscription,

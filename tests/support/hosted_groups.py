@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 
 import trio
 
-from coordinator.config import GroupConfig
-from coordinator.events import (
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
@@ -23,8 +23,8 @@ from coordinator.events import (
     Request,
     SyncGroupReceived,
 )
-from coordinator.records import DurableRecord
-from coordinator.replies import (
+from coordinator.interface.records import DurableRecord
+from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     GroupView,
     HeartbeatReply,
@@ -34,7 +34,7 @@ from coordinator.replies import (
     Reply,
     SyncGroupReply,
 )
-from coordinator.topics import Topics
+from coordinator.interface.topics import Topics
 from gateway.anchor.identity import Gateway
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import count, islice
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.conversion.embedded import read_stored_assignment
 from coordinator.engine import Step
-from coordinator.errors import GroupError
-from coordinator.events import Event
-from coordinator.records import Member
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.embedded_protocol import read_stored_assignment
+from coordinator.group.state import GroupState
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import Event
+from coordinator.interface.records import Member
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import MemberPhase
 from coordinator.simulation.driver import GROUP, Batch, Driver
 from coordinator.simulation.watch import Watch
 from coordinator.simulation.world import World
-from coordinator.state import GroupState
-from coordinator.topics import Partition, Topics
-from coordinator.volatile import MemberPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import TopicsGone
 from gateway.events.record_translator import tell

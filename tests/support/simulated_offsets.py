@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 from coordinator.engine import Step
-from coordinator.events import (
+from coordinator.interface.events import (
     Event,
     OffsetCommitEnded,
     OffsetCommitReceived,
     OffsetFetchReceived,
 )
+from coordinator.interface.topics import Partition
 from coordinator.simulation.driver import GROUP
 from coordinator.simulation.run import Run
-from coordinator.topics import Partition
 from gateway.events.event import GatewayEvent
 from gateway.events.offset_events import NO_MEMBER
 from gateway.groups.offset_reporter import INTERVAL_S, OffsetReporter

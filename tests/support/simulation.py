@@ -2,14 +2,14 @@
 
 from typing import Any, TypeVar
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.topics import Partition
 from coordinator.simulation.classic_client import ClassicClient
 from coordinator.simulation.client import Client, Spec
 from coordinator.simulation.librdkafka_client import LibrdkafkaClient
 from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.plan import Plan
 from coordinator.simulation.run import Run
-from coordinator.topics import Partition
 
 PEACEFUL = Plan(
     config=GroupConfig(

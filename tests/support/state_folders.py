@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.records import DurableRecord, TargetAssignmentMetadata
+from coordinator.interface.records import DurableRecord, TargetAssignmentMetadata
 from gateway.state_log.log import StateLogUnusable
 from gateway.state_log.sqlite import open_sqlite_log
 
 _WRITE_AND_DIE = """
 import os, signal, sys, trio
 from pathlib import Path
-from coordinator.records import TargetAssignmentMetadata
+from coordinator.interface.records import TargetAssignmentMetadata
 from gateway.state_log.sqlite import open_sqlite_log
 
 async def main():

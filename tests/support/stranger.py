@@ -2,9 +2,9 @@
 
 import random
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.consumer.group import ConsumerGroup
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.config import GroupConfig, MigrationPolicy
 from tests.support.group_script import GroupScript, Owned, make_topics, subscription
 
 TOPICS = ("foo", "bar", "gone")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from coordinator.records import RemovalCause
+from coordinator.interface.records import RemovalCause
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
 from gateway.events.member_events import MemberLeft

@@ -4,7 +4,7 @@ derived from the engine's grants."""
 from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from coordinator.volatile import ClassicPhase, MemberPhase
+from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
 from gateway.events.group_events import GroupStateMoved
 from gateway.events.member_events import MemberStateMoved, PartitionsStated
 from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted

@@ -19,7 +19,7 @@ from uuid import uuid4
 import structlog
 import trio
 
-from coordinator.records import DurableRecord
+from coordinator.interface.records import DurableRecord
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.librdkafka import client_config
 from gateway.state_log.compacted import CompactedLog

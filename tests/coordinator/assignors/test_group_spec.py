@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from coordinator.assignors import ASSIGNORS
 from coordinator.assignors.group_spec import Subscriber
-from coordinator.config import GroupConfig
-from coordinator.errors import GroupError
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import GroupError
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.assignor_strategies import Case, cases, spec_of
 from tests.support.group_values import topic_id

@@ -8,7 +8,7 @@ from hypothesis import given
 from coordinator.assignors import heterogeneous
 from coordinator.assignors.group_spec import Subscriber
 from coordinator.assignors.heterogeneous import assign_heterogeneously
-from coordinator.errors import GroupError
+from coordinator.interface.errors import GroupError
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.assignor_strategies import (
     Case,

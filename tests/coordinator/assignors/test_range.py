@@ -10,7 +10,7 @@ from hypothesis import given
 from coordinator.assignors import Target
 from coordinator.assignors.group_spec import Subscriber
 from coordinator.assignors.range import assign_range
-from coordinator.errors import GroupError
+from coordinator.interface.errors import GroupError
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.assignor_strategies import (
     TOPIC_IDS,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from coordinator.assignors import Target
 from coordinator.assignors.group_spec import GroupSpec, Subscriber
 from coordinator.assignors.uniform import assign_uniformly
-from coordinator.errors import GroupError
-from coordinator.topics import Partition
+from coordinator.interface.errors import GroupError
+from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.assignor_strategies import (
     Case,

@@ -2,15 +2,15 @@
 
 import pytest
 
-from coordinator.records import (
+from coordinator.interface.records import (
     ClassicGroupMetadata,
     ClassicMemberRemoval,
     DurableRecord,
     RemovalCause,
     is_tombstone,
 )
-from coordinator.replies import JoinGroupReply
-from coordinator.volatile import ClassicPhase
+from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.volatile_records import ClassicPhase
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript

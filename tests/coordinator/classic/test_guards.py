@@ -2,11 +2,15 @@
 
 import pytest
 
-from coordinator.classic.group import ClassicGroup
 from coordinator.classic.guards import check_generation, is_laggard, known_member
-from coordinator.errors import GroupError
-from coordinator.records import Assignment
-from coordinator.volatile import ClassicCore, ClassicCoreMoved, ClassicGroupMemberPut
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.interface.errors import GroupError
+from coordinator.interface.records import Assignment
+from coordinator.interface.volatile_records import (
+    ClassicCore,
+    ClassicCoreMoved,
+    ClassicGroupMemberPut,
+)
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
 

@@ -2,10 +2,14 @@
 
 import pytest
 
-from coordinator.config import GroupConfig
-from coordinator.records import RemovalCause
-from coordinator.replies import JoinGroupReply, SyncGroupReply
-from coordinator.volatile import ClassicGroupMemberDropped, ClassicPhase, DeadlineKind
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.records import RemovalCause
+from coordinator.interface.replies import JoinGroupReply, SyncGroupReply
+from coordinator.interface.volatile_records import (
+    ClassicGroupMemberDropped,
+    ClassicPhase,
+    DeadlineKind,
+)
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic_group_member

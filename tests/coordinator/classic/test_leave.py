@@ -1,8 +1,12 @@
 """LeaveGroup on a classic group (rule 2.8)."""
 
-from coordinator.records import RemovalCause
-from coordinator.replies import JoinGroupReply, SyncGroupReply
-from coordinator.volatile import ClassicGroupMemberDropped, ClassicPhase, DeadlineKind
+from coordinator.interface.records import RemovalCause
+from coordinator.interface.replies import JoinGroupReply, SyncGroupReply
+from coordinator.interface.volatile_records import (
+    ClassicGroupMemberDropped,
+    ClassicPhase,
+    DeadlineKind,
+)
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript

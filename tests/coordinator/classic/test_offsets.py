@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from coordinator.classic.protocols import is_acceptable, selected, supported_by_all
-from coordinator.records import Protocols
+from coordinator.interface.records import Protocols
 
 
 def offering(*names: str) -> Protocols:

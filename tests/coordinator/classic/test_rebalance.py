@@ -3,8 +3,8 @@
 import pytest
 
 from coordinator.classic.rebalance import NOBODY_JOINED_WAIT_MS_MIN
-from coordinator.replies import JoinGroupReply
-from coordinator.volatile import ClassicPhase, DeadlineKind
+from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from coordinator.classic.subscriptions import subscribed_topics, topics_in_force
-from coordinator.records import ClassicGroupMetadata
-from coordinator.volatile import ClassicCoreMoved, ClassicPhase, DeadlineKind
+from coordinator.interface.records import ClassicGroupMetadata
+from coordinator.interface.volatile_records import ClassicCoreMoved, ClassicPhase, DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import (
     classic_group,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.config import GroupConfig
-from coordinator.replies import SyncGroupReply
-from coordinator.volatile import ClassicPhase, DeadlineKind
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.replies import SyncGroupReply
+from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic_group_member

@@ -1,7 +1,7 @@
 """Admission of a heartbeat: the member and its epoch (rules 3.3, 3.4)."""
 
-from coordinator.config import GroupConfig
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native

@@ -3,9 +3,9 @@
 import pytest
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
-from coordinator.records import EpochCause, GroupEpoch
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import TopicsChecked
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import EpochCause, GroupEpoch
+from coordinator.interface.volatile_records import TopicsChecked
 from tests.support.group_records import given_native
 from tests.support.group_script import GroupScript, make_topics
 

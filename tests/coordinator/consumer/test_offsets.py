@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from coordinator.records import Assignment
-from coordinator.replies import OffsetVerdict
-from coordinator.topics import Topic, Topics
+from coordinator.interface.records import Assignment
+from coordinator.interface.replies import OffsetVerdict
+from coordinator.interface.topics import Topic, Topics
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import GivenMember, given_classic, given_native
 from tests.support.group_script import GroupScript, Owned, partitions

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.consumer.phases import NEXT, PhaseEvent, move_phase
-from coordinator.errors import InvariantError
-from coordinator.records import MemberMetadata, RemovalCause
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import DeadlineKind, MemberPhase, MemberPhaseMoved
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import InvariantError
+from coordinator.interface.records import MemberMetadata, RemovalCause
+from coordinator.interface.volatile_records import DeadlineKind, MemberPhase, MemberPhaseMoved
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.consumer.reconcile import Goal, reconcile
-from coordinator.records import Assignment, MemberState
-from coordinator.topics import Partition
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.records import Assignment, MemberState
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import (

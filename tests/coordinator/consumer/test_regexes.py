@@ -2,10 +2,10 @@
 
 import pytest
 
-from coordinator.config import GroupConfig
 from coordinator.consumer.regexes import REGEXES_MAX, RESOLUTIONS_APART_MS
-from coordinator.events import RegexesResolved
-from coordinator.records import EpochCause, GroupEpoch, MemberState, RegularExpression
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import RegexesResolved
+from coordinator.interface.records import EpochCause, GroupEpoch, MemberState, RegularExpression
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_native

@@ -1,14 +1,14 @@
 """Deleting and replacing members of a consumer group (rules 3.3, 3.11, 8.3)."""
 
-from coordinator.records import (
+from coordinator.interface.records import (
     CurrentAssignment,
     MemberMetadata,
     MemberState,
     RemovalCause,
     TargetAssignmentMember,
 )
-from coordinator.replies import JoinGroupReply
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_script import GroupScript
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.records import EpochCause, GroupEpoch
-from coordinator.volatile import TopicsChecked
+from coordinator.interface.records import EpochCause, GroupEpoch
+from coordinator.interface.volatile_records import TopicsChecked
 from tests.support.group_records import given_native
 from tests.support.group_script import GroupScript, make_topics
 

@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Target
-from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.consumer import target as target_module
 from coordinator.consumer.target import group_spec, preferred_assignor
-from coordinator.errors import GroupError
-from coordinator.records import TargetAssignmentMember, TargetAssignmentMetadata
-from coordinator.topics import Topic, Topics
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.errors import GroupError
+from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
+from coordinator.interface.topics import Topic, Topics
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.assignor_strategies import Case, check_contract, fewest_moves, moves

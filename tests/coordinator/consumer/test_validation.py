@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from coordinator.config import GroupConfig
 from coordinator.consumer.validation import check_heartbeat
-from coordinator.errors import GroupError
-from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import ConsumerHeartbeatReceived
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_values import partitions
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.volatile import ClassicPhase, DeadlineKind
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native

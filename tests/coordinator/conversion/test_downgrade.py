@@ -2,10 +2,10 @@
 
 import pytest
 
-from coordinator.config import GroupConfig
-from coordinator.records import MemberState
-from coordinator.replies import JoinGroupReply
-from coordinator.volatile import ClassicPhase, DeadlineKind
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.records import MemberState
+from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native

@@ -1,8 +1,8 @@
 """Removing members of a consumer group (rules 3.11, 6.1)."""
 
 from coordinator.conversion.fence import fence
-from coordinator.records import EpochCause, GroupEpoch, MemberMetadata, RemovalCause
-from coordinator.step_builder import StepBuilder
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import EpochCause, GroupEpoch, MemberMetadata, RemovalCause
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 

@@ -1,7 +1,7 @@
 """A classic joiner of an empty consumer group (rule 6.6)."""
 
-from coordinator.records import EpochCause, GroupEpoch
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.records import EpochCause, GroupEpoch
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_script import GroupScript
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.errors import GroupError
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
 from coordinator.mixed.guards import classic_member
-from coordinator.step_builder import StepBuilder
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript

@@ -1,7 +1,7 @@
 """Heartbeat on a consumer group (rule 5.7). Scenarios 42 to 44 cover its answers."""
 
-from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native

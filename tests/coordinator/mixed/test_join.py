@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native

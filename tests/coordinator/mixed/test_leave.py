@@ -1,6 +1,6 @@
 """LeaveGroup on a consumer group (rule 5.8). Scenarios 47 and 48 cover its codes."""
 
-from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.interface.records import MemberMetadata, RemovalCause
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript

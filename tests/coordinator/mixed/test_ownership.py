@@ -2,8 +2,8 @@
 
 import pytest
 
+from coordinator.interface.records import MemberState
 from coordinator.mixed.ownership import owned_by_sender
-from coordinator.records import MemberState
 from kafka_codecs.consumer_protocol import Subscription, TopicPartition
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, Owned, make_topics, partitions

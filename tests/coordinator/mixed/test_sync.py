@@ -1,8 +1,8 @@
 """SyncGroup on a consumer group (rule 5.6). Scenarios 36 to 41 cover its answers."""
 
+from coordinator.interface.records import MemberState
+from coordinator.interface.volatile_records import DeadlineKind, MemberPhase
 from coordinator.mixed.sync import embedded_version
-from coordinator.records import MemberState
-from coordinator.volatile import DeadlineKind, MemberPhase
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, read_assignment, subscription

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.records import (
+from coordinator.interface.records import (
     CurrentAssignment,
     GroupEpoch,
     MemberMetadata,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native

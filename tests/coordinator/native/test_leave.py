@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.records import MemberState
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.records import MemberState
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript

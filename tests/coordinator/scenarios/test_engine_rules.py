@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.topics import Partition
+from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_classic_group_member, given_native

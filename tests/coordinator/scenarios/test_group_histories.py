@@ -5,9 +5,9 @@ As in every scenario, the log is replayed after a cut at each batch, and each de
 change nothing before it is applied.
 """
 
-from coordinator.config import GroupConfig
-from coordinator.records import EpochCause, GroupEpoch
-from coordinator.replies import JoinGroupReply
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.records import EpochCause, GroupEpoch
+from coordinator.interface.replies import JoinGroupReply
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic_group_member

@@ -20,7 +20,7 @@ import pytest
 
 import coordinator.consumer.target as target_module
 from coordinator.assignors import GroupSpec, Target
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic_group_member, given_native

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.records import GroupEpoch, MemberState
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.records import GroupEpoch, MemberState
+from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_classic_group_member, given_native

@@ -3,16 +3,16 @@ their subscribers (rules 3.13, 5.4, 6.3; scenario 34)."""
 
 import pytest
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.events import TimePassed
-from coordinator.records import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.events import TimePassed
+from coordinator.interface.records import (
     GroupEpoch,
     MemberMetadata,
     RegularExpression,
     TargetAssignmentMetadata,
 )
-from coordinator.volatile import DeadlineKind
+from coordinator.interface.volatile_records import DeadlineKind
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import GivenMember, given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.records import (
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.records import (
     ClassicGroupMetadata,
     CurrentAssignment,
     GroupEpoch,
@@ -12,9 +12,9 @@ from coordinator.records import (
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
-from coordinator.replies import JoinGroupReply, SyncGroupReply
+from coordinator.interface.replies import JoinGroupReply, SyncGroupReply
+from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
 from coordinator.simulation.replay import check_replay, compacted, durable_state
-from coordinator.volatile import ClassicPhase, DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic_group_member

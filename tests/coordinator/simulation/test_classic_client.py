@@ -1,6 +1,6 @@
 """Classic clients behave like the Java client (rule 12.2)."""
 
-from coordinator.classic.group import ClassicGroup
+from coordinator.group.classic_group import ClassicGroup
 from coordinator.simulation.classic_client import Phase
 from tests.support.simulation import Stage
 

@@ -1,8 +1,8 @@
 """The simulated cluster."""
 
+from coordinator.interface.topics import Partition
 from coordinator.simulation.cluster import Cluster
 from coordinator.simulation.world import World
-from coordinator.topics import Partition
 
 
 def cluster_of(world: World) -> tuple[Cluster, list[tuple[str, int, int]]]:

@@ -2,7 +2,11 @@
 
 from uuid import UUID
 
-from coordinator.events import ConsumerHeartbeatReceived, DeleteGroupReceived, HeartbeatReceived
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    DeleteGroupReceived,
+    HeartbeatReceived,
+)
 from coordinator.simulation.driver import Answer
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.simulation import Stage

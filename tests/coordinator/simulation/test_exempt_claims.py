@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from coordinator.engine import Step
-from coordinator.events import ConsumerHeartbeatReceived, JoinGroupReceived
-from coordinator.records import MemberMetadata, RemovalCause
+from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
+from coordinator.interface.records import MemberMetadata, RemovalCause
 from coordinator.simulation.exempt_claims import ExemptClaims
 from coordinator.simulation.native_client import NativeClient
 from kafka_codecs.consumer_protocol import Subscription, encode_subscription

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.classic.group import ClassicGroup
+from coordinator.group.classic_group import ClassicGroup
 from coordinator.simulation.final_roll import roll_to_classic
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.simulation.settling import settle

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.records import Assignment, EpochCause, GroupEpoch
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.records import Assignment, EpochCause, GroupEpoch
+from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant, check_group
-from coordinator.volatile import DeadlineKey, DeadlineKind
 from tests.support.simulation import Stage
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.replies import JoinedMember
+from coordinator.interface.replies import JoinedMember
 from coordinator.simulation import leader
 from kafka_codecs.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from tests.support.group_values import make_topics

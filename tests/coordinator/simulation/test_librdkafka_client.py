@@ -1,6 +1,6 @@
 """Native clients with the behaviour of librdkafka."""
 
-from coordinator.consumer.group import ConsumerGroup
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.simulation.client import RETRY_MS
 from tests.coordinator.simulation.test_native_client import heartbeats
 from tests.support.simulation import Stage

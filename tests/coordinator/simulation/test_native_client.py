@@ -1,7 +1,7 @@
 """Native clients behave like the Java client (rule 12.3)."""
 
-from coordinator.consumer.group import ConsumerGroup
-from coordinator.events import ConsumerHeartbeatReceived
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.events import ConsumerHeartbeatReceived
 from tests.support.simulation import Stage
 
 

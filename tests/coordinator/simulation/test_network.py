@@ -1,6 +1,6 @@
 """Connections keep order and may lose requests."""
 
-from coordinator.events import HeartbeatReceived
+from coordinator.interface.events import HeartbeatReceived
 from coordinator.simulation.driver import Answer
 from coordinator.simulation.network import LATE_MS_MAX, Ask, Fate, Line
 from tests.support.simulation import Stage

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.conversion import downgrade
-from coordinator.records import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.records import (
     ClassicGroupMember,
     CurrentAssignment,
     EpochCause,

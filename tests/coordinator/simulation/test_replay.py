@@ -2,10 +2,10 @@
 
 import pytest
 
-from coordinator.records import CurrentAssignment, DurableRecord, MemberMetadata
+from coordinator.group.state import GroupState
+from coordinator.interface.records import CurrentAssignment, DurableRecord, MemberMetadata
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.simulation.replay import check_replay, check_same, compacted, durable_state
-from coordinator.state import GroupState
 from tests.support.simulation import Stage
 
 

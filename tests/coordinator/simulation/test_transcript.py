@@ -1,6 +1,6 @@
 """Formatting of transcripts."""
 
-from coordinator.records import MemberState
+from coordinator.interface.records import MemberState
 from coordinator.simulation import transcript
 from tests.support.simulation import Stage
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from coordinator.engine import GroupEngine, Step
-from coordinator.records import CurrentAssignment
-from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.interface.records import CurrentAssignment
+from coordinator.interface.replies import ConsumerHeartbeatReply
+from coordinator.interface.volatile_records import CommitEnded, CommitStarted
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
-from coordinator.volatile import CommitEnded, CommitStarted
 from tests.support.simulation import Stage
 
 

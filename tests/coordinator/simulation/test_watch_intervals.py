@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.events import ConsumerHeartbeatReceived, TimePassed
-from coordinator.records import TargetAssignmentMetadata
-from coordinator.replies import ConsumerHeartbeatReply
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.events import ConsumerHeartbeatReceived, TimePassed
+from coordinator.interface.records import TargetAssignmentMetadata
+from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from tests.support.simulation import PEACEFUL, Stage
 

@@ -6,14 +6,14 @@ from uuid import uuid4
 
 import pytest
 
-from coordinator.config import MigrationPolicy
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.events import ConsumerHeartbeatReceived, OffsetCommitReceived, TimePassed
-from coordinator.records import MemberMetadata, RemovalCause
-from coordinator.replies import ConsumerHeartbeatReply, OffsetVerdict
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.config import MigrationPolicy
+from coordinator.interface.events import ConsumerHeartbeatReceived, OffsetCommitReceived, TimePassed
+from coordinator.interface.records import MemberMetadata, RemovalCause
+from coordinator.interface.replies import ConsumerHeartbeatReply, OffsetVerdict
+from coordinator.interface.volatile_records import SyncReleased
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
-from coordinator.volatile import SyncReleased
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.simulation import PEACEFUL, Stage
 

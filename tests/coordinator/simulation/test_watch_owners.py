@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.engine import Step
-from coordinator.events import OffsetCommitReceived
-from coordinator.records import CurrentAssignment, MemberMetadata, RemovalCause
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.events import OffsetCommitReceived
+from coordinator.interface.records import CurrentAssignment, MemberMetadata, RemovalCause
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from coordinator.simulation.native_client import NativeClient
 from coordinator.simulation.network import ADMIN

@@ -5,7 +5,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.events import OffsetCommitEnded
+from coordinator.interface.events import OffsetCommitEnded
 from gateway.anchor.anchors import (
     JOIN_PATIENCE_S,
     LEAVE_TIMEOUT_S,

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.errors import ListenError
 from gateway.demo import borrowed_cluster

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.demo.gateway import run_demo_gateway
 from gateway.events.event import GatewayEvent
 from tests.support.group_client import group_client

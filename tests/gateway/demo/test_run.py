@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.data_path.errors import ListenError
 from gateway.demo.mock_cluster import embedded
 from gateway.demo.outcome import Options

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.records import RemovalCause
+from coordinator.interface.records import RemovalCause
 from gateway.events.catalog import EVENTS, BadLine, read_line
 from gateway.events.envelope import Envelope
 from gateway.events.gateway_events import UpstreamLost

@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from coordinator.records import RemovalCause
+from coordinator.interface.records import RemovalCause
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayEnded

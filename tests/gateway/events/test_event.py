@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from coordinator.records import RemovalCause
+from coordinator.interface.records import RemovalCause
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupConverted
 from gateway.events.member_events import MemberLeft

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from coordinator.records import EpochCause, RemovalCause
+from coordinator.interface.records import EpochCause, RemovalCause
 from gateway.events import journal as journal_module
 from gateway.events.catalog import read_line
 from gateway.events.envelope import Envelope

@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from coordinator.records import RemovalCause
+from coordinator.interface.records import RemovalCause
 from gateway.events.log_lines import write_to_log
 from gateway.events.member_events import MemberLeft
 

@@ -7,12 +7,12 @@ import pytest
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from coordinator.config import GroupConfig
-from coordinator.conversion.embedded import read_stored_assignment
 from coordinator.engine import Step
-from coordinator.events import DeleteGroupReceived, Event
-from coordinator.replies import JoinGroupReply
-from coordinator.topics import Partition, Topics
+from coordinator.group.embedded_protocol import read_stored_assignment
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import DeleteGroupReceived, Event
+from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.topics import Partition, Topics
 from gateway.events import record_translator
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import TopicsGone

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from coordinator.config import GroupConfig, MigrationPolicy
 from coordinator.engine import Step
-from coordinator.events import Event
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.events import Event
 from gateway.events.refusals import refused_conversion
 from tests.support.group_script import GroupScript
 

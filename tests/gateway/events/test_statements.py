@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import GroupConfig
 from coordinator.engine import Step
-from coordinator.events import Event, JoinGroupReceived
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import Event, JoinGroupReceived
 from gateway.events.statements import statement
 from tests.support.group_script import GroupScript, embedded_assignment, subscription
 

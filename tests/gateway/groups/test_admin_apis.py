@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
-from coordinator.records import ClassicGroupMetadata, ClassicGroupValue
+from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
+from coordinator.interface.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway.anchor.errors import NotAnchored
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import answer_room

@@ -4,7 +4,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from coordinator.events import OffsetCommitEnded
+from coordinator.interface.events import OffsetCommitEnded
 from gateway.anchor.anchor import GroupHolder
 from gateway.cluster.errors import UpstreamError
 from gateway.events.event import GatewayEvent

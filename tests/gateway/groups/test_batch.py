@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import pytest
 
-from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine
-from coordinator.events import Event, TimePassed
-from coordinator.records import DurableRecord
-from coordinator.replies import Reply
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import Event, TimePassed
+from coordinator.interface.records import DurableRecord
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
 from coordinator.simulation.replay import snapshot
-from coordinator.topics import Topics
-from coordinator.volatile import Token
 from gateway.groups.batch import BATCH_MAX, Batch
 from tests.support.group_script import GroupScript
 from tests.support.stranger import Stranger

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.describe_configs import ConfigSource, DescribeConfigsResult
 from kafka_codecs.error_codes import ErrorCode

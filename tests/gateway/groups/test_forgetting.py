@@ -8,7 +8,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.events import ConfigChange, ConfigOperation, ConfigsReceived
+from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import config_apis
 from gateway.groups import forgetting as module

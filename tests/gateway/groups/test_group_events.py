@@ -10,8 +10,8 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.config import GroupConfig
-from coordinator.events import DeleteGroupReceived
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import DeleteGroupReceived
 from gateway.events.journal import Journal, Sinks
 from gateway.events.line_files import LineFiles
 from gateway.events.reading import read_lines

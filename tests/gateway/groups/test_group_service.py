@@ -12,7 +12,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey

@@ -6,8 +6,8 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.config import GroupConfig
-from coordinator.replies import (
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
     OffsetVerdict,

@@ -9,20 +9,20 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine, Step
-from coordinator.errors import InvariantError
-from coordinator.events import (
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import InvariantError
+from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     Event,
     Request,
     TimePassed,
 )
-from coordinator.records import DurableRecord
-from coordinator.replies import (
+from coordinator.interface.records import DurableRecord
+from coordinator.interface.replies import (
     JoinGroupReply,
 )
-from coordinator.topics import Topics
+from coordinator.interface.topics import Topics
 from gateway.groups.group_task import GroupFailed
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine

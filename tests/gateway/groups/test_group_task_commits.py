@@ -5,12 +5,12 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.errors import InvariantError
-from coordinator.events import (
+from coordinator.interface.errors import InvariantError
+from coordinator.interface.events import (
     OffsetCommitEnded,
     SyncGroupReceived,
 )
-from coordinator.replies import (
+from coordinator.interface.replies import (
     OffsetVerdict,
     Reply,
 )

@@ -9,13 +9,13 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.config import GroupConfig
-from coordinator.errors import InvariantError
-from coordinator.events import (
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import InvariantError
+from coordinator.interface.events import (
     HeartbeatReceived,
 )
-from coordinator.records import DurableRecord, MemberMetadata
-from coordinator.replies import (
+from coordinator.interface.records import DurableRecord, MemberMetadata
+from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
     Reply,

@@ -7,10 +7,10 @@ import pytest
 import trio
 
 from coordinator.assignors import ASSIGNORS, GroupSpec
-from coordinator.config import GroupConfig
 from coordinator.consumer import target
-from coordinator.replies import ConsumerHeartbeatReply
-from coordinator.topics import Partition
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.replies import ConsumerHeartbeatReply
+from coordinator.interface.topics import Partition
 from tests.support.hosted_groups import hosted_groups
 from tests.support.pending import Pending
 

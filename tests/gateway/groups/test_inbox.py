@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from coordinator.events import OffsetCommitEnded, TimePassed
+from coordinator.interface.events import OffsetCommitEnded, TimePassed
 from gateway.groups.clock import Clock
 from gateway.groups.inbox import INBOX_MAX, Ask, Inbox
 from gateway.groups.process_pauses import ProcessPauses

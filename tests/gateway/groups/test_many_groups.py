@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from coordinator.records import ClassicGroupMetadata, ClassicGroupValue
+from coordinator.interface.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.groups.hosting import LOOKED_AT_ONCE_MAX
 from gateway.state_log.memory import MemoryLog

@@ -4,8 +4,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from coordinator.events import Leaver
-from coordinator.replies import (
+from coordinator.interface.events import Leaver
+from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     HeartbeatReply,
     JoinedMember,
@@ -14,7 +14,7 @@ from coordinator.replies import (
     LeftMember,
     SyncGroupReply,
 )
-from coordinator.topics import Partition
+from coordinator.interface.topics import Partition
 from gateway.groups import messages
 from kafka_codecs import consumer_group_heartbeat, decode, encode
 from kafka_codecs.apis import ApiKey

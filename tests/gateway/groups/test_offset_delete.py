@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from coordinator.topics import Topic, Topics
+from coordinator.interface.topics import Topic, Topics
 from gateway.groups.offset_delete import answered_here, deletable, exists, kept
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_delete import (

@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from coordinator.records import RemovalCause
-from coordinator.volatile import ClassicPhase
+from coordinator.interface.records import RemovalCause
+from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupConverted, GroupStateMoved
 from gateway.events.member_events import (

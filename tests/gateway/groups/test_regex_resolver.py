@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.events import RegexesResolved
+from coordinator.interface.events import RegexesResolved
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import regex_resolver
 from gateway.groups.regex_resolver import RegexResolver

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from coordinator.topics import Topics
+from coordinator.interface.topics import Topics
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic
 from gateway.groups.topics_image import NAMES_MAX, TopicsImage

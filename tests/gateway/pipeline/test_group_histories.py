@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from pyspark.sql import SparkSession
 
-from coordinator.records import EpochCause
+from coordinator.interface.records import EpochCause
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.group_events import GroupCreated, GroupDeleted, GroupEpochBumped
 from gateway.events.member_events import MemberJoined, PartitionsStated

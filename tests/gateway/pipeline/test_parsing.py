@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from coordinator.volatile import ClassicPhase
+from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     GroupConverted,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.records import (
+from coordinator.interface.records import (
     Assignment,
     ClassicGroupMetadata,
     ClassicGroupValue,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.records import DurableRecord
+from coordinator.interface.records import DurableRecord
 from gateway.state_log.log import StateLogUnusable
 from gateway.state_log.sqlite import open_sqlite_log
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.config import GroupConfig
 from coordinator.engine import GroupEngine, Step
-from coordinator.events import Event
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import Event
 from coordinator.simulation.driver import Batch
 from coordinator.simulation.invariants import check_group
 from coordinator.simulation.plan import draw_plan

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.records import (
+from coordinator.interface.records import (
     ClassicGroupMetadata,
     CurrentAssignment,
     DurableRecord,

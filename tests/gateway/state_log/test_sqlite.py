@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from coordinator.records import DurableRecord, TargetAssignmentMetadata
+from coordinator.interface.records import DurableRecord, TargetAssignmentMetadata
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.last_events import FORGOTTEN, LastEvents
 from gateway.state_log.log import StateLogError, StateLogUnsure

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coordinator.config import GroupConfig
+from coordinator.interface.config import GroupConfig
 from gateway.settings import load
 
 QUICK = {

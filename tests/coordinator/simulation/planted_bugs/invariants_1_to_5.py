@@ -6,25 +6,25 @@ from typing import Any
 
 from coordinator.assignors import ASSIGNORS, Assignor, GroupSpec
 from coordinator.consumer.epoch import bump_epoch_if_needed
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
-from coordinator.conversion.embedded import write_assignment
-from coordinator.events import (
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.embedded_protocol import write_assignment
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import (
     JoinGroupReceived,
     SyncGroupReceived,
 )
-from coordinator.mixed import heartbeat as mixed_heartbeat
-from coordinator.mixed.join import join as mixed_join
-from coordinator.mixed.sync import sync as mixed_sync
-from coordinator.records import (
+from coordinator.interface.records import (
     EpochCause,
     GroupEpoch,
     MemberState,
 )
+from coordinator.interface.topics import Partition
+from coordinator.mixed import heartbeat as mixed_heartbeat
+from coordinator.mixed.join import join as mixed_join
+from coordinator.mixed.sync import sync as mixed_sync
 from coordinator.simulation.invariants import Invariant
-from coordinator.step_builder import StepBuilder
-from coordinator.topics import Partition
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
 # -- 1: no two members hold the same partition -----------------------------------------------------
@@ -109,7 +109,7 @@ def a_sync_returns_the_target(patch: Patch) -> None:
         target = step.consumer.target_of(event.member_id)
         _change_reply(step, assignment=write_assignment(target, 1, step.topics))
 
-    patch.setattr("coordinator.classic_requests.mixed_sync", sync)
+    patch.setattr("coordinator.handlers.classic_requests.mixed_sync", sync)
 
 
 @noticed_by(Invariant.CLASSIC_REPLIES)
@@ -121,7 +121,7 @@ def a_join_returns_the_group_epoch(patch: Patch) -> None:
         if isinstance(step.state.group, ConsumerGroup):
             _change_reply(step, generation=step.consumer.epoch)
 
-    patch.setattr("coordinator.classic_requests.mixed_join", join)
+    patch.setattr("coordinator.handlers.classic_requests.mixed_join", join)
 
 
 def _change_reply(step: StepBuilder, **changes: Any) -> None:

@@ -5,17 +5,19 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from coordinator import offsets
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import GroupConfig, MigrationPolicy
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
 from coordinator.conversion.fence import fence
 from coordinator.engine import Step
-from coordinator.events import OffsetCommitReceived
-from coordinator.load import arm_after_load
-from coordinator.records import (
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.load import arm_after_load
+from coordinator.group.state import GroupState, Record
+from coordinator.group.step_builder import StepBuilder
+from coordinator.handlers import offsets
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.events import OffsetCommitReceived
+from coordinator.interface.records import (
     Assignment,
     ClassicGroupMember,
     ClassicGroupMetadata,
@@ -28,10 +30,7 @@ from coordinator.records import (
     TargetAssignmentMember,
     is_tombstone,
 )
-from coordinator.simulation.invariants import Invariant
-from coordinator.state import GroupState, Record
-from coordinator.step_builder import StepBuilder
-from coordinator.volatile import (
+from coordinator.interface.volatile_records import (
     CommitInFlight,
     DeadlineKey,
     DeadlineKind,
@@ -39,6 +38,7 @@ from coordinator.volatile import (
     MemberPhase,
     VolatileRecord,
 )
+from coordinator.simulation.invariants import Invariant
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
 # -- 6: a silent member is removed in time, and no other is ----------------------------------------
@@ -55,7 +55,7 @@ def an_expired_session_restarts(patch: Patch) -> None:
             else:
                 fence(step, {member_id: cause})
 
-    patch.setattr("coordinator.timers.fence", forgive)
+    patch.setattr("coordinator.handlers.expired_deadlines.fence", forgive)
 
 
 @noticed_by(Invariant.SILENCE)
@@ -199,7 +199,7 @@ def a_commit_in_flight_holds_nothing(patch: Patch) -> None:
     def in_flight(*, member_id: str, **_partitions: object) -> CommitInFlight:
         return CommitInFlight(member_id=member_id, partitions=frozenset(), held=frozenset())
 
-    patch.setattr("coordinator.offsets.CommitInFlight", in_flight)
+    patch.setattr("coordinator.handlers.offsets.CommitInFlight", in_flight)
 
 
 @noticed_by(Invariant.OFFSETS)
@@ -211,7 +211,7 @@ def a_reset_in_flight_blocks_no_member(patch: Patch) -> None:
         found = real(step, event)
         return found if found.member_id else replace(found, partitions=frozenset())
 
-    patch.setattr("coordinator.offsets._in_flight", in_flight)
+    patch.setattr("coordinator.handlers.offsets._in_flight", in_flight)
 
 
 @noticed_by(Invariant.OFFSETS)
@@ -232,4 +232,4 @@ def a_conversion_forgets_commits(patch: Patch) -> None:
 @noticed_by(Invariant.OFFSETS)
 def stray_commits_are_ignored(patch: Patch) -> None:
     """Partitions may be fetched and committed while the cluster may still store a stray commit."""
-    patch.setattr("coordinator.offsets._check_no_stray_commit", lambda *_: None)
+    patch.setattr("coordinator.handlers.offsets._check_no_stray_commit", lambda *_: None)

@@ -1,12 +1,12 @@
 """Bugs that the checks of clients and of the engine itself must notice."""
 
 from coordinator.classic.rebalance import release_join
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.consumer.reconcile import Goal, reconcile_member
-from coordinator.records import Assignment, Member
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.records import Assignment, Member
 from coordinator.simulation.invariants import Invariant
-from coordinator.state import GroupState
-from coordinator.step_builder import StepBuilder
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
@@ -32,7 +32,7 @@ def an_assignment_is_sent_only_once(patch: Patch) -> None:
 @noticed_by(Invariant.STALE_COMMIT)
 def fenced_members_may_commit(patch: Patch) -> None:
     """A consumer group accepts every commit, even from a removed member."""
-    patch.setattr("coordinator.offsets.check_consumer_commit", lambda *_: None)
+    patch.setattr("coordinator.handlers.offsets.check_consumer_commit", lambda *_: None)
 
 
 @noticed_by(Invariant.GRANTED)

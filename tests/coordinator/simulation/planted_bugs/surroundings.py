@@ -5,24 +5,28 @@ write to the log is in doubt, errors replace answers, or configs change.
 from dataclasses import replace
 from typing import Any
 
-from coordinator import group_configs, offsets
 from coordinator.classic.sync import sync as classic_sync
-from coordinator.config import GroupConfig
 from coordinator.consumer import admission, regexes, target
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.conversion import upgrade
-from coordinator.conversion.embedded import write_assignment
 from coordinator.conversion.fence import fence
 from coordinator.engine import GroupEngine
-from coordinator.events import ConsumerHeartbeatReceived, OffsetCommitEnded, SyncGroupReceived
-from coordinator.group_configs import ASSIGNMENT_INTERVAL, Overrides
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.embedded_protocol import write_assignment
+from coordinator.group.step_builder import StepBuilder
+from coordinator.handlers import group_configs, offsets
+from coordinator.handlers.group_configs import ASSIGNMENT_INTERVAL, Overrides
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    OffsetCommitEnded,
+    SyncGroupReceived,
+)
+from coordinator.interface.records import Member, RemovalCause
+from coordinator.interface.replies import SyncGroupReply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import ClassicPhase
 from coordinator.native import heartbeat
-from coordinator.records import Member, RemovalCause
-from coordinator.replies import SyncGroupReply
 from coordinator.simulation.invariants import Invariant
-from coordinator.step_builder import StepBuilder
-from coordinator.topics import Topics
-from coordinator.volatile import ClassicPhase
 from tests.coordinator.simulation.planted_bugs.bug import Patch, noticed_by
 
 # -- another coordinator takes the group -----------------------------------------------------------
@@ -38,7 +42,7 @@ def a_lost_group_keeps_its_classic_members(patch: Patch) -> None:
         if natives:
             fence(step, natives)
 
-    patch.setattr("coordinator.group_lost.fence", fence_natives)
+    patch.setattr("coordinator.handlers.group_lost.fence", fence_natives)
 
 
 # -- an anchor, not time, ends commits -------------------------------------------------------------
@@ -98,7 +102,7 @@ def a_repeated_sync_returns_nothing(patch: Patch) -> None:
             nothing = write_assignment((), 1, step.topics)
             step.replies[-1] = token, replace(reply, assignment=nothing)
 
-    patch.setattr("coordinator.classic_requests.classic_sync", sync)
+    patch.setattr("coordinator.handlers.classic_requests.classic_sync", sync)
 
 
 # -- intervals -------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import random
 
 from pyspark.sql import SparkSession
 
-from coordinator.records import RemovalCause
+from coordinator.interface.records import RemovalCause
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.member_events import MemberLeft
 from gateway.pipeline.spark_types import struct_of

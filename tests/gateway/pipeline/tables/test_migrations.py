@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from coordinator.records import RemovalCause
+from coordinator.interface.records import RemovalCause
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import Direction, GroupConverted, GroupCreated
 from gateway.events.member_events import (

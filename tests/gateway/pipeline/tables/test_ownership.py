@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from coordinator.records import RemovalCause
-from coordinator.volatile import ClassicPhase
+from coordinator.interface.records import RemovalCause
+from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupCreated, GroupStateMoved, TopicsGone
 from gateway.events.member_events import (

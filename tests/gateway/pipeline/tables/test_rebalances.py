@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from coordinator.records import EpochCause
+from coordinator.interface.records import EpochCause
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupEpochBumped, GroupStateMoved, TopicsGone
 from gateway.events.member_events import PartitionsAssigned

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.records import TargetAssignmentMetadata
+from coordinator.interface.records import TargetAssignmentMetadata
 from gateway.state_log.kafka.content import LOG_ID_KEY, content_of, id_entry, owner_entry
 from gateway.state_log.log import StateLogUnreadable, StateLogUnusable
 from gateway.state_log.record_format import Entry, StoredEntry, encode_record

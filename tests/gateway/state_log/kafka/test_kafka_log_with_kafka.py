@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from structlog.testing import capture_logs
 
-from coordinator.records import TargetAssignmentMetadata
+from coordinator.interface.records import TargetAssignmentMetadata
 from gateway import cli
 from gateway.state_log.kafka import kafka_log
 from gateway.state_log.kafka.content import Content, owner_entry

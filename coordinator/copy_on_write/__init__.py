@@ -1,0 +1,1 @@
+"""Data structures that a step can write without touching the original."""

@@ -1,0 +1,294 @@
+"""The state of a consumer group and how records change it.
+
+Time and requests do not occur here. The rules are in `consumer/`.
+"""
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from coordinator.copy_on_write.count_table import CountTable
+from coordinator.copy_on_write.forkable import Forkable
+from coordinator.copy_on_write.table import Table
+from coordinator.group.target_loads import Loads
+from coordinator.group.target_owners import Owners
+from coordinator.interface.events import STATIC_LEAVE_EPOCH
+from coordinator.interface.records import (
+    Assignment,
+    CurrentAssignment,
+    GroupEpoch,
+    Member,
+    MemberMetadata,
+    MemberState,
+    RegularExpression,
+    ResolvedRegex,
+    Subscription,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+    protocol_names,
+)
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import (
+    MemberPhase,
+    MemberPhaseMoved,
+    Repetition,
+    RepetitionMoved,
+    TopicsChecked,
+)
+
+ConsumerRecord = (
+    GroupEpoch
+    | MemberMetadata
+    | TargetAssignmentMetadata
+    | TargetAssignmentMember
+    | CurrentAssignment
+    | RegularExpression
+    | MemberPhaseMoved
+    | RepetitionMoved
+    | TopicsChecked
+)
+
+
+class ConsumerGroupState(StrEnum):
+    """The states of a consumer group, as Kafka names them in its views (rule 3.14)."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ConsumerGroup(Forkable):
+    """A group of KIP-848 (rule 3.1); *mixed* while some member carries classic metadata.
+
+    Some fields are indexes over the others, so that no rule has to scan all members. `holders` maps
+    a partition to the member that holds it, assigned or pending revocation; `target_owners` maps it
+    to its target member; `loads` has the target size of each member. Other fields count members:
+    `subscriptions` by subscription, `regex_subscribers` by regular expression, `assignor_votes` by
+    preferred assignor, `classic_offers` by the protocols that classic members offer, `standings` by
+    state and member epoch. `subscribers` counts, per topic, the members that subscribe by name and
+    the regular expressions that match.
+    """
+
+    __slots__ = (
+        "assignment_epoch",
+        "assignments",
+        "assignor",
+        "assignor_votes",
+        "classic_offers",
+        "epoch",
+        "holders",
+        "instances",
+        "loads",
+        "members",
+        "metadata_hash",
+        "phases",
+        "regex_subscribers",
+        "regexes",
+        "repetitions",
+        "standings",
+        "subscribers",
+        "subscriptions",
+        "target_owners",
+        "target_timestamp_ms",
+        "targets",
+        "topics_checked",
+    )
+
+    def __init__(self) -> None:
+        # A new group starts at 1, so that its first member gets epoch 2 (rule 3.5, Kafka 4.3).
+        self.epoch = 1
+        self.metadata_hash = 0
+        self.assignment_epoch = 1
+        self.target_timestamp_ms = 0
+        self.assignor: str | None = None
+        self.topics_checked = -1
+        self.members: Table[str, Member] = Table()
+        self.instances: Table[str, str] = Table()
+        self.regexes: Table[str, ResolvedRegex] = Table()
+        self.targets: Table[str, frozenset[Partition]] = Table()
+        self.assignments: Table[str, Assignment] = Table()
+        self.phases: Table[str, MemberPhase] = Table()
+        self.repetitions: Table[str, Repetition] = Table()
+        self.holders: Table[Partition, str] = Table()
+        self.target_owners = Owners()
+        self.loads = Loads()
+        self.subscribers: CountTable[str] = CountTable()
+        self.regex_subscribers: CountTable[str] = CountTable()
+        self.subscriptions: CountTable[Subscription] = CountTable()
+        self.assignor_votes: CountTable[str] = CountTable()
+        self.classic_offers: CountTable[str] = CountTable()
+        self.standings: CountTable[tuple[MemberState, int]] = CountTable()
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """The state, as Kafka computes it from epochs and members."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        settled = self.standings.get((MemberState.STABLE, self.assignment_epoch), 0)
+        if settled == len(self.members):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def is_settled(self, member_id: str) -> bool:
+        """Whether the member is Stable at the epoch of the target."""
+        current = self.assignments.get(member_id)
+        return (
+            current is not None
+            and current.state is MemberState.STABLE
+            and current.member_epoch == self.assignment_epoch
+        )
+
+    @property
+    def has_native_members(self) -> bool:
+        """Whether any member uses the new protocol."""
+        return self.native_count > 0
+
+    @property
+    def native_count(self) -> int:
+        """The number of members that use the new protocol. All others have a phase."""
+        return len(self.members) - len(self.phases)
+
+    @property
+    def is_left_to_classic_members(self) -> bool:
+        """Whether the group has classic members, and no native members except those that left
+        temporarily with -2. No native heartbeat then advances the group (rules 3.6, 3.10)."""
+        if not self.phases:
+            return False
+        away_count = sum(
+            self.standings.get((state, STATIC_LEAVE_EPOCH), 0) for state in MemberState
+        )
+        return self.native_count == away_count
+
+    def topics_of(self, member: Member | Subscription) -> Collection[str]:
+        """The topics that a member subscribes to, by name or by regular expression. An unresolved
+        expression matches nothing."""
+        resolved = self.regexes.get(member.topic_regex)
+        if resolved is None:
+            return member.topic_names
+        return resolved.topics.union(member.topic_names)
+
+    def target_of(self, member_id: str) -> frozenset[Partition]:
+        """The member's target; empty for a member that joined after the last computation."""
+        return self.targets.get(member_id, frozenset())
+
+    def apply(self, record: ConsumerRecord) -> None:
+        """Change the group as the record says."""
+        match record:
+            case GroupEpoch(epoch=epoch, metadata_hash=metadata_hash):
+                if epoch is not None:
+                    self.epoch, self.metadata_hash = epoch, metadata_hash
+            case MemberMetadata(member_id=member_id, value=member):
+                self._put_member(member_id, member)
+            case TargetAssignmentMetadata(epoch=epoch, timestamp_ms=at_ms, assignor=assignor):
+                if epoch is not None:
+                    self.assignment_epoch, self.target_timestamp_ms = epoch, at_ms
+                    self.assignor = assignor
+            case TargetAssignmentMember(member_id=member_id, partitions=partitions):
+                self._put_target(member_id, partitions)
+            case CurrentAssignment(member_id=member_id, value=assignment):
+                self._put_assignment(member_id, assignment)
+            case RegularExpression(regex=regex, value=resolved):
+                self._put_regex(regex, resolved)
+            case MemberPhaseMoved(member_id, phase):
+                self.phases.put(member_id, phase)
+            case RepetitionMoved(member_id, repetition):
+                self._put_repetition(member_id, repetition)
+            case TopicsChecked(version):
+                self.topics_checked = version
+
+    def _put_member(self, member_id: str, member: Member | None) -> None:
+        before = self.members.get(member_id)
+        if before is not None:
+            self._count_out(before)
+            instance_id = before.instance_id
+            if instance_id is not None and self.instances.get(instance_id) == member_id:
+                self.instances.drop(instance_id)
+        if member is None:
+            self.members.drop(member_id)
+            self.loads.drop(member_id)
+        else:
+            self.members.put(member_id, member)
+            self._count_in(member)
+            if member.instance_id is not None:
+                self.instances.put(member.instance_id, member_id)
+            if before is None:
+                self.loads.put(member_id, len(self.target_of(member_id)))
+        if member is None or not member.is_classic:
+            self.phases.drop(member_id)
+        elif member_id not in self.phases:
+            self.phases.put(member_id, MemberPhase.STABLE)
+        if member is None or member.is_classic:
+            self.repetitions.drop(member_id)
+
+    def _put_repetition(self, member_id: str, repetition: Repetition | None) -> None:
+        if repetition is None:
+            self.repetitions.drop(member_id)
+        else:
+            self.repetitions.put(member_id, repetition)
+
+    def _count_in(self, member: Member) -> None:
+        self.subscribers.add(member.topic_names)
+        self.regex_subscribers.add(_regexes(member))
+        self.subscriptions.add([member.subscription])
+        self.assignor_votes.add(_votes(member))
+        self.classic_offers.add(_offers(member))
+
+    def _count_out(self, member: Member) -> None:
+        self.subscribers.remove(member.topic_names)
+        self.regex_subscribers.remove(_regexes(member))
+        self.subscriptions.remove([member.subscription])
+        self.assignor_votes.remove(_votes(member))
+        self.classic_offers.remove(_offers(member))
+
+    def _put_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
+        before = self.regexes.get(regex)
+        if before is not None:
+            self.subscribers.remove(before.topics)
+        if resolved is None:
+            self.regexes.drop(regex)
+        else:
+            self.regexes.put(regex, resolved)
+            self.subscribers.add(resolved.topics)
+
+    def _put_target(self, member_id: str, partitions: frozenset[Partition] | None) -> None:
+        before, after = self.target_of(member_id), partitions or frozenset()
+        self.target_owners.take(before - after, member_id)
+        self.target_owners.give(after - before, member_id)
+        if member_id in self.members:
+            self.loads.put(member_id, len(after))
+        if partitions is None:
+            self.targets.drop(member_id)
+        else:
+            self.targets.put(member_id, partitions)
+
+    def _put_assignment(self, member_id: str, assignment: Assignment | None) -> None:
+        before = self.assignments.get(member_id)
+        held_before = before.held.keys() if before is not None else frozenset()
+        held_after = assignment.held.keys() if assignment is not None else frozenset()
+        for partition in held_before - held_after:
+            # On replay of a compacted log, the record of the next holder may come first.
+            if self.holders.get(partition) == member_id:
+                self.holders.drop(partition)
+        for partition in held_after - held_before:
+            self.holders.put(partition, member_id)
+        if before is not None:
+            self.standings.remove([(before.state, before.member_epoch)])
+        if assignment is None:
+            self.assignments.drop(member_id)
+        else:
+            self.assignments.put(member_id, assignment)
+            self.standings.add([(assignment.state, assignment.member_epoch)])
+
+
+def _regexes(member: Member) -> tuple[str, ...]:
+    return (member.topic_regex,) if member.topic_regex else ()
+
+
+def _votes(member: Member) -> tuple[str, ...]:
+    return (member.server_assignor,) if member.server_assignor else ()
+
+
+def _offers(member: Member) -> tuple[str, ...]:
+    return protocol_names(member.classic.protocols) if member.classic else ()

@@ -1,0 +1,141 @@
+"""Loads a group: selects the newest records of its log and restores sessions, deadlines and phases.
+
+The log stores none of these. Sessions restart at full length or longer (rules 2.10, 3.12). A
+classic member of a consumer group keeps its own session length, and has to rejoin if it is behind
+the assignment epoch (DEV D7). A rebalance that was due when a classic group was stored starts
+again.
+"""
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.records import (
+    ClassicGroupMetadata,
+    ClassicGroupValue,
+    DurableRecord,
+    GroupConfigs,
+    Member,
+    MemberMetadata,
+)
+from coordinator.interface.volatile_records import (
+    ClassicCoreMoved,
+    ClassicPhase,
+    DeadlineKey,
+    DeadlineKind,
+    DeadlineSet,
+    MemberPhase,
+    MemberPhaseMoved,
+    Repetition,
+    RepetitionMoved,
+    VolatileRecord,
+)
+
+
+def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
+    """The last record of each key, in the order of writing.
+
+    A log that is read during its compaction lacks some of the older records, and the others need
+    not be consistent. The gateway's logs already return only the newest records; the simulator
+    loads complete and partly compacted logs.
+    """
+    last: dict[Hashable, DurableRecord] = {}
+    for record in records:
+        last.pop(record.key, None)
+        last[record.key] = record
+    return last.values()
+
+
+def has_group(records: Iterable[DurableRecord]) -> bool:
+    """Whether a log contains a group, and not only configs."""
+    return any(not isinstance(record, GroupConfigs) for record in records)
+
+
+def overrides_in(records: Iterable[DurableRecord]) -> Mapping[str, int]:
+    """The config overrides in a log, without loading the group."""
+    for record in records:
+        if isinstance(record, GroupConfigs):
+            return record.overrides
+    return {}
+
+
+def has_members(records: Iterable[DurableRecord]) -> bool:
+    """Whether the group in a log has members, without loading it."""
+    for record in records:
+        match record:
+            case MemberMetadata(value=Member()):
+                return True
+            case ClassicGroupMetadata(value=ClassicGroupValue(members=members)) if members:
+                return True
+            case _:
+                pass
+    return False
+
+
+def arm_after_load(
+    state: GroupState, config: GroupConfig, *, now_ms: int
+) -> Iterator[VolatileRecord]:
+    """The volatile records that start a loaded group."""
+    match state.group:
+        case ClassicGroup() as group:
+            yield from _arm_classic_group(group, config, now_ms)
+        case ConsumerGroup() as group:
+            for member in list(group.members.values()):
+                yield from _arm_member(group, member, config, now_ms)
+        case None:
+            pass
+
+
+def _arm_classic_group(
+    group: ClassicGroup, config: GroupConfig, now_ms: int
+) -> Iterator[VolatileRecord]:
+    for member in list(group.members.values()):
+        key = DeadlineKey(DeadlineKind.SESSION, member.member_id)
+        length_ms = _first_session_ms(member.session_timeout_ms, config)
+        yield DeadlineSet(key, now_ms + length_ms)
+    # No leader: a downgrade had started a rebalance. Too many members: the size limit was lowered.
+    is_too_large = len(group.members) > config.classic_max_size
+    is_due = group.members and (group.core.leader is None or is_too_large)
+    if is_due or group.removals:
+        yield from _begin_rebalance(group, now_ms)
+
+
+def _begin_rebalance(group: ClassicGroup, now_ms: int) -> Iterator[VolatileRecord]:
+    timeouts_ms = (member.rebalance_timeout_ms for member in group.members.values())
+    yield ClassicCoreMoved(replace(group.core, phase=ClassicPhase.PREPARING_REBALANCE))
+    yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN_PHASE), now_ms + max(timeouts_ms, default=0))
+
+
+def _arm_member(
+    group: ConsumerGroup, member: Member, config: GroupConfig, now_ms: int
+) -> Iterator[VolatileRecord]:
+    member_id, rebalance_at_ms = member.member_id, now_ms + member.rebalance_timeout_ms
+    length_ms = _first_session_ms(
+        member.classic.session_timeout_ms if member.classic else config.consumer_session_timeout_ms,
+        config,
+    )
+    yield DeadlineSet(DeadlineKey(DeadlineKind.SESSION, member_id), now_ms + length_ms)
+    current = group.assignments.get(member_id)
+    if current is None:
+        return
+    if current.pending_revocation:
+        yield DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, member_id), rebalance_at_ms)
+    if not member.is_classic:
+        # The member may have missed its assignment, or acknowledged it before the load. It gets its
+        # rebalance timeout from its first heartbeat on, which may come late in its session.
+        repetition = Repetition(
+            until_ms=rebalance_at_ms + length_ms,
+            must_state_owned=bool(current.pending_revocation),
+        )
+        yield RepetitionMoved(member_id, repetition)
+    if member.is_classic and current.member_epoch < group.assignment_epoch:
+        yield MemberPhaseMoved(member_id, MemberPhase.PREPARE_REBALANCE)
+        yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN, member_id), rebalance_at_ms)
+
+
+def _first_session_ms(session_timeout_ms: int, config: GroupConfig) -> int:
+    """DEV D41: at least as long as clients take to reconnect to a coordinator that was away."""
+    return max(session_timeout_ms, config.reconnect_timeout_ms)

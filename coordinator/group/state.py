@@ -1,0 +1,141 @@
+"""The state of one group of either kind, and `apply`, the only place where it changes.
+
+Time and requests do not occur here. The rules decide which records to write.
+"""
+
+from collections.abc import Mapping
+from typing import get_args
+
+from coordinator.copy_on_write.forkable import Forkable
+from coordinator.copy_on_write.table import Table
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup, ConsumerRecord
+from coordinator.interface.records import (
+    ClassicGroupMetadata,
+    ClassicMemberRemoval,
+    CurrentAssignment,
+    DurableRecord,
+    GroupConfigs,
+    GroupEpoch,
+    MemberMetadata,
+    RegularExpression,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+    is_tombstone,
+)
+from coordinator.interface.volatile_records import (
+    CommitEnded,
+    CommitInFlight,
+    CommitStarted,
+    DeadlineCleared,
+    DeadlineKey,
+    DeadlineSet,
+    MemberPhaseMoved,
+    RegexResolution,
+    RegexResolutionMoved,
+    RepetitionMoved,
+    Token,
+    TopicsChecked,
+    VolatileRecord,
+)
+
+Record = DurableRecord | VolatileRecord
+
+DURABLE_TYPES = get_args(DurableRecord)
+
+RecordBesideTheGroup = (
+    DeadlineSet
+    | DeadlineCleared
+    | CommitStarted
+    | CommitEnded
+    | RegexResolutionMoved
+    | GroupConfigs
+)
+"""Records that do not change the group itself, whatever its kind."""
+
+
+class GroupState(Forkable):
+    """The state of one group. `group` is None while the group does not exist.
+
+    Deadlines, commits in flight and the resolution of regular expressions are independent of the
+    kind of group, so they survive a conversion. Config overrides survive the group.
+    """
+
+    __slots__ = ("commits", "config_overrides", "deadlines", "group", "group_id", "resolution")
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group: ClassicGroup | ConsumerGroup | None = None
+        self.config_overrides: Mapping[str, int] = {}
+        self.deadlines: Table[DeadlineKey, int] = Table()
+        self.commits: Table[Token, CommitInFlight] = Table()
+        self.resolution: RegexResolution | None = None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is no member, parked request or running deadline: the state may be
+        unloaded."""
+        if self.deadlines or self.commits:
+            return False
+        match self.group:
+            case ClassicGroup() as group:
+                return group.is_quiet
+            case ConsumerGroup() as group:
+                return not group.members
+            case None:
+                return True
+
+    def apply(self, record: Record) -> None:
+        """Apply a record. Replay passes only durable records, in any combination that log
+        compaction can leave (rule 8.4)."""
+        if isinstance(record, RecordBesideTheGroup):
+            self._apply_beside_the_group(record)
+            return
+        match record:
+            case ClassicGroupMetadata(value=None):
+                if isinstance(self.group, ClassicGroup):
+                    self.group = None
+            case ClassicMemberRemoval():
+                if isinstance(self.group, ClassicGroup):
+                    self.group.apply(record)
+            case GroupEpoch(epoch=None):
+                if isinstance(self.group, ConsumerGroup):
+                    self.group = None
+            case (
+                GroupEpoch()
+                | MemberMetadata()
+                | TargetAssignmentMetadata()
+                | TargetAssignmentMember()
+                | CurrentAssignment()
+                | RegularExpression()
+                | MemberPhaseMoved()
+                | RepetitionMoved()
+                | TopicsChecked()
+            ):
+                self._apply_to_consumer_group(record)
+            case _:
+                if not isinstance(self.group, ClassicGroup):
+                    self.group = ClassicGroup()
+                self.group.apply(record)
+
+    def _apply_beside_the_group(self, record: RecordBesideTheGroup) -> None:
+        match record:
+            case DeadlineSet(key, at_ms):
+                self.deadlines.put(key, at_ms)
+            case DeadlineCleared(key):
+                self.deadlines.drop(key)
+            case CommitStarted(commit, in_flight):
+                self.commits.put(commit, in_flight)
+            case CommitEnded(commit):
+                self.commits.drop(commit)
+            case GroupConfigs(overrides=overrides):
+                self.config_overrides = overrides
+            case RegexResolutionMoved(resolution):
+                self.resolution = resolution
+
+    def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
+        if isinstance(self.group, ConsumerGroup):
+            self.group.apply(record)
+        elif not (isinstance(record, DURABLE_TYPES) and is_tombstone(record)):
+            self.group = ConsumerGroup()
+            self.group.apply(record)

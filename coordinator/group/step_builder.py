@@ -1,0 +1,107 @@
+"""Builds the step of one event.
+
+Rules read and write a fork of the state: `emit` records a change and makes it visible to the rules
+that follow. The group itself changes only when the driver has logged the records and applies them.
+"""
+
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState, Record
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import InvariantError
+from coordinator.interface.records import CurrentAssignment
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import (
+    DeadlineCleared,
+    DeadlineKey,
+    DeadlineKind,
+    DeadlineSet,
+    Token,
+)
+
+
+class StepBuilder:
+    """A step under construction. `now_ms` is wall-clock milliseconds and never goes back."""
+
+    __slots__ = ("config", "may_take_long", "now_ms", "records", "replies", "state", "topics")
+
+    def __init__(
+        self,
+        state: GroupState,
+        *,
+        config: GroupConfig,
+        topics: Topics,
+        now_ms: int,
+        may_take_long: bool = True,
+    ) -> None:
+        self.state = state.fork()
+        self.config = config
+        self.topics = topics
+        self.now_ms = now_ms
+        self.may_take_long = may_take_long
+        self.records: list[Record] = []
+        self.replies: list[tuple[Token, Reply]] = []
+
+    @property
+    def classic(self) -> ClassicGroup:
+        """The group. The caller knows that it is a classic group."""
+        if not isinstance(self.state.group, ClassicGroup):
+            raise InvariantError("a rule of classic groups met another kind of group")
+        return self.state.group
+
+    @property
+    def consumer(self) -> ConsumerGroup:
+        """The group. The caller knows that it is a consumer group."""
+        if not isinstance(self.state.group, ConsumerGroup):
+            raise InvariantError("a rule of consumer groups met another kind of group")
+        return self.state.group
+
+    def emit(self, *records: Record) -> None:
+        """Add records, and apply them to the fork."""
+        for record in records:
+            if isinstance(record, CurrentAssignment):
+                self._guard_single_owner(record)
+            self.records.append(record)
+            self.state.apply(record)
+
+    def answer(self, token: Token, reply: Reply) -> None:
+        """Add a reply. It leaves once every record of this step is durable."""
+        self.replies.append((token, reply))
+
+    def arm(self, kind: DeadlineKind, owner: str, length_ms: int) -> None:
+        """Start or restart a deadline `length_ms` from now."""
+        self.emit(DeadlineSet(DeadlineKey(kind, owner), self.now_ms + length_ms))
+
+    def disarm(self, kind: DeadlineKind, owner: str = "") -> None:
+        """Stop a deadline if it runs."""
+        if self.is_armed(kind, owner):
+            self.emit(DeadlineCleared(DeadlineKey(kind, owner)))
+
+    def is_armed(self, kind: DeadlineKind, owner: str = "") -> bool:
+        return DeadlineKey(kind, owner) in self.state.deadlines
+
+    def is_free_for(self, partition: Partition, member_id: str) -> bool:
+        """Whether no other member holds the partition.
+
+        DEV D34: the committer holds a partition until the cluster has answered its commit in
+        flight. A new owner could otherwise start from an offset before that commit.
+        """
+        if self.consumer.holders.get(partition, member_id) != member_id:
+            return False
+        return all(
+            commit.member_id == member_id or partition not in commit.held
+            for commit in self.state.commits.values()
+        )
+
+    def _guard_single_owner(self, record: CurrentAssignment) -> None:
+        """A partition never has two owners (rule 3.1)."""
+        group = self.state.group
+        if record.value is None or not isinstance(group, ConsumerGroup):
+            return
+        for partition in (*record.value.assigned, *record.value.pending_revocation):
+            holder = group.holders.get(partition, record.member_id)
+            if holder != record.member_id:
+                raise InvariantError(
+                    f"{partition} is held by {holder} and was granted to {record.member_id}"
+                )

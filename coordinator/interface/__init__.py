@@ -1,0 +1,1 @@
+"""What crosses the border of the engine: settings and events in, records and replies out."""

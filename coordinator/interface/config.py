@@ -1,0 +1,73 @@
+"""The settings of the engine, named as Kafka's broker configs and with Kafka's defaults (rule
+1.5)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+INT32_MAX = 2**31 - 1
+
+
+class MigrationPolicy(StrEnum):
+    """The conversions that a group with members may undergo (group.consumer.migration.policy)."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Times are milliseconds. `classic_` stands for Kafka's classic settings (`group.*`),
+    `consumer_` for those of the new protocol (`group.consumer.*`); `min` and `max` bound what a
+    group may override (see `handlers/group_configs.py`)."""
+
+    classic_min_session_timeout_ms: int = 6_000
+    classic_max_session_timeout_ms: int = 1_800_000
+    classic_initial_rebalance_delay_ms: int = 3_000
+    classic_max_size: int = INT32_MAX
+    consumer_session_timeout_ms: int = 45_000
+    consumer_min_session_timeout_ms: int = 45_000
+    consumer_max_session_timeout_ms: int = 60_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_min_heartbeat_interval_ms: int = 5_000
+    consumer_max_heartbeat_interval_ms: int = 15_000
+    consumer_max_size: int = INT32_MAX
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    consumer_assignment_interval_ms: int = 1_000
+    consumer_min_assignment_interval_ms: int = 0
+    consumer_max_assignment_interval_ms: int = 15_000
+    consumer_regex_refresh_interval_ms: int = 600_000
+
+    classic_pending_id_timeout_ms: int = INT32_MAX
+    """The longest time that an id handed out with MEMBER_ID_REQUIRED blocks a join phase. A client
+    that lost its id asks for another, so the first need not block the group. Never longer than the
+    session timeout, which is Kafka's only limit."""
+
+    classic_new_member_join_timeout_ms: int = 300_000
+    """How long a new member's JoinGroup stays parked. A constant in Kafka, a field here for
+    tests."""
+
+    lost_commit_hold_ms: int | None = 5_000
+    """How long a commit whose answer was lost holds its partitions. By then the cluster has stored
+    it or given it up (Kafka's offsets.commit.timeout.ms). None: until the driver reports that the
+    cluster refuses it."""
+
+    reconnect_timeout_ms: int = 15_000
+    """The minimum length of the first session after a load. Clients back off between reconnects, by
+    default up to 10 s in librdkafka and Java, and must not lose their membership because the
+    coordinator was away."""
+
+    @property
+    def longest_session_ms(self) -> int:
+        """The longest session that any member can have."""
+        return max(self.classic_max_session_timeout_ms, self.consumer_max_session_timeout_ms)

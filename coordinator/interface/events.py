@@ -1,0 +1,278 @@
+"""The events of a group: requests, answers from the cluster, and passing time.
+
+Fields are those of Kafka's messages, independent of their version: a field that a version lacks is
+None or the default. `token` identifies the request in its reply. `refused` makes the reply to a
+refused request.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from uuid import UUID
+
+from coordinator.interface.errors import GroupError
+from coordinator.interface.records import Protocols
+from coordinator.interface.replies import (
+    ConfigsReply,
+    ConsumerHeartbeatReply,
+    DeleteGroupReply,
+    HeartbeatReply,
+    JoinGroupReply,
+    LeaveGroupReply,
+    OffsetDeleteVerdict,
+    OffsetVerdict,
+    SyncGroupReply,
+)
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import Token
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+"""Member epochs of a heartbeat that mean a request. A member that left with -2 keeps its place, and
+-2 as its epoch, until it returns."""
+
+FIRST_COMMIT_WITH_MEMBER_EPOCHS = 9
+FIRST_TXN_COMMIT_WITH_MEMBER_EPOCHS = 6
+"""The first versions whose clients understand GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupReceived:
+    """A JoinGroup. `fresh_id` is random; the engine uses it if it has to name a new member."""
+
+    token: Token
+    version: int
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    protocol_type: str
+    protocols: Protocols
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    fresh_id: UUID
+
+    def refused(self, error: GroupError) -> JoinGroupReply:
+        return JoinGroupReply(error=error.code, why=error.why, member_id=error.member_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupReceived:
+    """A SyncGroup. The engine uses `assignments` only if the leader of a classic group sends it."""
+
+    token: Token
+    version: int
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: tuple[tuple[str, bytes], ...] = ()
+
+    def refused(self, error: GroupError) -> SyncGroupReply:
+        return SyncGroupReply.refusal(error.code, error.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReceived:
+    """A classic Heartbeat."""
+
+    token: Token
+    member_id: str
+    instance_id: str | None
+    generation: int
+
+    def refused(self, error: GroupError) -> HeartbeatReply:
+        return HeartbeatReply.refusal(error.code, error.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaver:
+    """One entry of a LeaveGroup. An admin's removal has an instance id and no member id."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupReceived:
+    """A LeaveGroup; versions before 3 name one member."""
+
+    token: Token
+    members: tuple[Leaver, ...]
+
+    def refused(self, error: GroupError) -> LeaveGroupReply:
+        return LeaveGroupReply(error=error.code, why=error.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeatReceived:
+    """A ConsumerGroupHeartbeat. None (or -1 for the timeout) means unchanged."""
+
+    token: Token
+    version: int
+    member_id: str
+    member_epoch: int
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topic_names: tuple[str, ...] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: frozenset[Partition] | None = None
+    lists_owned_topics: bool = False
+    """True if the list of owned partitions has an entry, even one without partitions."""
+    fresh_id: UUID
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every field is set, as after joining and after any error (rule 3.9)."""
+        return (
+            self.rebalance_timeout_ms != -1
+            and (self.topic_names is not None or self.topic_regex is not None)
+            and self.owned is not None
+        )
+
+    def refused(self, error: GroupError) -> ConsumerHeartbeatReply:
+        return ConsumerHeartbeatReply(error=error.code, why=error.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitReceived:
+    """A commit to check. If it is accepted, `OffsetCommitEnded` with its token must follow."""
+
+    token: Token
+    version: int
+    member_id: str
+    instance_id: str | None
+    epoch: int
+    partitions: frozenset[Partition]
+    """The partitions, as far as the cluster knows their topics."""
+    topic_names: frozenset[str] = frozenset()
+    """The names of all topics in the commit."""
+    is_transactional: bool = False
+
+    @property
+    def knows_member_epochs(self) -> bool:
+        """Whether the client understands the errors that KIP-848 brought."""
+        if self.is_transactional:
+            return self.version >= FIRST_TXN_COMMIT_WITH_MEMBER_EPOCHS
+        return self.version >= FIRST_COMMIT_WITH_MEMBER_EPOCHS
+
+    def refused(self, error: GroupError) -> OffsetVerdict:
+        return OffsetVerdict(error=error.code, why=error.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitEnded:
+    """The cluster answered an accepted commit, or the answer was lost."""
+
+    commit: Token
+    answer_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchReceived:
+    """A fetch to check; clients before OffsetFetch v9 name no member. `partitions` None: all."""
+
+    token: Token
+    member_id: str | None
+    epoch: int
+    partitions: frozenset[Partition] | None
+
+    def refused(self, error: GroupError) -> OffsetVerdict:
+        return OffsetVerdict(error=error.code, why=error.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteReceived:
+    """An admin's request to delete offsets of some topics."""
+
+    token: Token
+    topic_names: tuple[str, ...]
+
+    def refused(self, error: GroupError) -> OffsetDeleteVerdict:
+        return OffsetDeleteVerdict(error=error.code, why=error.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupReceived:
+    """An admin's request to delete the group."""
+
+    token: Token
+
+    def refused(self, error: GroupError) -> DeleteGroupReply:
+        return DeleteGroupReply(error=error.code, why=error.why)
+
+
+class ConfigOperation(Enum):
+    """The operation on a config. The last two are for lists."""
+
+    SET = auto()
+    DELETE = auto()
+    APPEND = auto()
+    SUBTRACT = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """One key of an IncrementalAlterConfigs."""
+
+    name: str
+    operation: ConfigOperation
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsReceived:
+    """An admin's request to change the group's configs, or to validate such a change."""
+
+    token: Token
+    changes: tuple[ConfigChange, ...]
+    validate_only: bool = False
+
+    def refused(self, error: GroupError) -> ConfigsReply:
+        return ConfigsReply(error=error.code, why=error.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegexesResolved:
+    """The result of `Step.resolution`; None if the resolution failed.
+
+    `version` is the `Topics.names_version` of the names that were matched.
+    """
+
+    topics: Mapping[str, frozenset[str]] | None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLost:
+    """Another coordinator serves the group now, so its members here must give up their
+    partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimePassed:
+    """One or more deadlines may be due."""
+
+
+Request = (
+    JoinGroupReceived
+    | SyncGroupReceived
+    | HeartbeatReceived
+    | LeaveGroupReceived
+    | ConsumerHeartbeatReceived
+    | OffsetCommitReceived
+    | OffsetFetchReceived
+    | OffsetDeleteReceived
+    | DeleteGroupReceived
+    | ConfigsReceived
+)
+Happening = OffsetCommitEnded | RegexesResolved | GroupLost | TimePassed
+"""Events that are not requests and so cannot be refused."""
+
+Event = Request | Happening

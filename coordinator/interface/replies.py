@@ -1,0 +1,194 @@
+"""The engine's replies, independent of versions. The gateway turns them into messages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from coordinator.interface.topics import Partition
+from kafka_codecs.error_codes import ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedMember:
+    """A member, as the JoinGroup response of a classic leader lists it."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupReply:
+    """Answers a JoinGroup. `why` is for the log, because classic responses carry no message."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    member_id: str = ""
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupReply:
+    """Answers a SyncGroup with the embedded assignment."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+    @classmethod
+    def refusal(cls, code: ErrorCode, why: str = "") -> "SyncGroupReply":
+        """While the coordinator loads, the member is asked to rejoin, as in Kafka. The generation
+        may be lost, and other errors are fatal to some clients."""
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+        return cls(error=code, why=why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReply:
+    """Answers a classic Heartbeat."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+
+    @classmethod
+    def refusal(cls, code: ErrorCode, why: str = "") -> "HeartbeatReply":
+        """While the coordinator loads, the heartbeat succeeds (rule 2.7). The loaded group restarts
+        the session, and the error would be fatal to some clients."""
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return cls()
+        return cls(error=code, why=why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftMember:
+    """One entry of a LeaveGroup answer; repeats the ids as they were requested."""
+
+    member_id: str
+    instance_id: str | None
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupReply:
+    """Answers a LeaveGroup, one code per entry."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    members: tuple[LeftMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeatReply:
+    """Answers a ConsumerGroupHeartbeat. `assignment` None means unchanged."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: frozenset[Partition] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetVerdict:
+    """Whether the gateway may store or fetch these offsets in the cluster. Offsets of topics that
+    are `gone` get UNKNOWN_TOPIC_OR_PARTITION."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    gone: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteVerdict:
+    """Offsets of `subscribed` topics stay (GROUP_SUBSCRIBED_TO_TOPIC); the others may go."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    subscribed: frozenset[str] = frozenset()
+    group_exists: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupReply:
+    """Whether the group's state is gone, so that its offsets may be deleted."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsReply:
+    """Whether the requested configs are now in force, or valid."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigView:
+    """One config of a group: its override, or else the broker's setting or Kafka's default."""
+
+    name: str
+    override: int | None
+    broker_name: str
+    broker_value: int
+    default: int
+    documentation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberView:
+    """One member as an admin tool sees it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    is_classic: bool
+    rack_id: str | None = None
+    member_epoch: int = 0
+    phase: str = ""
+    """The rejoin phase of a classic member of a consumer group."""
+    topic_names: tuple[str, ...] = ()
+    topic_regex: str = ""
+    assignment: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    target: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    metadata: bytes = b""
+    assignment_bytes: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """A group as an admin tool sees it; a missing one has no type."""
+
+    group_id: str
+    group_type: Literal["classic", "consumer"] | None
+    state: str
+    protocol_type: str = ""
+    protocol: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[MemberView, ...] = ()
+
+
+Reply = (
+    JoinGroupReply
+    | SyncGroupReply
+    | HeartbeatReply
+    | LeaveGroupReply
+    | ConsumerHeartbeatReply
+    | OffsetVerdict
+    | OffsetDeleteVerdict
+    | DeleteGroupReply
+    | ConfigsReply
+)

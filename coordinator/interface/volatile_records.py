@@ -1,0 +1,308 @@
+"""The volatile records: changes of state that a restart forgets. `apply` handles them like others.
+
+They cover parked requests, unused ids that were handed out, deadlines, the phase of a classic join,
+commits in flight and regular expressions being resolved. The state log never contains them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from coordinator.interface.records import Assignment, ClassicGroupMember, RemovalCause
+from coordinator.interface.topics import Partition
+
+Token = int
+"""Identifies a request until its reply. The driver creates it."""
+
+
+class DeadlineKind(StrEnum):
+    """The kinds of deadlines: first those of a member (or of a pending id), then of a commit, then
+    of the group."""
+
+    SESSION = "session"
+    JOIN = "join"
+    SYNC = "sync"
+    REVOCATION = "revocation"
+    PENDING_ID = "pending_id"
+    NEW_MEMBER_JOIN = "new_member_join"
+    LOST_COMMIT = "lost_commit"
+    INITIAL_REBALANCE_DELAY = "initial_rebalance_delay"
+    JOIN_PHASE = "join_phase"
+    SYNC_PHASE = "sync_phase"
+    TARGET_DUE = "target_due"
+
+    # Every heartbeat looks up deadlines by key, and the default hash of an enum is slow.
+    __hash__ = str.__hash__
+
+
+class DeadlineKey(NamedTuple):
+    """Identifies a deadline. `owner` is a member id, a commit token, or empty for the group."""
+
+    kind: DeadlineKind
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineSet:
+    """The deadline was set to `at_ms`, in wall-clock milliseconds."""
+
+    key: DeadlineKey
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineCleared:
+    """The deadline was stopped."""
+
+    key: DeadlineKey
+
+
+class ClassicPhase(StrEnum):
+    """The states of a classic group, as Kafka names them in its views (rule 2.1)."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialDelay:
+    """The first rebalance waits for more members (rule 2.5)."""
+
+    budget_left_ms: int
+    member_joined: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicCore:
+    """The scalars of a classic group."""
+
+    phase: ClassicPhase = ClassicPhase.EMPTY
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    initial_delay: InitialDelay | None = None
+    unwatched_hash: int | None = None
+    """See `ClassicGroupValue.unwatched_hash`."""
+    topics: frozenset[str] | None = None
+    """The topics subscribed when this generation began; None if unknown."""
+    topics_hash: int | None = None
+    """The metadata hash of `topics` at that time."""
+    topics_checked: int = -1
+    """The version of the topic image that `unwatched_hash` was last compared with."""
+    held_at_downgrade: Mapping[str, Assignment] | None = None
+    """What each member held at the downgrade, until the first rebalance completes. It identifies
+    members that lag at an older epoch (deviation D8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicCoreMoved:
+    """The scalars of the classic group changed."""
+
+    core: ClassicCore
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicGroupMemberPut:
+    """A member joined a classic group, or changed."""
+
+    member: ClassicGroupMember
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicGroupMemberDropped:
+    """A member was removed from the classic group."""
+
+    member_id: str
+    cause: RemovalCause
+
+
+@dataclass(frozen=True, slots=True)
+class PendingIdAdded:
+    """An id was handed out with MEMBER_ID_REQUIRED. It blocks the join phase."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingIdDropped:
+    """A pending id was used, given back, or timed out."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedJoin:
+    """A JoinGroup that waits for the end of the join phase. A new member's JoinGroup waits until
+    `NEW_MEMBER_JOIN` at the latest."""
+
+    token: Token
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JoinParked:
+    """A JoinGroup was parked."""
+
+    member_id: str
+    join: ParkedJoin
+
+
+@dataclass(frozen=True, slots=True)
+class JoinReleased:
+    """A parked JoinGroup was answered."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncParked:
+    """A SyncGroup was parked until the leader sends its own."""
+
+    member_id: str
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReleased:
+    """A parked SyncGroup was answered."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncsExpected:
+    """The set of members that have yet to send a SyncGroup, set when a generation begins or
+    ends."""
+
+    member_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReceived:
+    """A member has sent its SyncGroup in this generation."""
+
+    member_id: str
+
+
+class MemberPhase(StrEnum):
+    """The rejoin phase of a classic member of a consumer group; see `consumer/phases.py`."""
+
+    PREPARE_REBALANCE = "PrepareRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPhaseMoved:
+    """A classic member of a consumer group entered a phase."""
+
+    member_id: str
+    phase: MemberPhase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repetition:
+    """Every answer repeats a native member's assignment until the member acknowledges it.
+
+    After a load the engine does not know whether the member has received its assignment. If the
+    member has nothing to acknowledge, the repetition then ends at `until_ms`, in wall-clock
+    milliseconds.
+
+    `must_state_owned`: the member may already own exactly this assignment, and would acknowledge
+    nothing. The engine refuses its heartbeats until it states what it owns (deviation D67).
+    """
+
+    until_ms: int | None = None
+    must_state_owned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RepetitionMoved:
+    """The repetition of a member's assignment starts, or ends (None)."""
+
+    member_id: str
+    repetition: Repetition | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsChecked:
+    """The metadata hash was compared with this version of the topic image."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitInFlight:
+    """A commit that the cluster has not answered yet.
+
+    `held` has those of its `partitions` that the committer held when it committed. They count as
+    held by the committer until the answer arrives. `member_id` is empty for a commit without a
+    member. If the answer was lost, the cluster may still store the commit until `LOST_COMMIT` is
+    due.
+    """
+
+    member_id: str
+    partitions: frozenset[Partition]
+    held: frozenset[Partition]
+    answer_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStarted:
+    """The engine accepted a commit, which is now in flight."""
+
+    commit: Token
+    in_flight: CommitInFlight
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEnded:
+    """The cluster answered the commit, or can no longer store it."""
+
+    commit: Token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegexResolution:
+    """Regular expressions that the driver is matching against all topic names."""
+
+    regexes: frozenset[str]
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegexResolutionMoved:
+    """The driver has to match these expressions (one resolution per group at a time); None: it has
+    finished or failed."""
+
+    resolution: RegexResolution | None
+
+
+ClassicVolatileRecord = (
+    ClassicCoreMoved
+    | ClassicGroupMemberPut
+    | ClassicGroupMemberDropped
+    | PendingIdAdded
+    | PendingIdDropped
+    | JoinParked
+    | JoinReleased
+    | SyncParked
+    | SyncReleased
+    | SyncsExpected
+    | SyncReceived
+)
+VolatileRecord = (
+    ClassicVolatileRecord
+    | DeadlineSet
+    | DeadlineCleared
+    | MemberPhaseMoved
+    | RepetitionMoved
+    | TopicsChecked
+    | CommitStarted
+    | CommitEnded
+    | RegexResolutionMoved
+)

@@ -1,0 +1,41 @@
+"""The settings of the engine."""
+
+import pytest
+
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+
+
+@pytest.mark.parametrize(
+    ("policy", "upgrade", "downgrade"),
+    [
+        ("bidirectional", True, True),
+        ("upgrade", True, False),
+        ("downgrade", False, True),
+        ("disabled", False, False),
+    ],
+)
+def test_each_policy_allows_its_conversions(policy: str, upgrade: bool, downgrade: bool) -> None:
+    """The policy applies to groups with members (rule 1.5)."""
+    value = MigrationPolicy(policy)
+    assert (value.allows_upgrade, value.allows_downgrade) == (upgrade, downgrade)
+
+
+def test_the_defaults_are_kafkas() -> None:
+    """These are the settings that operators look up (rule 1.5)."""
+    config = GroupConfig()
+    assert config.classic_min_session_timeout_ms == 6_000
+    assert config.classic_max_session_timeout_ms == 1_800_000
+    assert config.classic_initial_rebalance_delay_ms == 3_000
+    assert config.classic_new_member_join_timeout_ms == 300_000
+    assert config.consumer_session_timeout_ms == 45_000
+    assert (config.consumer_min_session_timeout_ms, config.consumer_max_session_timeout_ms) == (
+        45_000,
+        60_000,
+    )
+    assert config.consumer_heartbeat_interval_ms == 5_000
+    assert config.consumer_min_heartbeat_interval_ms == 5_000
+    assert config.consumer_max_heartbeat_interval_ms == 15_000
+    assert config.consumer_assignment_interval_ms == 1_000
+    assert config.consumer_min_assignment_interval_ms == 0
+    assert config.consumer_max_assignment_interval_ms == 15_000
+    assert config.consumer_migration_policy is MigrationPolicy.BIDIRECTIONAL
