@@ -36,6 +36,7 @@ from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.produce_topics import ProduceTopics
 from gateway.data_path.splice import PipePool, StreamEnded
+from gateway.data_path.states import CLIENT_MOVES, ClientState
 from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource, send_all
 from gateway.data_path.treatments import PRODUCE_ADDRESSES_SINCE, TREATMENTS, Treatment
 from gateway.data_path.upstream import Upstream
@@ -46,6 +47,7 @@ from gateway.data_path.upstream_connection import (
     UpstreamConnection,
 )
 from gateway.error_groups import first_of
+from gateway.moves import moved
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
@@ -79,6 +81,7 @@ _S = TypeVar("_S", bound=Struct)
 Rewrite = Callable[[Struct], Awaitable[Struct]]
 """Changes a decoded answer before the client gets it."""
 
+_READING = frozenset({ClientState.RESTING, ClientState.SERVING, ClientState.DRAINING})
 _REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
 _SHORTEST_REQUEST = _REQUEST_START.size - SIZE.size
 
@@ -127,11 +130,8 @@ class ClientConnection:
         self._tasks: trio.Nursery
         self._offered: Versions = {}
         self._reading = trio.CancelScope()
-        self._at_rest = False  # waiting for a request, no byte of which has arrived
+        self._state = ClientState.SERVING
         self._begun_s = 0.0  # when the first bytes of the current request arrived
-        self._stopping = False
-        self._is_given_up = False  # in the middle of a request, which is never answered
-        self._reads = True  # more requests may come
 
     async def serve(self) -> None:
         """Serve until the end. Errors of the connection are logged here and never raised."""
@@ -148,8 +148,9 @@ class ClientConnection:
                     try:
                         await self._read_requests()
                     finally:
-                        self._reads = False
-                if not self._is_given_up:
+                        if self._state in _READING:
+                            self._move(ClientState.FINISHING)
+                if self._state is ClientState.FINISHING:
                     with trio.move_on_after(self._shared.limits.linger_timeout_s):
                         await self._upstream.idle()
                 self._tasks.cancel_scope.cancel()
@@ -175,11 +176,11 @@ class ClientConnection:
 
     def drain(self) -> None:
         """Read no further request, answer those in flight, then end `serve`."""
-        self._stopping = True
-        if self._at_rest:
-            self._reading.cancel()
-        elif self._reads:
-            self._tasks.start_soon(self._give_up_half_sent)
+        if self._state is ClientState.RESTING:
+            self._stop_reading(ClientState.FINISHING)
+        elif self._state is ClientState.SERVING:
+            self._move(ClientState.DRAINING)
+            self._tasks.start_soon(self._abandon_half_sent)
 
     def end_if_idle(self) -> None:
         """End `serve` if the client has been silent for too long."""
@@ -187,37 +188,41 @@ class ClientConnection:
         if since_s is None:
             return
         now_s = trio.current_time()
-        if not self._at_rest:
-            is_late = (
-                now_s - since_s >= limits.half_sent_timeout_s
-                or now_s - self._begun_s >= limits.idle_timeout_s
-            )
-            if is_late:
+        waits_s = now_s - since_s
+        if self._state is ClientState.RESTING:
+            if waits_s >= limits.idle_timeout_s and self._upstream.is_idle:
+                self._stop_reading(ClientState.FINISHING)
+        elif self._state in _READING:
+            begun_s = now_s - self._begun_s
+            if waits_s >= limits.half_sent_timeout_s or begun_s >= limits.idle_timeout_s:
                 self._shared.complaints.tell("half_sent_request", self._client_host)
-                self._give_up()
-        elif now_s - since_s >= limits.idle_timeout_s and not self._upstream.owes:
-            self._reading.cancel()
+                self._stop_reading(ClientState.ABANDONED)
 
-    async def _give_up_half_sent(self) -> None:
+    async def _abandon_half_sent(self) -> None:
         """End `serve` after a while unless the request has arrived. It may still be waiting for the
         broker then, and for its rest afterwards."""
         await trio.sleep(self._shared.limits.linger_timeout_s)
-        while self._source.waits_since_s is None:
+        while self._state is ClientState.DRAINING:
+            if self._source.waits_since_s is not None:
+                self._stop_reading(ClientState.ABANDONED)
             await trio.sleep(HALF_SENT_LOOK_S)
-        self._give_up()
 
-    def _give_up(self) -> None:
-        self._is_given_up = True
+    def _stop_reading(self, state: ClientState) -> None:
+        self._move(state)
         self._reading.cancel()
+
+    def _move(self, state: ClientState) -> None:
+        self._state = moved(CLIENT_MOVES, self._state, state)
 
     def _close(self) -> None:
         self._upstream.close()
         self._source.close()
         trio.lowlevel.notify_closing(self._sock)
         self._sock.close()
+        self._move(ClientState.CLOSED)
 
     async def _read_requests(self) -> None:
-        while not self._stopping:
+        while self._state is ClientState.SERVING:
             if self._source.ready(SIZE.size):  # after a bad size nothing more may come
                 self._check_size(*self._source.unpack(SIZE))
             if not self._source.ready(_REQUEST_START.size):
@@ -225,9 +230,9 @@ class ClientConnection:
                     return
                 continue
             size, api_key, version, correlation_id = self._source.unpack(_REQUEST_START)
-            self._begun_s = trio.current_time()
             if api_key == ApiKey.API_VERSIONS:
                 await self._answer_api_versions(size)
+                self._begun_s = trio.current_time()
                 continue
             if not self._upstream.is_negotiated:
                 await self._negotiate(ClientSoftware())
@@ -255,13 +260,14 @@ class ClientConnection:
     async def _receive(self) -> bool:
         """Receive more bytes. False at the end of the stream, or between requests once draining."""
         await self._flush()
-        if self._stopping and self._source.empty:
-            return False
-        self._at_rest = self._source.empty
+        if self._source.empty:
+            if self._state is not ClientState.SERVING:
+                return False
+            self._move(ClientState.RESTING)
         more = await self._source.fill()
-        if self._at_rest:
+        if more and self._state is ClientState.RESTING:
+            self._move(ClientState.SERVING)
             self._begun_s = trio.current_time()
-        self._at_rest = False
         if not more and not self._source.empty:
             raise StreamEnded
         return more

@@ -17,6 +17,7 @@ from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import UpstreamAway, UpstreamChanged, UpstreamLost
 from gateway.data_path.splice import StreamEnded
+from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import FrameSource
 from gateway.data_path.upstream_connection import UpstreamConnection
 from kafka_codecs.api_versions import ApiVersionsResponse
@@ -80,9 +81,9 @@ class Upstream:
         return bool(self.versions)
 
     @property
-    def owes(self) -> bool:
-        """Whether an answer for the client is outstanding."""
-        return self._connection is not None and not self._connection.is_idle
+    def is_idle(self) -> bool:
+        """Whether no answer for the client is outstanding."""
+        return self._connection is None or self._connection.is_idle
 
     @property
     def sock(self) -> socket.socket | None:
@@ -188,7 +189,7 @@ class Upstream:
             self._connection.close()
 
     async def _opened(self) -> UpstreamConnection:
-        if self._connection is None or self._connection.is_lost:
+        if self._connection is None or self._connection.state is not UpstreamState.OPEN:
             self._connection = await self._open()
             self._tasks.start_soon(self._pump, self._connection)
         return self._connection
@@ -209,7 +210,7 @@ class Upstream:
         try:
             await connection.pump(self._client)
         except (UpstreamLost, StreamEnded, OSError):
-            if connection.owes:
+            if connection.state is UpstreamState.FAILED:
                 raise
             if self._connection is connection:
                 self._connection = None

@@ -22,7 +22,9 @@ from gateway.cluster.broker_connection import (
 )
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadFrame, UpstreamAway, UpstreamLost
+from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
 from gateway.data_path.stream import FrameSource, send_all
+from gateway.moves import moved
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
@@ -103,11 +105,7 @@ class UpstreamConnection:
         self.versions: Versions = connection.versions
         """The broker's versions by api key."""
         self.sock = connection.detach()
-        self.owes = False
-        """Whether the connection ended while the client was owed something: an answer, or the
-        failure of a request without an answer, which a broker signals by closing."""
-        self.is_lost = False
-        """Whether the connection has ended or is about to."""
+        self.state = UpstreamState.OPEN
         self._limits = limits
         self._source = make_source(self.sock)
         self._expected: deque[_Expected | Asked] = deque()
@@ -116,7 +114,7 @@ class UpstreamConnection:
         self._changed = trio.lowlevel.ParkingLot()
         self._asking = trio.Lock()
         self._next_id = 0
-        self._next_unanswered_id = -1
+        self._last_unanswered_id = 0  # none yet
 
     # For the reader of the client's requests.
 
@@ -140,10 +138,9 @@ class UpstreamConnection:
     def unanswered_id(self) -> int:
         """A correlation id for a request without an answer. If the broker answers anyway, it is
         dropped."""
-        self.owes = True
-        taken = self._next_unanswered_id
-        self._next_unanswered_id = taken - 1 if taken > -_CORRELATION_ID_MAX else -1
-        return taken
+        last = self._last_unanswered_id
+        self._last_unanswered_id = last - 1 if last > -_CORRELATION_ID_MAX else -1
+        return self._last_unanswered_id
 
     async def send_held(self, request: bytes, upstream_correlation_id: int) -> None:
         """Send a held request (without its size) under this id. Raises UpstreamLost."""
@@ -194,7 +191,7 @@ class UpstreamConnection:
         bodies = [encode(message, version) for message in messages]
         async with self._asking:
             await self.room()
-            if self.is_lost:
+            if self.state is not UpstreamState.OPEN:
                 raise UpstreamAway
             sent = [Asked(self._take_id(), key, version) for _ in bodies]
             self._expected += sent
@@ -215,29 +212,31 @@ class UpstreamConnection:
         Raises UpstreamLost if the broker closed, BadFrame if it sent an invalid frame, and OSError
         if a peer is gone. Tasks that wait in `ask` get UpstreamLost.
         """
+        opened = UpstreamState.OPEN  # every frame looks at it, and a local is fast
         try:
             while True:
-                while self._source.ready(_ANSWER_START.size) and not self.is_lost:
+                while self._source.ready(_ANSWER_START.size) and self.state is opened:
                     size, upstream_id = self._source.unpack(_ANSWER_START)
                     await self._dispatch(size, upstream_id, client)
                 await self._flush(client)
-                if self.is_lost or not await self._source.fill():
+                if self.state is not opened or not await self._source.fill():
                     raise UpstreamLost
         finally:
-            self._lose()
+            self._end()
 
     def give_up(self) -> None:
         """Give up on the broker: `pump` ends as if the broker had closed."""
-        self._lose()
+        self._end()
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection. No task may be waiting on it."""
-        self._lose()
+        self._end()
         self._source.close()
         trio.lowlevel.notify_closing(self.sock)
         self.sock.close()
+        self._move(UpstreamState.CLOSED)
 
     async def _dispatch(self, size: int, upstream_id: int, client: socket.socket) -> None:
         if size < _SHORTEST_ANSWER:
@@ -292,15 +291,20 @@ class UpstreamConnection:
         self._next_id = taken + 1 if taken < _CORRELATION_ID_MAX else 0
         return taken
 
-    def _lose(self) -> None:
-        self.is_lost = True
-        self.owes |= not self.is_idle
+    def _end(self) -> None:
+        if self.state is not UpstreamState.OPEN:
+            return
+        owes = not self.is_idle or self._last_unanswered_id < 0
+        self._move(UpstreamState.FAILED if owes else UpstreamState.ENDED)
         for expected in self._expected:
             if isinstance(expected, Asked):
                 expected.arrive(None)
         self._expected.clear()
         self._asked = self._unsent = 0
         self._changed.unpark_all()
+
+    def _move(self, state: UpstreamState) -> None:
+        self.state = moved(UPSTREAM_MOVES, self.state, state)
 
 
 def _request(
