@@ -7,6 +7,7 @@ import structlog
 import trio
 import trio.testing
 from structlog.testing import capture_logs
+from trio.testing import MockClock
 
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig, Limits
@@ -22,6 +23,14 @@ from tests.support.wire import Wire, connected, produce_body, request_frame
 
 FETCH = request_frame(ApiKey.FETCH, 4, 1, b"")
 IDLE_S = 0.2
+QUIET_S = 0.01
+
+
+@pytest.fixture
+def socket_clock(autojump_clock: MockClock) -> MockClock:
+    """A clock that jumps only once the sockets have been quiet."""
+    autojump_clock.autojump_threshold = QUIET_S
+    return autojump_clock
 
 
 class LateBroker:
@@ -121,9 +130,11 @@ async def test_a_drain_does_not_wait_for_the_answer_to_a_partial_request(
         stop = trio.Event()
         limits = Limits(drain_timeout_s=60, linger_timeout_s=0.1)
         address, ended = await _serve(nursery, broker, stop, limits)
+        seen = len(broker.seen)
         async with connected(address) as cut:
             await cut.send(FETCH[:-1])
-            await until(lambda: broker.connections > 1)
+            await until(lambda: len(broker.seen) > seen)  # its versions, before any request
+            await trio.testing.wait_all_tasks_blocked(QUIET_S)
             stop.set()
             assert await cut.at_end()
         await ended.wait()
@@ -131,7 +142,9 @@ async def test_a_drain_does_not_wait_for_the_answer_to_a_partial_request(
     assert not waits
 
 
-async def test_a_partial_request_does_not_delay_a_drain_behind_a_slow_broker() -> None:
+async def test_a_partial_request_does_not_delay_a_drain_behind_a_slow_broker(
+    socket_clock: MockClock,
+) -> None:
     """Its time may run out while the gateway still waits for the broker."""
     broker = FakeBroker()
     is_slow, asked, release = False, trio.Event(), trio.Event()
@@ -145,7 +158,7 @@ async def test_a_partial_request_does_not_delay_a_drain_behind_a_slow_broker() -
     broker.handlers[ApiKey.API_VERSIONS] = slow
     async with running_fake_broker(broker), trio.open_nursery() as nursery:
         stop = trio.Event()
-        limits = Limits(drain_timeout_s=60, linger_timeout_s=0.1)
+        limits = Limits(drain_timeout_s=60)
         address, ended = await _serve(nursery, broker, stop, limits)
         is_slow = True
         async with connected(address) as cut:
@@ -161,10 +174,9 @@ async def test_a_partial_request_does_not_delay_a_drain_behind_a_slow_broker() -
         nursery.cancel_scope.cancel()
 
 
-async def test_an_idle_client_is_closed() -> None:
+async def test_an_idle_client_is_closed(socket_clock: MockClock) -> None:
     """A broker does the same. A client that waits for an answer is not idle."""
-    late = LateBroker()
-    limits = Limits(idle_timeout_s=IDLE_S)
+    late, limits = LateBroker(), Limits(idle_timeout_s=IDLE_S)
     async with running_fake_broker(late.broker):
         async with running_gateway([late.broker.address], limits=limits) as gateway:
             address = gateway.address
@@ -177,7 +189,7 @@ async def test_an_idle_client_is_closed() -> None:
                 assert await waits.at_end()
 
 
-async def test_a_partial_request_times_out() -> None:
+async def test_a_partial_request_times_out(socket_clock: MockClock) -> None:
     """This holds for a missing start or end, even if the frame passes inside the kernel."""
     broker = FakeBroker(handlers={ApiKey.PRODUCE: answer_size})
     limits = Limits(half_sent_timeout_s=IDLE_S)
